@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from faultline._calls import Call, idempotency_headers, reading
 from faultline._run_calls import RunCalls
 from faultline._runs import AsyncRunHandle, RunHandle
 from faultline_core.contract.bug_hunt_summary import Bug, BugHuntSummary
-from faultline_core.contract.bug_hunts import HuntItem
+from faultline_core.contract.bug_hunts import DescriptionsCreate, HuntItem
+from faultline_core.contract.runs import Run
 
 BUG_HUNTS = RunCalls("bug-hunt", HuntItem, BugHuntSummary)
+
+
+def measure_call(
+    run_id: str, descriptions: Sequence[str], images: int | None, seed: int | None, key: str | None
+) -> Call[Run]:
+    """``POST /v1/bug-hunts/{id}/descriptions``; the key makes it safe to send again."""
+    return Call(
+        method="POST",
+        path=BUG_HUNTS.path(run_id, "/descriptions"),
+        body=DescriptionsCreate(descriptions=list(descriptions), images=images, seed=seed),
+        parse=reading(Run),
+        headers=idempotency_headers(key),
+    )
 
 
 class BugHunt(RunHandle[HuntItem, BugHuntSummary]):
     """A bug hunt, followed by blocking calls."""
 
     _calls = BUG_HUNTS
+
+    def measure(
+        self,
+        *descriptions: str,
+        images: int | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> BugHunt:
+        """Measure descriptions of your own by a child run, on fresh images beside the label alone.
+
+        Each classifier of the hunt is tested on each; ``bugs(proven=False)`` of the child has all of them.
+
+        Args:
+            descriptions: prompts such as "a photo of a fly at night", which name a label of the hunt and no
+                other class.
+            images: of each description and of the label alone; default: the hunt's held-out images.
+            seed: default: one that follows from the hunt's own, another one for each child.
+            idempotency_key: makes a repeated call return the first run.
+
+        Raises:
+            InvalidRequest: a description names no label of the hunt, or another class, or words that the
+                generator does not know.
+            RunNotEnded: the hunt has not ended.
+        """
+        call = measure_call(self.id, descriptions, images, seed, idempotency_key)
+        return BugHunt(self._sender, self._sender.send(call))
 
     def bugs(self, *, proven: bool = True) -> list[Bug]:
         """Return the bugs that held-out images prove, the surest first.
@@ -28,6 +71,17 @@ class AsyncBugHunt(AsyncRunHandle[HuntItem, BugHuntSummary]):
     """A bug hunt, followed by awaitable calls."""
 
     _calls = BUG_HUNTS
+
+    async def measure(
+        self,
+        *descriptions: str,
+        images: int | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncBugHunt:
+        """Measure descriptions of your own by a child run; as `BugHunt.measure`."""
+        call = measure_call(self.id, descriptions, images, seed, idempotency_key)
+        return AsyncBugHunt(self._sender, await self._sender.send(call))
 
     async def bugs(self, *, proven: bool = True) -> list[Bug]:
         """Return the bugs that held-out images prove; as `BugHunt.bugs`."""

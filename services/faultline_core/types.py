@@ -25,6 +25,8 @@ ItemKind = Literal[
     "token",
     "image",
     "sample",
+    "clustering",
+    "combination",
 ]
 """The kinds of items of a run.
 
@@ -32,7 +34,8 @@ ItemKind = Literal[
 ``caption`` is the caption of a source image that is kept for confirmation, ``confirmation`` an edit of it by
 a change of words that the run's screen chose;
 ``token`` is a class that a dataset interface learns as a token, ``image`` an image of a shift benchmark,
-``sample`` an image of a bug hunt.
+``sample`` an image of a bug hunt, ``clustering`` the clusters of a hunt's failures, ``combination`` the
+likeliest sentences for them.
 """
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]

@@ -169,6 +169,10 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "BugHuntCreate.criterion": None,
         "BugHuntCreate.sampling": None,
         "BugHuntCreate.functions": None,
+        "BugHuntCreate.descriptions": None,
+        "DescriptionsCreate.functions": None,
+        "DescriptionsCreate.descriptions": {"enum": ["a photo of a sled in the snow", "a plate at night"]},
+        "DescriptionsCreate.images": {"enum": [8]},
         "BugHuntCreate.prompt": {"enum": ["a photo of a <class>"]},
         # A budget that is too small is refused: the first is enough for two labels of 63 images each, and
         # the second is more than a run may have here.

@@ -10,6 +10,7 @@ def hunt(client: Any) -> Any:
     return client.bug_hunts.create(
         classifiers=["leaning-resnet"],
         labels=["fly"],
+        descriptions=["a photo of a fly at night"],
         budget={"images": 500, "minutes": 15},
         classes=["fly", "bee"],
         parents={"fly": "insect"},
@@ -20,6 +21,9 @@ def hunt(client: Any) -> Any:
         held_out=64,
         refine=16,
         vary=0.5,
+        clusters="features",
+        words="both",
+        sentences=3,
         captions=16,
         prompt="a photo of a <class>",
         steps=20,
@@ -31,11 +35,12 @@ def hunt(client: Any) -> Any:
 
 
 HUNTED = {
-    "classifiers": ["leaning-resnet"], "labels": ["fly"], "budget": {"images": 500, "minutes": 15.0},
+    "classifiers": ["leaning-resnet"], "labels": ["fly"],
+    "descriptions": ["a photo of a fly at night"], "budget": {"images": 500, "minutes": 15.0},
     "classes": ["fly", "bee"], "parents": {"fly": "insect"},
     "criterion": {"name": "taken-for", "target": "bee"},
     "sampling": {"name": "inverse", "failures": 10}, "hypotheses": 4, "winners": 1, "held_out": 64,
-    "refine": 16, "vary": 0.5, "captions": 16, "prompt": "a photo of a <class>",
-    "steps": 20, "guidance": 3.0,
+    "refine": 16, "vary": 0.5, "clusters": "features", "words": "both", "sentences": 3, "captions": 16,
+    "prompt": "a photo of a <class>", "steps": 20, "guidance": 3.0,
     "scheduler": "DDIMScheduler", "seed": 3,
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from faultline_core.contract.bug_hunts import (
     BugHuntConfig,
@@ -14,6 +14,7 @@ from faultline_core.contract.bug_hunts import (
     HuntItem,
     HuntResult,
     HuntShares,
+    Weighed,
 )
 from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.runs import PredictionPair, RequestCounts, Run
@@ -91,13 +92,36 @@ def sample(
     )  # fmt: skip
 
 
-def caption(of: HuntItem, text: str) -> HuntItem:
-    """The caption of a sample's image."""
+def caption(of: HuntItem, text: str, *, prompt: str | None = None) -> HuntItem:
+    """The caption of a sample's image, free or going on from a prompt."""
     number = 10_000 + of.ordinal
     return HuntItem(
         id=f"run-1.{number}", ordinal=number, kind="caption", item_group="c", source_image=EXAMPLE,
         label="fly", stage=2, state="done", result=HuntResult(image=EXAMPLE, caption=text),
-        instruction=HuntInstruction(phase="captions", sample=of.id),
+        instruction=HuntInstruction(phase="captions", sample=of.id, prompt=prompt),
+    )  # fmt: skip
+
+
+def clustering(clusters: Mapping[str, int]) -> HuntItem:
+    """The clusters of the classifier's failures."""
+    return HuntItem(
+        id="run-1.29000", ordinal=29_000, kind="clustering", item_group="k", source_image=EXAMPLE,
+        label="fly", stage=2, state="done", result=HuntResult(image=EXAMPLE, clusters=dict(clusters)),
+        instruction=HuntInstruction(phase="clusters", classifiers=["model"]),
+    )  # fmt: skip
+
+
+def combination(sentences: Sequence[str]) -> HuntItem:
+    """The likeliest sentences for the classifier's failures."""
+    combined = [
+        Weighed(sentence=each, log_likelihood=float(place), images=3) for place, each in enumerate(sentences)
+    ]
+    return HuntItem(
+        id="run-1.30000", ordinal=30_000, kind="combination", item_group="b", source_image=EXAMPLE,
+        label="fly", stage=3, state="done", result=HuntResult(image=EXAMPLE, combined=combined),
+        instruction=HuntInstruction(
+            phase="combination", prompt="a photo of a fly", classifiers=["model"], sentences=list(sentences),
+        ),
     )  # fmt: skip
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from fakes.ports import FakeCaptioner, FakeClassifiers, FakeEditor, fake_services, refusing
 from fakes.world import CLASSES, FakeWorld, Shown
-from faultline_core.contract import classifiers, editor
+from faultline_core.bug_hunt.parts import phrases
+from faultline_core.contract import captioner, classifiers, editor
 from faultline_core.contract.base import Outcome
 from faultline_core.errors import InvalidRequest
 from faultline_gateway.services.ports import Services
@@ -88,11 +89,38 @@ class HuntClassifiers(FakeClassifiers):
         return classifiers.Prediction(probabilities=probabilities, top=top)
 
 
+class HuntCaptioner(FakeCaptioner):
+    """Goes on from a given prefix; a phrase of the image's caption is likelier than any other."""
+
+    async def caption(self, request: captioner.CaptionRequest) -> captioner.CaptionResponse:
+        """Caption each image."""
+        answer = await super().caption(request)
+        told = [outcome.unwrap() for outcome in answer.outcomes]
+        for item, each in zip(request.items, told, strict=True):
+            assert item.prefix is None or each.text.startswith(item.prefix)
+        return answer
+
+    async def log_likelihood(
+        self, request: captioner.LogLikelihoodRequest
+    ) -> captioner.LogLikelihoodResponse:
+        """Weigh each phrase by its words, and by whether the image's caption has it."""
+        outcomes: list[Outcome[captioner.LogLikelihood]] = []
+        for item in request.items:
+            assert item.prefix
+            shown = self.world.shown[item.image].caption
+            said = phrases(item.text.split())
+            total = sum(len(each) * (-0.1 if " ".join(each) in shown else -3.0) for each in said)
+            tokens = sum(map(len, said))
+            outcomes.append(Outcome(value=captioner.LogLikelihood(total=total, tokens=tokens)))
+        model = (await super().log_likelihood(request)).model
+        return captioner.LogLikelihoodResponse(outcomes=outcomes, model=model)
+
+
 def hunted_services(world: FakeWorld) -> Services:
     """The services of this world."""
     return fake_services(
         world,
         editor=HuntEditor(world),
         classifiers=HuntClassifiers(world),
-        captioner=FakeCaptioner(world),
+        captioner=HuntCaptioner(world),
     )

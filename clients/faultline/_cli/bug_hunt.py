@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -13,6 +13,7 @@ from faultline._cli.groups import examples
 from faultline._cli.options import AsJson, Classifiers, Detach, Report, Seed, Steps, Url
 from faultline._cli.tables import bug_hunt_text
 from faultline._cli.terminal import connected
+from faultline_core.contract.bug_hunts import HuntWords
 from faultline_core.contract.failure_criteria import (
     LowConfidence,
     NoRelative,
@@ -59,8 +60,25 @@ Hypotheses = Annotated[int, typer.Option(metavar="N", help="Most descriptions to
 HeldOut = Annotated[
     int, typer.Option(metavar="N", help="Held-out images of each winner, and of the label alone.")
 ]
+Described = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--description",
+        metavar="TEXT",
+        help="Measure this description of your own instead of a search, as in 'a photo of a fly at night'. "
+        "Repeatable.",
+    ),
+]
 Refine = Annotated[
     int, typer.Option(metavar="N", help="Images of each shorter form of a winner; 0 for no refinement.")
+]
+Words = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW",
+        help="How captions become descriptions: frequency (words of failures), likelihood (sentences that "
+        "the captioner finds likeliest), or both.",
+    ),
 ]
 Parents = Annotated[
     list[str] | None,
@@ -75,6 +93,7 @@ EXAMPLES = examples(
 def bug_hunt(
     classifier: Classifiers,
     label: Labels,
+    description: Described = None,
     images: Images = 3000,
     minutes: Minutes = None,
     criterion: CriterionName = "top-1",
@@ -82,6 +101,7 @@ def bug_hunt(
     hypotheses: Hypotheses = 8,
     held_out: HeldOut = 96,
     refine: Refine = 0,
+    words: Words = "frequency",
     parent: Parents = None,
     steps: Steps = None,
     seed: Seed = 0,
@@ -98,12 +118,14 @@ def bug_hunt(
             lambda: client.bug_hunts.create(
                 classifiers=specs,
                 labels=label,
+                descriptions=description or [],
                 budget={"images": images} | ({} if minutes is None else {"minutes": minutes}),
                 criterion=criterion_named(criterion),
                 sampling=sampling_named(sampling),
                 hypotheses=hypotheses,
                 held_out=held_out,
                 refine=refine,
+                words=words_named(words),
                 parents=parents_of(parent or ()),
                 steps=steps,
                 seed=seed,
@@ -112,6 +134,18 @@ def bug_hunt(
             output,
             serves_function=specs != classifier,
         )
+
+
+def words_named(text: str) -> HuntWords:
+    """Return the way of finding descriptions that has this name.
+
+    Raises:
+        InvalidRequest: there is no such way.
+    """
+    for known in get_args(HuntWords):
+        if text == known:
+            return cast(HuntWords, known)
+    raise InvalidRequest(f"unknown way {text!r}: choose from {', '.join(get_args(HuntWords))}")
 
 
 def criterion_named(text: str) -> dict[str, Any]:

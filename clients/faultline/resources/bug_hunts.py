@@ -8,7 +8,7 @@ from typing import Any
 from faultline._bug_hunt_run import BUG_HUNTS, AsyncBugHunt, BugHunt
 from faultline._python_function.model import AnyClassifier
 from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
-from faultline_core.contract.bug_hunts import BugHuntCreate
+from faultline_core.contract.bug_hunts import BugHuntCreate, HuntClusters, HuntWords
 from faultline_core.contract.failure_criteria import Criterion
 from faultline_core.contract.sampling_rules import SamplingRule
 
@@ -23,6 +23,7 @@ class _Creating(RunVerbs[H]):
         *,
         classifiers: Sequence[AnyClassifier],
         labels: Sequence[str],
+        descriptions: Sequence[str] = (),
         budget: Mapping[str, float] | None = None,
         classes: Sequence[str] | None = None,
         parents: Mapping[str, str] | None = None,
@@ -33,6 +34,9 @@ class _Creating(RunVerbs[H]):
         held_out: int = 96,
         refine: int = 0,
         vary: float = 0.0,
+        clusters: HuntClusters = "none",
+        words: HuntWords = "frequency",
+        sentences: int = 4,
         captions: int = 32,
         prompt: str | None = None,
         steps: int | None = None,
@@ -46,6 +50,8 @@ class _Creating(RunVerbs[H]):
         Args:
             classifiers: what to test; callables are served while this client is open.
             labels: what the images show; classes of all the classifiers.
+            descriptions: of your own, to measure on held-out images instead of a search, such as "a photo of
+                a fly at night".
             budget: most ``images`` (default: 3,000) and, if set, ``minutes`` of the services.
             classes: among which the classifiers choose; default: those that all of them have.
             parents: the parent of a class, such as "insect" for "fly", for the prompt and ``no-relative``.
@@ -59,6 +65,11 @@ class _Creating(RunVerbs[H]):
             refine: images of each shorter form of a winner, its parts alone and without its adjectives; 0
                 leaves winners as they are.
             vary: share of the label's images that are drawn from edited captions of the others instead.
+            clusters: how failures are clustered before they are described, each cluster by itself: "none",
+                "predicted" (by the class that they are taken for), or "features" (then by their images).
+            words: how captions become descriptions: "frequency" compares words of failures and successes,
+                "likelihood" combines the sentences that the captioner finds likeliest, or "both".
+            sentences: most sentences that are combined.
             captions: most failures, and as many successes, to caption for each label and classifier.
             prompt: the prompt of the label alone, with ``<class>``; default: the suite's.
             steps: denoising steps; default: the suite's.
@@ -73,12 +84,16 @@ class _Creating(RunVerbs[H]):
                 **self._named(classifiers),
                 **{name: value for name, value in optional.items() if value is not None},
                 "labels": list(labels),
+                "descriptions": list(descriptions),
                 "classes": None if classes is None else list(classes),
                 "hypotheses": hypotheses,
                 "winners": winners,
                 "held_out": held_out,
                 "refine": refine,
                 "vary": vary,
+                "clusters": clusters,
+                "words": words,
+                "sentences": sentences,
                 "captions": captions,
                 "prompt": prompt,
                 "steps": steps,

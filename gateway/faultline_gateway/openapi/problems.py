@@ -122,6 +122,7 @@ OWN: Mapping[str, Errors] = {
     "POST /v1/shift-benchmarks": (NotFound,),
     "POST /v1/stress-tests:estimate": (*OF_PLANNING, UnknownEditType),
     "POST /v1/stress-tests/{run_id}/findings/{number}:prove": (*OF_PLANNING, *OF_STORE, RunNotEnded),
+    "POST /v1/bug-hunts/{run_id}/descriptions": (*OF_PLANNING, *OF_STORE, RunNotEnded),
     "GET /v1/stress-tests/{run_id}/findings/{number}": OF_STORE,
     "POST /v1/dataset-interfaces/{run_id}:generate": (*OF_SERVICES, *OF_STORE, QuotaExceeded),
     "GET /v1/shift-benchmarks/{run_id}/inspections": OF_STORE,

@@ -6,8 +6,9 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
-from faultline_core.contract.bug_hunts import BugHuntCreate
+from faultline_core.contract.bug_hunts import BugHuntCreate, DescriptionsCreate
 from faultline_core.contract.runs import Run
+from faultline_gateway.methods.bug_hunt.measurement import start_measurement
 from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.reports import Part, report_response, summary_response
@@ -23,6 +24,18 @@ async def create_bug_hunt(
 ) -> Run:
     """Create a bug hunt; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(BUG_HUNT, body, context, key), router, response)
+
+
+@router.post("/{run_id:segment}/descriptions", status_code=202)
+async def measure_descriptions(
+    run_id: RunId,
+    body: DescriptionsCreate,
+    context: Context,
+    response: Response,
+    key: IdempotencyKey = None,
+) -> Run:
+    """Create a child run that measures descriptions of your own on fresh images, beside the label alone."""
+    return accepted(await start_measurement(run_id, body, context, key), router, response)
 
 
 @router.get("/{run_id:segment}/summary", response_model=BugHuntSummary)

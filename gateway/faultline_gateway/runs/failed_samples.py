@@ -94,6 +94,8 @@ class Counted(Generic[SampleT]):
     dropped: Counter[str] = field(default_factory=Counter)
     answers: list[tuple[int, bool]] = field(default_factory=list)
     """The place of each image that counts, and whether it is a failure, in the order of drawing."""
+    classifier: str = ""
+    shown_from: float | None = None
 
     @property
     def counts(self) -> FailureCounts:
@@ -106,13 +108,32 @@ class Counted(Generic[SampleT]):
         return self.dropped[NOT_SHOWN]
 
 
+def seen_by_clip(counted: Counted[SampleT]) -> int | None:
+    """Return how many of the failures show the label to CLIP, or None where no threshold is known."""
+    shown_from = counted.shown_from
+    if shown_from is None:
+        return None
+    seen = (item.result.object_similarity for item in counted.failures if item.result is not None)
+    return sum(similarity is not None and similarity >= shown_from for similarity in seen)
+
+
+def recognised(counted: Counted[SampleT]) -> dict[str, int]:
+    """Return how many of the failures each other classifier answers rightly: controls of the generator."""
+    found: dict[str, int] = {}
+    for item in counted.failures:
+        for name, pair in ({} if item.result is None else item.result.predictions).items():
+            if name != counted.classifier:
+                found[name] = found.get(name, 0) + (pair.rank_true == 1)
+    return found
+
+
 def count_failures(items: Sequence[SampleT], classifier: str, shown_from: float | None) -> Counted[SampleT]:
     """Count the images on which one classifier fails.
 
     An image counts once however often it was drawn. Where CLIP sees less of the label than ``shown_from`` and
     no classifier answers with it, the image does not show it: it is the generator's failure.
     """
-    counted, seen = Counted[SampleT](len(items)), set[str]()
+    counted, seen = Counted[SampleT](len(items), classifier=classifier, shown_from=shown_from), set[str]()
     for item in items:
         result = item.result
         if item.state != "done" or result is None:

@@ -7,9 +7,10 @@ from collections import Counter
 from faultline_core.bug_hunt.comparison import FailureCounts, rate_ratio
 from faultline_core.bug_hunt.pairs import ratio_at_any_stop
 from faultline_core.bug_hunt.sampling import FixedSampling, Sampling, until_decided
-from faultline_core.contract.bug_hunt_summary import FailureRate, RatioOfRates
+from faultline_core.contract.bug_hunt_summary import FailureRate, RatioOfRates, ShownFailures
 from faultline_core.contract.failure_criteria import Criterion
-from faultline_gateway.runs.failed_samples import Counted, SampleT
+from faultline_core.statistics.bootstrap import proportion
+from faultline_gateway.runs.failed_samples import Counted, SampleT, recognised, seen_by_clip
 
 AS_DRAWN = FixedSampling(images=1)
 """For images whose number no rule of the request decided: the plain share of all."""
@@ -23,8 +24,22 @@ def failure_rate(counted: Counted[SampleT], criterion: Criterion, rule: Sampling
         rate=rule.rate(counts.failures, counts.images),
         criterion=criterion,
         sampling=rule.name,
+        evidence=_evidence(counted),
         made=counted.made,
         dropped=dict(counted.dropped.most_common()),
+    )
+
+
+def _evidence(counted: Counted[SampleT]) -> ShownFailures | None:
+    shown, hidden = len(counted.failures), counted.hidden
+    if not shown + hidden:
+        return None
+    return ShownFailures(
+        wrong=shown + hidden,
+        shown=shown,
+        by_clip=seen_by_clip(counted),
+        recognised=recognised(counted),
+        rate_of_all=proportion(shown + hidden, counted.counts.images + hidden),
     )
 
 

@@ -13,7 +13,7 @@ from faultline_core.bug_hunt.words import words_of_failures
 from faultline_core.text.class_prompts import fill
 from faultline_core.text.stop_words import STOP_WORDS
 
-Source = Literal["words", "caption", "sentence"]
+Source = Literal["words", "caption", "sentence", "combination"]
 
 LOST_LABEL = "lost-label"
 """The caption does not name the label, so that its images would show anything."""
@@ -73,8 +73,8 @@ def describe(
         classes: all classes; a caption that names another one than the label is left out.
     """
     proposed = Proposed([])
-    failed = _usable(failures, label, classes, proposed.dropped)
-    passed = _usable(successes, label, classes, Counter())
+    failed = usable(failures, label, classes, proposed.dropped)
+    passed = usable(successes, label, classes, Counter())
     for word in _telling_words(failed, passed, label):
         proposed.descriptions.append(_of_word(word, failed, template, label))
     for caption, _ in Counter(failed).most_common():
@@ -120,14 +120,12 @@ def names(text: str, label: str) -> bool:
 
 def is_usable(text: str, label: str, classes: Sequence[str]) -> bool:
     """Return whether a text names the label and no other class."""
-    return bool(_usable([text], label, classes, Counter()))
+    return bool(usable([text], label, classes, Counter()))
 
 
-def _usable(captions: Iterable[str], label: str, classes: Sequence[str], dropped: Counter[str]) -> list[str]:
-    own = set(tokens(label))
-    # "fly" is no other class of "fly agaric"'s captions.
-    others = [name for name in classes if name != label and not set(tokens(name)) <= own]
-    kept: list[str] = []
+def usable(captions: Iterable[str], label: str, classes: Sequence[str], dropped: Counter[str]) -> list[str]:
+    """Return the captions that name the label and no other class; the others are counted by reason."""
+    others, kept = _others(label, classes), list[str]()
     for caption in captions:
         if not names(caption, label):
             dropped[LOST_LABEL] += 1
@@ -136,6 +134,23 @@ def _usable(captions: Iterable[str], label: str, classes: Sequence[str], dropped
         else:
             kept.append(" ".join(caption.split()))
     return kept
+
+
+def named_label(text: str, labels: Iterable[str]) -> str | None:
+    """Return the label that a text names, of several the one of the most words, or None."""
+    named = [label for label in labels if names(text, label)]
+    return max(named, key=lambda label: len(tokens(label)), default=None)
+
+
+def other_classes(text: str, label: str, classes: Sequence[str]) -> list[str]:
+    """Return the classes that a text names beside its label."""
+    return [name for name in _others(label, classes) if names(text, name)]
+
+
+def _others(label: str, classes: Sequence[str]) -> list[str]:
+    own = set(tokens(label))
+    # "fly" is no other class of "fly agaric"'s captions.
+    return [name for name in classes if name != label and not set(tokens(name)) <= own]
 
 
 def _of_caption(caption: str, template: str, label: str) -> Iterator[Description]:

@@ -19,6 +19,22 @@ HypothesisState = Literal["winner", "stopped", "not-above"]
 it is not shown to fail more often than the baseline."""
 
 
+class ShownFailures(ResponseBody):
+    """Whether the images on which a classifier is wrong show the label: else the generator is at fault."""
+
+    wrong: int = Field(description="Images on which it is wrong.")
+    shown: int = Field(
+        description="Of these, the images that show the label to CLIP or to any classifier; only they count."
+    )
+    by_clip: int | None = Field(
+        description="Of those that count, the ones that show it to CLIP, or null where no threshold is known."
+    )
+    recognised: dict[str, int] = Field(
+        default={}, description="Of those that count, how many each other classifier answers rightly."
+    )
+    rate_of_all: Estimate = Field(description="Failure rate if every wrong answer counted.")
+
+
 class FailureRate(ResponseBody):
     """How often a classifier fails on the images of one prompt."""
 
@@ -29,6 +45,9 @@ class FailureRate(ResponseBody):
     )
     criterion: Criterion = Field(description="When an answer counts as a failure.")
     sampling: RuleName = Field(default="fixed", description="By which rule its images were drawn.")
+    evidence: ShownFailures | None = Field(
+        default=None, description="Whether the failures show the label; null where none was looked at."
+    )
     made: int = Field(description="Images that were planned.")
     dropped: dict[str, int] = Field(
         default={}, description="Planned images that count neither as failure nor as success, by reason."
@@ -102,6 +121,32 @@ class RefinedForm(ResponseBody):
     )
 
 
+class Confusion(ResponseBody):
+    """How often failures are taken for one class, before and after the description (the paper's figure 2)."""
+
+    answer: str = Field(description="Class that is predicted first.")
+    described: int = Field(description="Number of held-out images of the description.")
+    baseline: int = Field(description="Number of held-out images of the label alone.")
+
+
+NodeKind = Literal["baseline", "description", "form", "held-out"]
+
+
+class SearchNode(ResponseBody):
+    """One prompt of the search: the label alone, a description, a shorter form of it, or held-out images."""
+
+    number: int = Field(description="Place in the list, from 0.")
+    parent: int | None = Field(description="Number of the node that it came from, or null for a label alone.")
+    kind: NodeKind = Field(description="What its images are for.")
+    label: str = Field(description="The label.")
+    classifier: str = Field(description="Name of the classifier.")
+    prompt: str = Field(description="Prompt of its images.")
+    outcome: str = Field(description="What became of it, in a word or two.")
+    failure: FailureRate = Field(description="Failure rate on its images.")
+    seconds: float = Field(description="Seconds that the services spent on its images.")
+    images: list[BugImage] = Field(default=[], description="Some of its images that fail.")
+
+
 class Bug(ResponseBody):
     """A description of a label's images on which one classifier fails, measured on held-out images."""
 
@@ -140,6 +185,11 @@ class Bug(ResponseBody):
     taken_for: str | None = Field(
         description="Class that failures are most often taken for, or null without one."
     )
+    confusions: list[Confusion] = Field(
+        default=[],
+        description="What held-out failures of the description and of the label alone are taken for: at most "
+        "15 classes, the most frequent first.",
+    )
     others: dict[str, FailureRate] = Field(
         default={}, description="Failure rates of the hunt's other classifiers on the same held-out images."
     )
@@ -160,6 +210,16 @@ class LabelObject(ResponseBody):
     n: int = Field(description="Number of these images.")
 
 
+class FailureCluster(ResponseBody):
+    """Failures of one classifier that are described together."""
+
+    label: str = Field(description="The label.")
+    classifier: str = Field(description="Name of the classifier.")
+    answer: str = Field(description="Class that they are most often taken for.")
+    n: int = Field(description="Number of failures.")
+    images: list[BugImage] = Field(default=[], description="Some of them.")
+
+
 class BugHuntSummary(ResponseBody):
     """``GET /v1/bug-hunts/{id}/summary``."""
 
@@ -170,11 +230,18 @@ class BugHuntSummary(ResponseBody):
     seconds: float = Field(description="Seconds that the services spent.")
     baselines: list[LabelBaseline] = Field(description="Failure rates of the labels alone.")
     objects: dict[str, LabelObject] = Field(description="Object thresholds, by label.")
+    clusters: list[FailureCluster] = Field(
+        default=[], description="The clusters of failures of each label and classifier, the largest first."
+    )
     captions: dict[str, int] = Field(
         description="Captions that were used, and those left out, by reason, such as `lost-label`."
     )
     hypotheses: list[HypothesisResult] = Field(description="The descriptions that were measured.")
     bugs: list[Bug] = Field(description="The winners on held-out images, those that are proven first.")
+    tree: list[SearchNode] = Field(
+        default=[],
+        description="The search from each label alone to held-out images, each node after its parent.",
+    )
     failed_codes: dict[str, int] = Field(default={}, description="Number of failed items, by error code.")
     cost: Cost = Field(description="Cost of the run.")
     verdict: str = Field(description="The hunt in one sentence.")

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from faultline_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
-from faultline_core.contract.classifiers import ClassifiersUnderTest
+from faultline_core.contract.classifiers import ClassifiersUnderTest, FunctionsOfCaller
 from faultline_core.contract.dataset_interfaces import ClassName
 from faultline_core.contract.editor import (
     GenerationPreset,
@@ -22,16 +22,29 @@ from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
 from faultline_core.contract.shift_benchmarks import ShiftText
 from faultline_core.types import BlobRef, ClassifierSpec, Seed
 
-HuntPhase = Literal["baseline", "captions", "varied", "hypothesis", "refinement", "held-out"]
-"""What an item of a hunt is for: ``baseline`` samples of a label, ``captions`` of failures and successes,
-``varied`` samples of captions that the language model has edited,
-samples of a ``hypothesis``, those of its shorter forms (``refinement``), and the ``held-out`` samples that a
-finding is measured on."""
+HuntPhase = Literal[
+    "baseline", "clusters", "captions", "varied", "combination", "hypothesis", "refinement", "held-out"
+]
+"""What an item of a hunt is for: ``baseline`` samples of a label, ``clusters`` of its failures, ``captions``
+of failures and successes, ``varied`` samples of captions that the language model has edited, the
+``combination`` of sentences that is likeliest for failures, samples of a ``hypothesis``, those of its shorter
+forms (``refinement``), and the ``held-out`` samples that a finding is measured on."""
 
-HypothesisSource = Literal["words", "caption", "sentence", "part", "adjective"]
+HypothesisSource = Literal["words", "caption", "sentence", "combination", "part", "adjective", "user"]
 """Where a description comes from: words that captions of failures have more often than those of successes,
-the whole caption of one failure, or one of its sentences; of shorter forms, a ``part`` alone or the whole
-without an ``adjective``."""
+the whole caption of one failure, one of its sentences, or the ``combination`` of sentences of all failures;
+of shorter forms, a ``part`` alone or the whole without an ``adjective``; or the ``user``."""
+
+
+HuntWords = Literal["frequency", "likelihood", "both"]
+"""How captions become descriptions: ``frequency`` takes words that captions of failures have more often than
+those of successes, ``likelihood`` the sentences that the captioner finds likeliest for all failures together
+(the paper's way)."""
+
+
+HuntClusters = Literal["none", "predicted", "features"]
+"""How failures are clustered before they are described: not at all, by the class that they are taken for, or
+by it and then by the likeness of their images (agglomerative, on the cosine of CLIP's features)."""
 
 
 class HuntBudget(ClientBody):
@@ -80,6 +93,13 @@ class BugHuntCreate(ClassifiersUnderTest):
         description="The parent of a class, such as `insect` for `fly`: the prompt names it, and the "
         "criterion `no-relative` compares it. A class without one is its own.",
     )
+    descriptions: list[ShiftText] = Field(
+        default=[],
+        max_length=100,
+        json_schema_extra=DISTINCT,
+        description="Descriptions of your own, measured on held-out images instead of a search: prompts that "
+        "name one of the labels and no other class.",
+    )
     budget: HuntBudget = Field(default=HuntBudget(), description="How much the hunt may spend.")
     criterion: Criterion = Field(
         # Not a plain default: generators of clients refuse one for a union of objects.
@@ -127,6 +147,22 @@ class BugHuntCreate(ClassifiersUnderTest):
         le=10_000,
         description="Most failures, and as many successes, that are captioned for each label and classifier.",
     )
+    clusters: HuntClusters = Field(
+        default="none",
+        description="How failures are clustered before they are described, each cluster by itself: `none`; "
+        "`predicted`, by the class that they are taken for; `features`, then by their images.",
+    )
+    words: HuntWords = Field(
+        default="frequency",
+        description="How captions become descriptions: `frequency` compares words of failures and successes; "
+        "`likelihood` combines sentences by the captioner's likelihood, as the paper does; `both`.",
+    )
+    sentences: int = Field(
+        default=4,
+        ge=1,
+        le=20,
+        description="Most sentences that `likelihood` combines; phrases, of a captioner of one sentence.",
+    )
     prompt: ShiftText | None = Field(
         default=None,
         description="Prompt of the baseline with the slot `<class>`, and `<parent>` where it names the "
@@ -137,10 +173,42 @@ class BugHuntCreate(ClassifiersUnderTest):
     scheduler: SchedulerOverride = None
     seed: Seed = Field(description="Seed of every random draw.")
 
-    @field_validator("classifiers", "labels", "classes")
+    @field_validator("classifiers", "labels", "classes", "descriptions")
     @classmethod
     def _distinct(cls, values: list[str] | None) -> list[str] | None:
         require_distinct(values or ())
+        return values
+
+
+class DescriptionsCreate(FunctionsOfCaller):
+    """``POST /v1/bug-hunts/{run_id}/descriptions``: measure descriptions of your own beside the hunt's label.
+
+    ``functions``: classifiers of the hunt that are functions, where the program that served them has ended.
+    """
+
+    descriptions: list[ShiftText] = Field(
+        min_length=1,
+        max_length=100,
+        json_schema_extra=DISTINCT,
+        description="Prompts that name one of the hunt's labels and no other class.",
+    )
+    images: int | None = Field(
+        default=None,
+        ge=8,
+        le=10_000,
+        description="Number of images of each description and of the label alone; null for the hunt's number "
+        "of held-out images.",
+    )
+    seed: Seed | None = Field(
+        default=None,
+        description="Seed of every random draw; null for one that follows from the hunt's own, another one "
+        "for each child run.",
+    )
+
+    @field_validator("descriptions")
+    @classmethod
+    def _distinct(cls, values: list[str]) -> list[str]:
+        require_distinct(values)
         return values
 
 
@@ -188,7 +256,10 @@ class HuntInstruction(ResponseBody):
     """What a stage asks of an item."""
 
     phase: HuntPhase = Field(description="What the item is for.")
-    prompt: str | None = Field(default=None, description="Prompt of the image, or null for a caption.")
+    prompt: str | None = Field(
+        default=None,
+        description="Prompt of the image, or what a caption goes on from; null for a caption that is free.",
+    )
     hypothesis: int | None = Field(
         default=None, description="Number of the description in the hunt, from 1, or null for none."
     )
@@ -210,10 +281,41 @@ class HuntInstruction(ResponseBody):
     sample: str | None = Field(
         default=None, description="Id of the item whose image is captioned, or null for an image."
     )
+    images: list[BlobRef] = Field(
+        default=[], description="The failures that are clustered, or whose sentences are combined."
+    )
+    answers: list[str] = Field(
+        default=[], description="The class that each of the failures to cluster is taken for."
+    )
+    reference: list[BlobRef] = Field(
+        default=[],
+        description="Images that do not fail: clusters are as far apart as two of these usually are.",
+    )
+    sentences: list[str] = Field(
+        default=[], description="The sentences of their captions, the most frequent first."
+    )
+
+
+class Weighed(ResponseBody):
+    """A sentence that was added to the caption of a hunt's failures."""
+
+    sentence: str = Field(description="The sentence.")
+    log_likelihood: float = Field(
+        description="Log-likelihood of the caption up to it, given the images and the baseline's prompt, in "
+        "nats a token: the mean over images."
+    )
+    images: int = Field(description="Number of images.")
 
 
 class HuntResult(SampleResult):
-    """An image of a hunt with every classifier's answer, or the caption of one."""
+    """An image of a hunt with every classifier's answer, the caption of one, or what many of them share."""
+
+    clusters: dict[BlobRef, int] = Field(
+        default={}, description="The cluster of each failure, from 0, the largest first."
+    )
+    combined: list[Weighed] = Field(
+        default=[], description="The likeliest sentences in the order in which they were added."
+    )
 
     edited: list[str] = Field(
         default=[], description="The caption as the language model edited it, if it was asked to."

@@ -1,10 +1,11 @@
 """Bodies of the captioner: captions of images and the log-likelihood of given texts."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from faultline_core.contract.base import (
     MAX_BATCH,
-    BatchResponse,
     CostedBatchResponse,
     RequestBody,
     ResponseBody,
@@ -22,6 +23,11 @@ class CaptionItem(RequestBody):
         max_length=200,
         description="Class of the image, on which the caption is conditioned; null for an unconditional "
         "caption.",
+    )
+    prefix: Text | None = Field(
+        default=None,
+        description="Words that the caption goes on from, and begins with; null for the suite's, which may "
+        "name the label.",
     )
 
 
@@ -54,6 +60,9 @@ class LogLikelihoodItem(RequestBody):
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
     text: Text = Field(description="The text whose likelihood given the image is computed.")
+    prefix: Annotated[str, Field(max_length=4000)] = Field(
+        default="", description="Words before the text, which are given and not weighed."
+    )
 
 
 class LogLikelihoodRequest(RequestBody):
@@ -71,5 +80,5 @@ class LogLikelihood(ResponseBody):
     tokens: int = Field(description="Number of tokens in the text.")
 
 
-class LogLikelihoodResponse(BatchResponse[LogLikelihood]):
+class LogLikelihoodResponse(CostedBatchResponse[LogLikelihood]):
     """Answer to `LogLikelihoodRequest`."""

@@ -18,7 +18,7 @@ from faultline_services.settings import ServiceSettings
 
 
 class CaptionerDeployment(EngineService[Captioner]):
-    """Serves a CaptionerEngine; concurrent caption calls share a batch."""
+    """Serves a CaptionerEngine; concurrent calls of one verb share a batch."""
 
     name = "captioner"
 
@@ -36,6 +36,12 @@ class CaptionerDeployment(EngineService[Captioner]):
     def _captions(self) -> MergedCalls[None, contract.CaptionItem, contract.Caption]:
         return self.merged(lambda _, items: self.engine.caption(contract.CaptionRequest(items=items)))
 
+    @cached_property
+    def _weighed(self) -> MergedCalls[None, contract.LogLikelihoodItem, contract.LogLikelihood]:
+        return self.merged(
+            lambda _, items: self.engine.log_likelihood(contract.LogLikelihoodRequest(items=items))
+        )
+
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.captioner``."""
         return {"/v1/caption": self.caption, "/v1/log-likelihood": self.log_likelihood}
@@ -47,7 +53,8 @@ class CaptionerDeployment(EngineService[Captioner]):
 
     async def log_likelihood(self, body: contract.LogLikelihoodRequest) -> contract.LogLikelihoodResponse:
         """Return the likelihood of each text given its image."""
-        return await self.thread.run(self.engine.log_likelihood, body)
+        part = await self._weighed(None, body.items)
+        return contract.LogLikelihoodResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
 
 def build(args: ServiceSettings) -> Application:

@@ -133,7 +133,8 @@ class CaptionerEngine:
         started, batch = time.monotonic(), self._suite.batch
 
         def see(item: CaptionItem) -> _Sight:
-            return self._sight(item.image, self._prefix(item.label))
+            prefix = self._prefix(item.label) if item.prefix is None else item.prefix
+            return self._sight(item.image, prefix)
 
         def weigh(draft: Outcome[_Draft]) -> _Weighed:
             return self._weighed(draft.unwrap())
@@ -146,16 +147,18 @@ class CaptionerEngine:
         return CaptionResponse(outcomes=outcomes, model=self.identity, cost=cost)
 
     def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
-        """Return log p(text | image) of each pair, in nats, summed over the text's tokens."""
+        """Return log p(text | image, prefix) of each item, in nats, summed over the text's tokens."""
+        started = time.monotonic()
 
         def weigh(item: LogLikelihoodItem) -> _Weighed:
-            return self._weighed(_Draft(self._sight(item.image, ""), item.text))
+            return self._weighed(_Draft(self._sight(item.image, item.prefix), item.text))
 
         with torch.inference_mode():
             outcomes = settle(
                 request.items, prepare=weigh, run=self._likelihoods, finish=_finite, batch=self._suite.batch
             )
-        return LogLikelihoodResponse(outcomes=outcomes, model=self.identity)
+        cost = Cost(seconds=time.monotonic() - started)
+        return LogLikelihoodResponse(outcomes=outcomes, model=self.identity, cost=cost)
 
     def _sight(self, image: str, prefix: str) -> _Sight:
         pixels = decode_image(self._store.get(image))

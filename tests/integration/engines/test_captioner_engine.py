@@ -234,3 +234,25 @@ def test_an_empty_caption_is_a_problem_for_its_image(
     request = CaptionRequest(items=[CaptionItem(image=put_image(store, seed)) for seed in (14, 15)])
     outcomes = engine.caption(request).outcomes
     assert [code_of(outcome) for outcome in outcomes] == ["bad-backend-output"] * 2
+
+
+@pytest.mark.paper("BUGS-S3-forced-prompt")
+def test_a_caption_goes_on_from_a_given_prefix(engine: CaptionerEngine, store: BlobStore) -> None:
+    item = CaptionItem(image=put_image(store, 16), label="sled", prefix="a sketch of a red boat")
+    (caption,) = captions(engine, item)
+    assert caption.text.startswith("a sketch of a red boat ")
+
+
+@pytest.mark.paper("BUGS-S3-likelihood")
+def test_a_prefix_is_given_and_not_weighed(engine: CaptionerEngine, store: BlobStore) -> None:
+    image = put_image(store, 17)
+    items = [
+        LogLikelihoodItem(image=image, text="a red boat at sea"),
+        LogLikelihoodItem(image=image, text="a red boat"),
+        LogLikelihoodItem(image=image, prefix="a red boat", text="at sea"),
+    ]
+    whole, first, rest = (
+        one.unwrap() for one in engine.log_likelihood(LogLikelihoodRequest(items=items)).outcomes
+    )
+    assert rest.tokens == 2
+    assert first.total + rest.total == pytest.approx(whole.total, abs=1e-3)

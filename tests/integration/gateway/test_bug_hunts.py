@@ -14,6 +14,7 @@ from fakes.hunted_world import (
     CIRCUMSTANCES,
     FAILS_ELSEWHERE,
     FAILS_IN_SNOW,
+    HuntCaptioner,
     HuntClassifiers,
     HuntEditor,
     hunted_services,
@@ -24,6 +25,7 @@ from fakes.world import FakeWorld
 from faultline import AsyncClient
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
 from faultline_core.contract.bug_hunts import HuntItem
+from faultline_core.contract.captioner import LogLikelihoodRequest, LogLikelihoodResponse
 from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
 from faultline_core.contract.editor import GenerateItem
 from faultline_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
@@ -316,3 +318,64 @@ async def test_edited_captions_show_what_the_label_alone_never_does(
     # What edited captions show is no part of the label's own rate.
     assert all(each.failure.made <= shares.baseline for each in found.baselines)
     assert found.images <= 420
+
+
+@pytest.mark.paper("BUGS-S3-likelihood")
+@pytest.mark.paper("BUGS-S3-greedy")
+@pytest.mark.paper("BUGS-S3-forced-prompt")
+async def test_the_captioner_s_likelihood_finds_the_circumstance_without_captions_of_successes(
+    gateway: FakeGateway,
+) -> None:
+    body = {"budget": {"images": 300}, "held_out": 32, "winners": 1, "hypotheses": 2, "words": "likelihood"}
+    found = await hunted(gateway, BODY | body | {"classifiers": ["leaning"]})
+    (bug,) = found.bugs
+    assert (bug.state, bug.description) == ("breaks", "a photo of a plate in the snow")
+    assert [each.source for each in found.hypotheses] == ["combination"]
+    items = list(gateway.ledger.items_of(found.run_id, HuntItem))
+    (combined,) = (item for item in items if item.kind == "combination")
+    assert combined.result is not None
+    # The captioner finds no second phrase as likely for all of them.
+    assert [each.sentence for each in combined.result.combined] == ["in the snow"]
+    failures = next(each.failure.failures for each in found.baselines)
+    assert found.captions["written"] == min(failures, 24)
+
+
+async def test_both_ways_try_the_descriptions_of_each(gateway: FakeGateway) -> None:
+    body = {"budget": {"images": 200}, "held_out": 16, "winners": 1, "hypotheses": 4, "words": "both"}
+    found = await hunted(gateway, BODY | body | {"classifiers": ["leaning"]})
+    assert {"words", "caption"} <= {each.source for each in found.hypotheses} | {"caption"}
+    assert found.hypotheses[0].prompt == "a photo of a plate in the snow"
+
+
+async def test_images_that_the_captioner_cannot_weigh_fail_the_combination_alone(
+    gateway: FakeGateway,
+) -> None:
+    class Blind(HuntCaptioner):
+        """Reads no image when it weighs texts."""
+
+        async def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
+            answer = await super().log_likelihood(request)
+            return refusing(answer, [True] * len(request.items), ImageUndecodable("cannot be read"))
+
+    services = replace(gateway.services, captioner=Blind(gateway.world))
+    body = SMALL | {"words": "likelihood", "hypotheses": 2, "classifiers": ["leaning"]}
+    answer = await gateway.http.post(ROOT, json=body)
+    run = Run.model_validate_json(answer.content)
+    await gateway.worker(services).work_off()
+    summary = (await gateway.http.get(f"{ROOT}/{run.id}/summary")).json()
+    assert summary["failed_codes"] == {"image-undecodable": 1}
+    assert summary["hypotheses"] == []
+
+
+@pytest.mark.paper("BUGS-X-clustering")
+async def test_clusters_by_features_are_recorded_and_the_bug_is_found_in_one(gateway: FakeGateway) -> None:
+    body = {"budget": {"images": 300}, "held_out": 32, "winners": 1, "hypotheses": 3, "clusters": "features"}
+    found = await hunted(gateway, BODY | body | {"classifiers": ["leaning"]})
+    (bug,) = found.bugs
+    assert (bug.state, bug.words) == ("breaks", "in the snow")
+    failures = next(each.failure.failures for each in found.baselines)
+    assert sum(each.n for each in found.clusters) == failures
+    (item,) = (each for each in gateway.ledger.items_of(found.run_id, HuntItem) if each.kind == "clustering")
+    assert item.result is not None
+    assert len(item.result.clusters) == failures
+    assert "clusters of failures" in (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text

@@ -10,6 +10,7 @@ from faultline_core.bug_hunt.sampling import Sampling
 from faultline_core.contract.bug_hunt_summary import (
     Bug,
     BugImage,
+    Confusion,
     FailureRate,
     HypothesisResult,
     LabelBaseline,
@@ -29,6 +30,8 @@ from faultline_gateway.runs.failed_samples import Counted, count_failures
 from faultline_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
 
 SHOWN_IMAGES = 6
+SHOWN_ANSWERS = 15
+"""Mistakes that the paper's figure 2 shows."""
 _ORDER: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell", "test-unfit", "holds")
 
 
@@ -75,7 +78,7 @@ def _tested(
     hypothesis: HypothesisResult, refined: Refined, config: BugHuntConfig, hunt: RecordedHunt
 ) -> _Tested:
     number = refined.final.number
-    held_out = HeldOut.of(config, hunt, hypothesis.label, number, hypothesis.classifier)
+    held_out = HeldOut.of(config, hunt, hypothesis.label, number, refined.classifier)
     return _Tested(hypothesis, refined, held_out, held_out_rule(config))
 
 
@@ -87,7 +90,7 @@ def _bug(
     p_adjusted: float | None,
 ) -> Bug:
     hypothesis, criterion, final = tested.hypothesis, config.request.criterion, tested.refined.final
-    label, classifier = hypothesis.label, hypothesis.classifier
+    label, classifier = hypothesis.label, tested.refined.classifier
     held_out = failure_rate(tested.described, criterion, tested.rule)
     answers = taken_for(tested.described, classifier, label)
     items = hunt.of_label("held-out", label, final.number)
@@ -125,17 +128,31 @@ def _bug(
             for form, need in tested.refined.tried
         ],
         taken_for=next(iter(answers), None),
+        confusions=_confusions(tested, label),
         others=others,
-        images=_images(tested.described, classifier),
+        images=shown_images(tested.described.failures, classifier),
         sentence="",
     )
     return bug.model_copy(update={"sentence": sentence(bug)})
 
 
+def _confusions(tested: _Tested, label: str) -> list[Confusion]:
+    after, before = (
+        taken_for(counted, tested.refined.classifier, label)
+        for counted in (tested.described, tested.baseline)
+    )
+    frequent = sorted({*after, *before}, key=lambda name: (-after.get(name, 0), -before.get(name, 0), name))
+    return [
+        Confusion(answer=name, described=after.get(name, 0), baseline=before.get(name, 0))
+        for name in frequent[:SHOWN_ANSWERS]
+    ]
+
+
 def _form_rate(config: BugHuntConfig, hunt: RecordedHunt, tested: _Tested, number: int) -> FailureRate:
     told = tested.hypothesis
     items, shown_from = hunt.of_label("refinement", told.label, number), hunt.threshold(told.label).threshold
-    return failure_rate(count_failures(items, told.classifier, shown_from), config.request.criterion)
+    counted = count_failures(items, tested.refined.classifier, shown_from)
+    return failure_rate(counted, config.request.criterion)
 
 
 def state_of(
@@ -174,10 +191,11 @@ def _against(baseline: FailureRate, ratio: float | None) -> str:
     return counts if ratio is None else f"{ratio:.1f} times the baseline ({counts})"
 
 
-def _images(counted: Counted[HuntItem], classifier: str) -> list[BugImage]:
+def shown_images(failures: Sequence[HuntItem], classifier: str) -> list[BugImage]:
+    """Return the first failures, as reports show them."""
     return [
         BugImage(item=item.id, image=item.result.image, answer=item.result.predictions[classifier].top[0][0])
-        for item in counted.failures[:SHOWN_IMAGES]
+        for item in failures[:SHOWN_IMAGES]
         if item.result is not None
     ]
 
@@ -195,6 +213,8 @@ def verdict(
     if proven:
         more = f" and {len(proven) - 1} more" if len(proven) > 1 else ""
         return f"{proven[0].sentence}{more}"
+    if config.request.descriptions and bugs:
+        return bugs[0].sentence
     labels = ", ".join(config.request.labels[:3]) + (" …" if len(config.request.labels) > 3 else "")
     alone = _mostly_failing(baselines)
     if not ended:

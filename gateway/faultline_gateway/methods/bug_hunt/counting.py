@@ -20,6 +20,8 @@ class RecordedHunt:
 
     samples: dict[SampleKey, list[HuntItem]] = field(default_factory=dict)
     captions: list[HuntItem] = field(default_factory=list)
+    clusterings: list[HuntItem] = field(default_factory=list)
+    combinations: list[HuntItem] = field(default_factory=list)
     described: dict[int, tuple[str, HuntInstruction]] = field(default_factory=dict)
     """By number of a description, its label and what its first image was asked for."""
     shortened: dict[int, tuple[str, HuntInstruction]] = field(default_factory=dict)
@@ -44,22 +46,39 @@ class RecordedHunt:
                 hunt.made += item.kind == "sample"
                 hunt.seconds += sum(item.result.service_seconds.values())
                 hunt.cost += item.result.cost
-            if told.phase == "captions":
-                hunt.captions.append(item)
+            if (of_failures := hunt._of_failures(told.phase)) is not None:
+                of_failures.append(item)
                 continue
             hunt.samples.setdefault((told.phase, item.label, told.hypothesis), []).append(item)
             if told.phase == "hypothesis":
                 stages.add(item.stage)
-                if told.hypothesis is not None:
-                    hunt.described.setdefault(told.hypothesis, (item.label, told))
-            elif told.phase == "refinement" and told.refines is not None and told.hypothesis is not None:
-                hunt.shortened.setdefault(told.hypothesis, (item.label, told))
+            if told.hypothesis is not None:
+                hunt._describe(told.hypothesis, item.label, told)
         hunt.rounds = len(stages)
         return hunt
+
+    @property
+    def has_varied(self) -> bool:
+        """Whether there are images of edited captions."""
+        return any(phase == "varied" for phase, _, _ in self.samples)
 
     def explored(self, label: str) -> list[HuntItem]:
         """The images that propose descriptions: of the label alone, and of edited captions."""
         return [*self.of_label("baseline", label), *self.of_label("varied", label)]
+
+    def _of_failures(self, phase: HuntPhase) -> list[HuntItem] | None:
+        """The list of what has no image of its own."""
+        return {
+            "clusters": self.clusterings,
+            "captions": self.captions,
+            "combination": self.combinations,
+        }.get(phase)
+
+    def _describe(self, number: int, label: str, told: HuntInstruction) -> None:
+        if told.phase == "hypothesis" or told.source == "user":
+            self.described.setdefault(number, (label, told))
+        elif told.phase == "refinement" and told.refines is not None:
+            self.shortened.setdefault(number, (label, told))
 
     def of_label(self, phase: HuntPhase, label: str, number: int | None = None) -> list[HuntItem]:
         """The images of a label's baseline, or of the description of this number."""
@@ -75,4 +94,6 @@ class RecordedHunt:
         There are no photographs to set it by, as in a shift benchmark: the images that some classifier
         answers rightly stand for them, those of edited captions too: a label at night looks less like itself.
         """
-        return LabelObject.model_validate(vars(label_threshold(self.explored(label))))
+        # Where the user's descriptions are measured, the label alone has held-out images only.
+        items = self.explored(label) or self.of_label("held-out", label)
+        return LabelObject.model_validate(vars(label_threshold(items)))

@@ -18,8 +18,8 @@ FIRST_HELD_OUT = 32
 
 
 def baseline_rule(config: BugHuntConfig) -> Sampling:
-    """Return the rule of the label alone."""
-    return under_budget(config.request.sampling, config.shares.baseline)
+    """Return the rule of the label alone, which has held-out images only where no bug is searched."""
+    return under_budget(config.request.sampling, config.shares.baseline or config.shares.held_out)
 
 
 def held_out_rule(config: BugHuntConfig) -> Sampling:
@@ -32,6 +32,12 @@ def more_of_baseline(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> i
     items, shown_from = hunt.of_label("baseline", label), hunt.threshold(label).threshold
     seen = [count_failures(items, name, shown_from).counts for name in config.request.classifiers]
     return further_images(baseline_rule(config), len(items), seen)
+
+
+def first_held_out(config: BugHuntConfig) -> int:
+    """Return the held-out images of a prompt that are drawn first: all of them, under the rule `fixed`."""
+    most, is_fixed = config.shares.held_out, isinstance(config.request.sampling, FixedNumber)
+    return most if is_fixed else min(most, FIRST_HELD_OUT)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from faultline_core.bug_hunt.budget import share
 from faultline_core.bug_hunt.comparison import detectable_rate
@@ -15,11 +15,18 @@ from faultline_core.contract.failure_criteria import NoRelative, TakenFor
 from faultline_core.errors import InvalidRequest, RequestError
 from faultline_core.text.class_prompts import check_prompt, fill
 from faultline_core.types import BlobRef
+from faultline_gateway.methods.bug_hunt.drawing import first_held_out
+from faultline_gateway.methods.bug_hunt.measuring import (
+    check_drawable,
+    own_descriptions,
+    own_shares,
+    plan_own,
+)
 from faultline_gateway.methods.bug_hunt.samples import numbered, plan_samples
 from faultline_gateway.runs.classifiers import check_classifiers, require_known
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.generation import images_per_call
-from faultline_gateway.runs.items import Plan
+from faultline_gateway.runs.items import Plan, PlannedItem
 from faultline_gateway.runs.seeds import image_seed
 from faultline_gateway.runs.stores import check_image
 from faultline_gateway.runs.submission import require_quota
@@ -38,33 +45,25 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
 
     Raises:
         InvalidRequest: the budget is too small; no classifier has a label or a target, or they are equal; the
-            generator does not know a label's words; the classes of a classifier are unknown.
+            generator does not know a label's words; a description is none of a label; the classes of a
+            classifier are unknown.
         QuotaExceeded: it might have more items than a run may.
         UnknownModel, ClassMapMismatch, PromptTooLong: as of other runs.
     """
     request, suite = create, context.suite
-    shares = share(
-        request.budget.images,
-        len(request.labels),
-        hypotheses=request.hypotheses,
-        winners=request.winners,
-        held_out=request.held_out,
-        refine=request.refine,
-        # Without a language model there is nobody to edit captions.
-        vary=request.vary if suite.perturber is not None else 0.0,
-    )
-    captions = 2 * request.captions * len(request.labels) * len(request.classifiers)
-    # Of the label alone and of edited captions, and those that are edited.
-    captions = captions if request.vary == 0.0 else 2 * captions + shares.varied
-    require_quota(request.budget.images + captions, context, "/budget/images")
+    shares = None if request.descriptions else _shares(request, context)
+    varied = 0 if shares is None else shares.varied
+    require_quota(request.budget.images + _captions(request, varied), context, "/budget/images")
     classes = await _classes(request, context.services)
     _check_labels(request, classes)
     templates = _templates(request, suite.editor.photo_prompt)
+    own = own_descriptions(request, classes, templates)
     prompts = {label: fill(template, label) for label, template in templates.items()}
     generation = (suite.editor.hunt_generation or suite.editor.generation).changed_by(request)
     examples = await _examples(request, prompts, generation, context)
     await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
-    tests = min(request.winners, request.hypotheses) * len(request.labels)
+    await check_drawable(own, generation, request.seed, context)
+    tests = len(own) or min(request.winners, request.hypotheses) * len(request.labels)
     detectable = await asyncio.to_thread(detectable_rate, 0.0, request.held_out, tests)
     config = BugHuntConfig(
         request=request,
@@ -80,21 +79,50 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         templates=templates,
         prompts=prompts,
         examples=examples,
-        shares=HuntShares.model_validate(vars(shares)),
+        shares=shares or own_shares(request, own),
         detectable=detectable,
         clip=suite.scorer.checkpoint or suite.scorer.clip,
         objectionable=suite.scorer.objectionable,
-        notes=_notes(request, detectable),
+        notes=_notes(request, detectable, suite.name),
     )
-    first = range(min(FIRST_BASELINE, shares.baseline))
-    planned = (
-        item
-        for label in request.labels
-        for item in plan_samples(
-            config, label, HuntInstruction(phase="baseline", prompt=prompts[label]), first
-        )
-    )
+    planned = plan_own(config, own, first_held_out(config)) if own else _first_baseline(config)
     return Plan(NO_DATASET, config, list(numbered(planned)))
+
+
+def _shares(request: BugHuntCreate, context: RunContext) -> HuntShares:
+    found = share(
+        request.budget.images,
+        len(request.labels),
+        hypotheses=request.hypotheses,
+        winners=request.winners,
+        held_out=request.held_out,
+        refine=request.refine,
+        # Without a language model there is nobody to edit captions.
+        vary=request.vary if context.suite.perturber is not None else 0.0,
+    )
+    return HuntShares.model_validate(vars(found))
+
+
+def _captions(request: BugHuntCreate, varied: int) -> int:
+    """The most captions that a search has written, clusters and combinations of their sentences."""
+    if request.descriptions:
+        return 0
+    kinds = {"frequency": 2, "likelihood": 1, "both": 3}[request.words]
+    # A cluster has a caption at least, so that there are no more combinations than captions of failures.
+    combinations = (
+        0 if request.words == "frequency" else 1 if request.clusters == "none" else request.captions
+    )
+    each = kinds * request.captions + combinations + int(request.clusters == "features")
+    # Of the label alone and of edited captions, and those that are edited.
+    rounds = 1 if request.vary == 0.0 else 2
+    return rounds * each * len(request.labels) * len(request.classifiers) + varied
+
+
+def _first_baseline(config: BugHuntConfig) -> Iterator[PlannedItem]:
+    first = range(min(FIRST_BASELINE, config.shares.baseline))
+    for label in config.request.labels:
+        told = HuntInstruction(phase="baseline", prompt=config.prompts[label])
+        yield from plan_samples(config, label, told, first)
 
 
 async def _classes(create: BugHuntCreate, services: Services) -> list[str]:
@@ -187,9 +215,11 @@ async def _examples(
     return examples
 
 
-def _notes(create: BugHuntCreate, detectable: float | None) -> list[str]:
+def _notes(create: BugHuntCreate, detectable: float | None, suite: str) -> list[str]:
     notes = [
-        "no failure found is no proof that there is none: rare scenes are hardly ever drawn",
+        f"suite {suite!r} has one generator: whether images of another one fail as often is not measured"
+        if create.descriptions
+        else "no failure found is no proof that there is none: rare scenes are hardly ever drawn",
         f"{create.held_out} held-out images prove no failure rate"
         if detectable is None
         else f"{create.held_out} held-out images prove failure rates from {100 * detectable:.0f} % on, where "

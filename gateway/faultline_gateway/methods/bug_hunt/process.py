@@ -1,10 +1,14 @@
-"""The work of a bug hunt: images of a prompt with every classifier's answer, and captions of images."""
+"""The work of a bug hunt: images of a prompt with every classifier's answer, captions, combined sentences."""
 
 from __future__ import annotations
+
+from collections.abc import Coroutine
 
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntResult
 from faultline_core.contract.captioner import CaptionItem, CaptionRequest
 from faultline_core.contract.editor import GenerateItem
+from faultline_gateway.methods.bug_hunt.clustering import cluster
+from faultline_gateway.methods.bug_hunt.combining import combine
 from faultline_gateway.methods.bug_hunt.samples import sample_seed
 from faultline_gateway.methods.bug_hunt.varied import edited
 from faultline_gateway.runs.attempt import OpenItems, finish_group, own_cost
@@ -17,19 +21,29 @@ from faultline_gateway.services.ports import Services
 
 
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
-    """Draw and classify the leased samples of one prompt, or caption the leased images.
+    """Draw and classify the leased samples of one prompt, caption the leased images, or combine sentences.
 
     Raises:
         LeaseLost: another worker owns the items now.
     """
     config = BugHuntConfig.model_validate(group.config)
     attempt = OpenItems(group, record, store)
-    work = (
-        _caption(attempt, config, services)
-        if _is_captions(group)
-        else _sample(attempt, group, config, services)
-    )
-    await finish_group(attempt, group, work)
+    await finish_group(attempt, group, _work(attempt, group, config, services))
+
+
+def _work(
+    attempt: OpenItems, group: LeasedGroup, config: BugHuntConfig, services: Services
+) -> Coroutine[None, None, None]:
+    """Groups hold items of one kind."""
+    match group.items[0].kind:
+        case "caption":
+            return _caption(attempt, config, services)
+        case "clustering":
+            return _cluster(attempt, services)
+        case "combination":
+            return _combine(attempt, config, services)
+        case _:
+            return _sample(attempt, group, config, services)
 
 
 def instruction_of(item: LeasedItem) -> HuntInstruction:
@@ -37,14 +51,25 @@ def instruction_of(item: LeasedItem) -> HuntInstruction:
     return HuntInstruction.model_validate(item.instruction)
 
 
-def _is_captions(group: LeasedGroup) -> bool:
-    return all(item.kind == "caption" for item in group.items)
+async def _cluster(attempt: OpenItems, services: Services) -> None:
+    for item in attempt.open:
+        async with attempt.fail_items_on_error([item]):
+            await cluster(attempt, item, instruction_of(item), services)
+
+
+async def _combine(attempt: OpenItems, config: BugHuntConfig, services: Services) -> None:
+    for item in attempt.open:
+        async with attempt.fail_items_on_error([item]):
+            await combine(attempt, item, instruction_of(item), config.request.sentences, services)
 
 
 async def _caption(attempt: OpenItems, config: BugHuntConfig, services: Services) -> None:
     items = attempt.open
     # With the label: a captioner that can begins with it.
-    asked = [CaptionItem(image=item.source_image, label=item.label) for item in items]
+    asked = [
+        CaptionItem(image=item.source_image, label=item.label, prefix=instruction_of(item).prompt)
+        for item in items
+    ]
     response = await attempt.call("captioner", services.captioner.caption, CaptionRequest(items=asked))
     attempt.add_shared_cost(response.cost)
     texts: dict[str, str] = {}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from faultline_core.bug_hunt.descriptions import Description, Proposed, describe
 from faultline_core.contract.bug_hunts import BugHuntConfig
+from faultline_gateway.methods.bug_hunt.clustering import clusters_of
+from faultline_gateway.methods.bug_hunt.combining import combined_descriptions
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.runs.failed_samples import count_failures
 
@@ -42,29 +44,42 @@ def proposed(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: 
     counted = count_failures(hunt.explored(label), classifier, hunt.threshold(label).threshold)
     if not counted.failures or not counted.successes:
         return Proposed([])
-    captions = caption_by_sample(hunt)
-    return describe(
-        _found(captions, [item.id for item in counted.failures]),
-        _found(captions, [item.id for item in counted.successes]),
-        template=config.templates[label],
-        label=label,
-        classes=config.classes,
-    )
+    captions, words = caption_by_sample(hunt), config.request.words
+    combined = combined_descriptions(config, hunt, label, classifier) if words != "frequency" else []
+    if words == "likelihood":
+        return Proposed(combined)
+    by_cluster = [
+        describe(
+            _found(captions, [item.id for item in cluster]),
+            _found(captions, [item.id for item in counted.successes]),
+            template=config.templates[label],
+            label=label,
+            classes=config.classes,
+        )
+        for cluster in clusters_of(config, hunt, label, classifier)
+    ]
+    turns = chain.from_iterable(zip_longest(*(each.descriptions for each in by_cluster), combined))
+    unique: dict[str, Description] = {}
+    for each in turns:
+        if each is not None:
+            unique.setdefault(each.prompt.casefold(), each)
+    return Proposed(list(unique.values()), sum((each.dropped for each in by_cluster), Counter()))
 
 
 def caption_by_sample(hunt: RecordedHunt) -> dict[str, str]:
-    """Return the captions by the id of the item whose image they tell."""
+    """Return the free captions by the id of the item whose image they tell."""
     return {
         item.instruction.sample: item.result.caption
         for item in hunt.captions
         if item.state == "done" and item.result is not None and item.result.caption
         and item.instruction is not None and item.instruction.sample is not None
+        and item.instruction.prompt is None
     }  # fmt: skip
 
 
 def count_captions(hunt: RecordedHunt, dropped: Counter[str]) -> dict[str, int]:
     """Return how many captions were written, and how many were left out or missing, by reason."""
-    used = len(caption_by_sample(hunt))
+    used = sum(item.result is not None and bool(item.result.caption) for item in hunt.captions)
     missing = Counter(item.code or item.state for item in hunt.captions if item.state != "done")
     return {"written": used, **dropped, **missing}
 

@@ -47,17 +47,21 @@ def plan_samples(
 
 
 def plan_captions(
-    label: str, samples: Iterable[HuntItem], edit: Collection[str] = ()
+    label: str, samples: Iterable[HuntItem], edit: Collection[str] = (), *, prompt: str | None = None
 ) -> Iterator[PlannedItem]:
-    """Plan the caption of each sample's image, and its edits where the sample's id is among ``edit``."""
+    """Plan the caption of each sample's image, and its edits where the sample's id is among ``edit``.
+
+    ``prompt``: what the caption goes on from; None for a free one.
+    """
+    forced = {} if prompt is None else {"prompt": prompt}
     for slot, item in enumerate(samples):
         if item.result is not None:
-            told = HuntInstruction(phase="captions", sample=item.id, edit=item.id in edit)
+            told = HuntInstruction(phase="captions", sample=item.id, edit=item.id in edit, prompt=prompt)
             yield PlannedItem(
-                item_key=cache_key(caption=item.id),
+                item_key=cache_key(caption=item.id, **forced),
                 ordinal=0,
                 kind="caption",
-                item_group=cache_key(captions=label, chunk=slot // _CAPTIONS_PER_CALL),
+                item_group=cache_key(captions=label, chunk=slot // _CAPTIONS_PER_CALL, **forced),
                 source_image=item.result.image,
                 label=label,
                 slot=slot,

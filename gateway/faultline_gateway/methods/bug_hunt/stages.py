@@ -11,10 +11,13 @@ from faultline_core.bug_hunt.descriptions import content_words
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntPhase
 from faultline_core.contract.runs import Run
 from faultline_core.contract.sampling_rules import FixedNumber
+from faultline_gateway.methods.bug_hunt.clustering import clusters_of, in_turns, plan_clusters
+from faultline_gateway.methods.bug_hunt.combining import plan_combinations
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
-from faultline_gateway.methods.bug_hunt.drawing import FIRST_HELD_OUT, more_held_out, more_of_baseline
+from faultline_gateway.methods.bug_hunt.drawing import first_held_out, more_held_out, more_of_baseline
 from faultline_gateway.methods.bug_hunt.proposals import Proposal, proposals
 from faultline_gateway.methods.bug_hunt.refinement import (
+    Form,
     Refined,
     new_forms,
     plan_refinement,
@@ -33,11 +36,20 @@ def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
     hunt = RecordedHunt.of(results)
     match hunt.last:
         case "baseline":
-            planned = _more_of_baseline(config, hunt) or _captions(config, hunt)
+            planned = _more_of_baseline(config, hunt) or (
+                _clusters(config, hunt) if not config.request.vary else []
+            )
+            planned = planned or _captions(config, hunt)
+        case "clusters":
+            planned = _captions(config, hunt, "varied" if hunt.has_varied else "baseline")
+            planned = planned or _combinations(config, hunt) or _first_round(config, hunt)
         case "captions":
-            planned = _varied(config, hunt) or _first_round(config, hunt)
+            planned = _varied(config, hunt) or _combinations(config, hunt) or _first_round(config, hunt)
         case "varied":
-            planned = _captions(config, hunt, "varied") or _first_round(config, hunt)
+            planned = _clusters(config, hunt) or _captions(config, hunt, "varied")
+            planned = planned or _combinations(config, hunt) or _first_round(config, hunt)
+        case "combination":
+            planned = _first_round(config, hunt)
         case "hypothesis":
             planned = _next_round(config, hunt) or _refinement(config, hunt) or _held_out(config, hunt)
         case "refinement":
@@ -84,6 +96,14 @@ def winners(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[int]:
 
 def refined(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Refined]:
     """Return the winners of a label as refinement leaves them: what held-out images measure."""
+    if config.request.descriptions:
+        # All that the user asks about is measured, for each classifier.
+        own = [(number, told) for number, (of, told) in hunt.described.items() if of == label]
+        return [
+            Refined(number, name, Form(number, told))
+            for number, told in own
+            for name in config.request.classifiers
+        ]
     won = winners(config, hunt, label)
     worst = {number: classifier for number, (_, classifier) in standings(config, hunt, label).items()}
     return refined_winners(config, hunt, label, {number: worst[number] for number in won})
@@ -128,30 +148,50 @@ def _more_of_baseline(config: BugHuntConfig, hunt: RecordedHunt) -> list[Planned
     return planned
 
 
+def _clusters(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    return list(plan_clusters(config, hunt))
+
+
 def _captions(config: BugHuntConfig, hunt: RecordedHunt, phase: HuntPhase = "baseline") -> list[PlannedItem]:
-    """As many failures as successes of each classifier; an image that several need is captioned once."""
+    """As many failures as successes of each classifier; an image that several need is captioned once.
+
+    The likelihood needs captions of failures alone, which go on from the baseline's prompt.
+    """
     most, planned = config.request.captions, list[PlannedItem]()
     for label in config.request.labels:
-        shown_from, wanted = hunt.threshold(label).threshold, dict[str, HuntItem]()
+        shown_from = hunt.threshold(label).threshold
+        free, forced = dict[str, HuntItem](), dict[str, HuntItem]()
         for classifier in config.request.classifiers:
             counted = count_failures(hunt.of_label(phase, label), classifier, shown_from)
             # A label that always fails has nothing to be worse than.
             if counted.failures and counted.successes:
-                for item in (*counted.failures[:most], *counted.successes[:most]):
-                    wanted[item.id] = item
+                of_phase = {item.id for item in counted.failures}
+                turns = in_turns(clusters_of(config, hunt, label, classifier))
+                failures = [item for item in turns if item.id in of_phase][:most]
+                free.update((item.id, item) for item in (*failures, *counted.successes[:most]))
+                forced.update((item.id, item) for item in failures)
         edit = captions_to_edit(config, hunt, label) if phase == "baseline" else []
-        wanted |= {item.id: item for item in edit}
-        planned += plan_captions(label, wanted.values(), {item.id for item in edit})
+        if config.request.words == "likelihood":
+            free = {}
+        free |= {item.id: item for item in edit}
+        planned += plan_captions(label, free.values(), {item.id for item in edit})
+        if config.request.words != "frequency":
+            # The paper forces the label in: the captioner goes on from the baseline's prompt.
+            planned += plan_captions(label, forced.values(), prompt=config.prompts[label])
     return planned
 
 
 def _varied(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     """Images of edited captions, unless they are made or none are wanted."""
     labels, time = config.request.labels, _Time.left(config, hunt)
-    if any(hunt.of_label("varied", label) for label in labels):
+    if hunt.has_varied:
         return []
     most = time.cap(config.shares.varied, len(labels), reserved=_reserved(config))
     return [item for label in labels for item in plan_varied(config, hunt, label, most)]
+
+
+def _combinations(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    return list(plan_combinations(config, hunt)) if config.request.words != "frequency" else []
 
 
 def _first_round(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
@@ -227,10 +267,7 @@ def _held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     """Fresh images of each winner as refined, and of its baseline, from the same fresh noise."""
     won = {label: found for label in config.request.labels if (found := refined(config, hunt, label))}
     prompts = sum(1 + len(found) for found in won.values())
-    most = config.shares.held_out
-    if not isinstance(config.request.sampling, FixedNumber):
-        most = min(most, FIRST_HELD_OUT)
-    size = _Time.left(config, hunt).cap(most, prompts)
+    size = _Time.left(config, hunt).cap(first_held_out(config), prompts)
     if size < LEAST_ROUND:
         return []
     needed = {label: (range(size), [each.final.number for each in found]) for label, found in won.items()}
@@ -246,7 +283,10 @@ def _more_held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedIte
         for label in config.request.labels
         for each in refined(config, hunt, label)
     ]
-    needed = more_held_out(config, hunt, won)
+    needed = {
+        label: (places, list(dict.fromkeys(numbers)))
+        for label, (places, numbers) in more_held_out(config, hunt, won).items()
+    }
     prompts = sum(1 + len(numbers) for _, numbers in needed.values())
     time = _Time.left(config, hunt)
     capped = {

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from faultline_core.contract.bug_hunt_summary import (
     BugHuntSummary,
+    FailureCluster,
     HypothesisResult,
     HypothesisState,
     LabelBaseline,
@@ -14,11 +15,13 @@ from faultline_core.contract.bug_hunt_summary import (
 )
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
 from faultline_core.contract.runs import Run
-from faultline_gateway.methods.bug_hunt.bugs import bugs_of, verdict
+from faultline_gateway.methods.bug_hunt.bugs import bugs_of, shown_images, verdict
+from faultline_gateway.methods.bug_hunt.clustering import answer_of, clusters_of
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import baseline_rule
 from faultline_gateway.methods.bug_hunt.proposals import count_captions, proposed
 from faultline_gateway.methods.bug_hunt.stages import standings, winners
+from faultline_gateway.methods.bug_hunt.tree import search_tree
 from faultline_gateway.runs.accounting import count_reasons
 from faultline_gateway.runs.failed_samples import count_failures
 from faultline_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
@@ -42,9 +45,11 @@ def summarize(run: Run, items: Iterable[HuntItem]) -> BugHuntSummary:
         seconds=hunt.seconds,
         baselines=baselines,
         objects=objects,
+        clusters=_clusters(config, hunt),
         captions=count_captions(hunt, _left_out(config, hunt)),
         hypotheses=hypotheses,
         bugs=bugs,
+        tree=search_tree(config, hunt, baselines, hypotheses, bugs),
         failed_codes=count_reasons(item.code for item in listed if item.state == "failed"),
         cost=hunt.cost,
         verdict=verdict(run, config, bugs, baselines, len(hypotheses)),
@@ -56,7 +61,7 @@ def _baselines(
 ) -> list[LabelBaseline]:
     found: list[LabelBaseline] = []
     for label in config.request.labels:
-        items = hunt.of_label("baseline", label)
+        items = hunt.of_label("baseline", label) or hunt.of_label("held-out", label)
         for classifier in config.request.classifiers:
             counted = count_failures(items, classifier, objects[label].threshold)
             found.append(
@@ -83,6 +88,8 @@ def _hypotheses(
             else set[int]()
         )
         most = max((len(hunt.of_label("hypothesis", label, number)) for number in hunt.described), default=0)
+        if config.request.descriptions:
+            won = set(hunt.described)
         for number, (standing, classifier) in standings(config, hunt, label).items():
             items = hunt.of_label("hypothesis", label, number)
             counted = count_failures(items, classifier, objects[label].threshold)
@@ -102,6 +109,23 @@ def _hypotheses(
                 )
             )
     return found
+
+
+def _clusters(config: BugHuntConfig, hunt: RecordedHunt) -> list[FailureCluster]:
+    if config.request.clusters == "none":
+        return []
+    return [
+        FailureCluster(
+            label=label,
+            classifier=classifier,
+            answer=answer_of(cluster[0], classifier),
+            n=len(cluster),
+            images=shown_images(cluster, classifier),
+        )
+        for label in config.request.labels
+        for classifier in config.request.classifiers
+        for cluster in clusters_of(config, hunt, label, classifier)
+    ]
 
 
 def _left_out(config: BugHuntConfig, hunt: RecordedHunt) -> Counter[str]:

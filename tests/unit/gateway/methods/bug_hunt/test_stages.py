@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from fakes.hunted_items import caption, hunt_config, hunt_run, sample
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem
+import pytest
+
+from fakes.hunted_items import caption, combination, hunt_config, hunt_run, sample
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntWords
 from faultline_gateway.methods.bug_hunt.stages import next_stage
 from faultline_gateway.runs.items import PlannedItem
 
@@ -84,6 +86,49 @@ def test_words_of_failures_are_tried_first_on_new_images() -> None:
     found = planned(hunt_config(), [*items, *told], 3)
     first = HuntInstruction.model_validate(found[0].instruction)
     assert (first.prompt, first.source, first.classifiers) == (FLOWERS.prompt, "words", ["model"])
+
+
+def weighing(words: HuntWords) -> BugHuntConfig:
+    config = hunt_config()
+    return config.model_copy(update={"request": config.request.model_copy(update={"words": words})})
+
+
+@pytest.mark.parametrize(("words", "free", "forced"), [("likelihood", 0, 5), ("both", 37, 5)])
+def test_the_likelihood_needs_captions_of_failures_that_go_on_from_the_prompt(
+    words: HuntWords, free: int, forced: int
+) -> None:
+    found = planned(weighing(words), baseline(5), 2)
+    told = Counter(HuntInstruction.model_validate(item.instruction).prompt for item in found)
+    assert (told[None], told["a photo of a fly"]) == (free, forced)
+
+
+def test_sentences_of_all_failures_are_combined_in_one_item_of_its_own_stage() -> None:
+    items = baseline(3)
+    texts = ("in the snow next to a dog", "in the snow", "next to a bee")
+    forced = "a photo of a fly"
+    items += [
+        caption(each, f"{forced} {text}", prompt=forced) for each, text in zip(items[:3], texts, strict=True)
+    ]
+    (item,) = planned(weighing("likelihood"), items, 3)
+    told = HuntInstruction.model_validate(item.instruction)
+    assert (item.kind, told.phase, told.classifiers) == ("combination", "combination", ["model"])
+    # The caption that names another class is left out, with its image.
+    assert told.images == [each.source_image for each in items[200:202]]
+    assert told.sentences == ["in the snow", "next to a dog"]
+
+
+def test_a_combination_is_tried_whole_and_each_of_its_sentences_alone() -> None:
+    items = baseline(3)
+    combined = combination(["among the flowers", "next to a dog", "at night"])
+    found = planned(weighing("likelihood"), [*items, combined], 4)
+    told = [HuntInstruction.model_validate(item.instruction) for item in found]
+    assert list(dict.fromkeys((each.prompt, each.source) for each in told)) == [
+        ("a photo of a fly among the flowers next to a dog at night", "combination"),
+        ("a photo of a fly among the flowers", "combination"),
+        ("a photo of a fly next to a dog", "combination"),
+        ("a photo of a fly at night", "combination"),
+        ("a photo of a fly among the flowers next to a dog", "combination"),
+    ]
 
 
 def test_a_hopeless_description_gets_no_more_images_and_nothing_is_held_out() -> None:

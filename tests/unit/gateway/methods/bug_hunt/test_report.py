@@ -1,0 +1,107 @@
+"""What a report of a hunt shows beside its rates: evidence, mistakes, the search, and both rates of a bug."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakes.hunted_items import hunt_config, hunt_run, sample
+from faultline_core.contract.bug_hunt_summary import BugHuntSummary
+from faultline_core.contract.bug_hunts import HuntInstruction, HuntItem
+from faultline_core.errors import ArtifactMissing
+from faultline_gateway.methods.bug_hunt.report import render, winners_curse
+from faultline_gateway.methods.bug_hunt.summary import summarize
+
+FLOWERS = HuntInstruction(
+    phase="hypothesis", prompt="a photo of a fly among the flowers", hypothesis=1, source="words",
+    words="among the flowers", classifiers=["model"],
+)  # fmt: skip
+DOG = FLOWERS.model_copy(
+    update={"prompt": "a photo of a fly next to a dog", "hypothesis": 2, "words": "next to a dog"}
+)
+RUN = hunt_run(hunt_config(), 6)
+
+
+def samples(first: int, answers: dict[str, int], told: HuntInstruction, stage: int) -> list[HuntItem]:
+    spoken = [answer for answer, number in answers.items() for _ in range(number)]
+    return [
+        sample(first + place, answer, told=told, stage=stage, seconds=0.5)
+        for place, answer in enumerate(spoken)
+    ]
+
+
+@pytest.fixture(scope="module")
+def hunt() -> BugHuntSummary:
+    """A hunt with one bug, whose control answers half of its images rightly; CLIP sees all but ten."""
+    base = [
+        sample(n, "bee" if n < 10 else "fly", others={"control": "fly"}, similarity=0.3) for n in range(100)
+    ]
+    held_out = FLOWERS.model_copy(update={"phase": "held-out"})
+    alone = HuntInstruction(phase="held-out", prompt="a photo of a fly")
+    found = [
+        sample(
+            3000 + n, "bee" if n < 50 else "bus" if n < 56 else "fly", told=held_out, stage=5,
+            others={"control": "fly" if n % 2 else "bee"}, similarity=0.1 if n < 10 else 0.3, seconds=0.5,
+        )
+        for n in range(64)
+    ]  # fmt: skip
+    items = [
+        *base, *samples(1000, {"bee": 60, "fly": 0}, FLOWERS, 3), *samples(2000, {"fly": 20}, DOG, 3),
+        *found, *samples(4000, {"bee": 1, "tram": 1, "fly": 62}, alone, 5),
+    ]  # fmt: skip
+    return summarize(RUN, items)
+
+
+@pytest.mark.paper("BUGS-F2-confusions")
+def test_mistakes_are_counted_before_and_after_the_description(hunt: BugHuntSummary) -> None:
+    (bug,) = hunt.bugs
+    told = [(each.answer, each.described, each.baseline) for each in bug.confusions]
+    # Five of the bees show no fly to CLIP nor to the control.
+    assert told == [("bee", 45, 1), ("bus", 6, 0), ("tram", 0, 1)]
+
+
+def test_failures_are_told_with_what_clip_and_the_control_see(hunt: BugHuntSummary) -> None:
+    (bug,) = hunt.bugs
+    told = bug.held_out.evidence
+    assert told is not None
+    assert (told.wrong, told.shown, told.by_clip) == (56, 51, 46)
+    assert told.recognised == {"control": 28}
+    assert (told.rate_of_all.n, bug.held_out.rate.n) == (64, 59)
+    assert told.rate_of_all.estimate == pytest.approx(56 / 64)
+    steady = samples(0, {"fly": 30}, DOG, 3)
+    assert summarize(RUN, steady).baselines[0].failure.evidence is None
+
+
+def test_the_search_is_a_tree_from_the_label_to_held_out_images(hunt: BugHuntSummary) -> None:
+    told = [(each.number, each.parent, each.kind, each.failure.failures, each.outcome) for each in hunt.tree]
+    assert told == [
+        (0, None, "baseline", 10, "the label alone"),
+        (1, 0, "description", 60, "winner"),
+        (2, 1, "held-out", 51, "breaks"),
+        (3, 0, "description", 0, "stopped"),
+    ]
+    assert [len(each.images) for each in hunt.tree] == [6, 6, 6, 0]
+    assert [each.seconds for each in hunt.tree] == [0.0, 30.0, 32.0, 10.0]
+
+
+def test_a_winner_s_discovery_rate_stands_beside_its_held_out_rate(hunt: BugHuntSummary) -> None:
+    curse = winners_curse(hunt.bugs)
+    assert curse is not None
+    assert curse.sentence == "the held-out rate of 1 bug is 13.6 points lower"
+    assert curse.plot.series == ["discovery", "held out", "the label alone"]
+    assert winners_curse([]) is None
+
+
+def test_the_report_shows_all_of_it_without_images_too(hunt: BugHuntSummary) -> None:
+    def missing(ref: str) -> bytes:
+        raise ArtifactMissing(f"no artifact {ref!r}")
+
+    text = render(hunt, RUN, missing)
+    order = [
+        text.index(each)
+        for each in ("What they are taken for", 'id="winners-curse"', 'id="baselines"', 'class="tree"')
+    ]
+    assert order == sorted(order)
+    assert "of 56 wrong answers, 51 show the label, 46 of them to CLIP, 28 to control" in text
+    assert "45<small>1 before</small>" in text
+    assert text.count('<li class="') == 4
+    assert "image not available" in text
