@@ -14,6 +14,9 @@ from faultline_gateway.ledger import Ledger
 DATABASES = ("SQLite", "PostgreSQL") if can_run_postgres() else ("SQLite",)
 """What can be measured here."""
 
+OTHERS = DATABASES[1:]
+"""Those beside SQLite, of groups that name it alone in the rows of others."""
+
 
 @contextmanager
 def ledgers(folder: Path, database: str, count: int = 1) -> Iterator[list[tuple[Ledger, str]]]:

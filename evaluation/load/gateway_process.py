@@ -42,9 +42,9 @@ class GatewayProcess:
 
 
 @contextmanager
-def gateway_process(folder: Path, **settings: Any) -> Iterator[GatewayProcess]:
-    """Serve an empty ledger in ``folder`` until the block ends."""
-    url, port = migrated_file(folder), _free_port()
+def gateway_process(folder: Path, url: str | None = None, **settings: Any) -> Iterator[GatewayProcess]:
+    """Serve the ledger at ``url``, by default an empty one in ``folder``, until the block ends."""
+    url, port = url or migrated_file(folder), _free_port()
     spawned = multiprocessing.get_context("spawn")
     process = spawned.Process(target=_serve, args=(folder, url, port, settings), daemon=True)
     process.start()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 
+from evaluation.load.databases import OTHERS, ledgers
 from evaluation.load.gateway_process import GatewayProcess, gateway_process
 from evaluation.load.hands import finish_items
 from evaluation.load.http_clients import Answer, Listener, listen, poll_regularly, request
@@ -24,24 +25,42 @@ LAG_SECONDS, POLL_MS = 1.0, 100.0
 
 
 def listeners(load: Load) -> Iterator[LoadRow | Growth]:
-    """Yield the lag of events and the time of polls with 20, 200 and 1,000 listeners on one run."""
+    """Yield the lag of events and the time of polls with 20, 200 and 1,000 listeners on one run.
+
+    On PostgreSQL with 200, without targets.
+    """
     points = []
     for number in (20, 200) if load.quick else (20, 200, MANY):
         folder = load.folder / str(number)
         folder.mkdir()
         with gateway_process(folder) as gateway:
-            run_id = _new_run(gateway, 30 if load.quick else 200)
-            followed = asyncio.run(_followed(gateway, run_id, listeners=number, pollers=5, pause=PAUSE))
-        lags, polls = followed.lags(), followed.poll_ms()
-        points.append((float(number), quantile(lags, 0.99)))
-        of = f"{number:,} listeners on one run"
-        aims = (LAG_SECONDS, POLL_MS) if number == MANY else (None, None)
-        yield _quantile(
-            "listeners", f"{of}: lag of an event behind its commit, p99", "s", lags, 0.99, aims[0]
-        )
-        yield _quantile("listeners", f"{of}: status poll, p99", "ms", polls, 0.99, aims[1])
+            lag, poll = _lag_and_poll(gateway, number, load, with_targets=number == MANY)
+        points.append((float(number), lag.value))
+        yield lag
+        yield poll
     yield Growth(
         group="listeners", name="lag of events, p99", size="listeners", unit="s", points=tuple(points)
+    )
+    for database in OTHERS:
+        with (
+            ledgers(load.folder, database) as [(_, url)],
+            gateway_process(load.folder, url) as gateway,
+        ):
+            for found in _lag_and_poll(gateway, 20 if load.quick else 200, load):
+                yield found.model_copy(update={"name": f"{found.name}, {database}"})
+
+
+def _lag_and_poll(
+    gateway: GatewayProcess, number: int, load: Load, *, with_targets: bool = False
+) -> tuple[LoadRow, LoadRow]:
+    run_id = _new_run(gateway, 30 if load.quick else 200)
+    followed = asyncio.run(_followed(gateway, run_id, listeners=number, pollers=5, pause=PAUSE))
+    lags, polls = followed.lags(), followed.poll_ms()
+    of = f"{number:,} listeners on one run"
+    most_lag, most_ms = (LAG_SECONDS, POLL_MS) if with_targets else (None, None)
+    return (
+        _quantile("listeners", f"{of}: lag of an event behind its commit, p99", "s", lags, 0.99, most_lag),
+        _quantile("listeners", f"{of}: status poll, p99", "ms", polls, 0.99, most_ms),
     )
 
 
