@@ -133,10 +133,13 @@ class _Reopening:
             & work.ENDED
             & (_items.ordinal > self._after[state])
         )
-        some = select(_items.id).where(mine).order_by(_items.ordinal).limit(most)
-        # Their leases ended, so a worker from before cannot record them.
-        fresh = {"state": "pending", "worker": None, "attempts": 0, "due_at": 0.0}
-        opening = update(schema.items).where(_items.id.in_(some)).values(fresh).returning(_items.ordinal)
-        ordinals = connection.execute(opening).scalars().all()
-        self._after[state] = max(ordinals, default=self._after[state])
+        # Two statements: PostgreSQL may join a limited subselect with all items of the run.
+        some = select(_items.ordinal).where(mine).order_by(_items.ordinal).limit(most)
+        ordinals = connection.execute(some).scalars().all()
+        if ordinals:
+            # Their leases ended, so a worker from before cannot record them.
+            fresh = {"state": "pending", "worker": None, "attempts": 0, "due_at": 0.0}
+            opening = update(schema.items).where(mine, _items.ordinal <= ordinals[-1]).values(fresh)
+            connection.execute(opening)
+            self._after[state] = ordinals[-1]
         return len(ordinals)
