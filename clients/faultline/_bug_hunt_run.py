@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from faultline._calls import Call, idempotency_headers, reading
 from faultline._run_calls import RunCalls
@@ -15,13 +15,25 @@ BUG_HUNTS = RunCalls("bug-hunt", HuntItem, BugHuntSummary)
 
 
 def measure_call(
-    run_id: str, descriptions: Sequence[str], images: int | None, seed: int | None, key: str | None
+    run_id: str,
+    descriptions: Sequence[str],
+    images: int | None,
+    photographs: Mapping[str, str] | None,
+    seed: int | None,
+    key: str | None,
 ) -> Call[Run]:
     """``POST /v1/bug-hunts/{id}/descriptions``; the key makes it safe to send again."""
     return Call(
         method="POST",
         path=BUG_HUNTS.path(run_id, "/descriptions"),
-        body=DescriptionsCreate(descriptions=list(descriptions), images=images, seed=seed),
+        body=DescriptionsCreate.model_validate(
+            {
+                "descriptions": list(descriptions),
+                "images": images,
+                **({} if photographs is None else {"photographs": dict(photographs)}),
+                "seed": seed,
+            }
+        ),
         parse=reading(Run),
         headers=idempotency_headers(key),
     )
@@ -36,6 +48,7 @@ class BugHunt(RunHandle[HuntItem, BugHuntSummary]):
         self,
         *descriptions: str,
         images: int | None = None,
+        photographs: Mapping[str, str] | None = None,
         seed: int | None = None,
         idempotency_key: str | None = None,
     ) -> BugHunt:
@@ -47,6 +60,8 @@ class BugHunt(RunHandle[HuntItem, BugHuntSummary]):
             descriptions: prompts such as "a photo of a fly at night", which name a label of the hunt and no
                 other class.
             images: of each description and of the label alone; default: the hunt's held-out images.
+            photographs: names of two datasets of yours as external check of one description: ``described``,
+                whose images of the label fit it, and ``alone``, of the label otherwise.
             seed: default: one that follows from the hunt's own, another one for each child.
             idempotency_key: makes a repeated call return the first run.
 
@@ -55,7 +70,7 @@ class BugHunt(RunHandle[HuntItem, BugHuntSummary]):
                 generator does not know.
             RunNotEnded: the hunt has not ended.
         """
-        call = measure_call(self.id, descriptions, images, seed, idempotency_key)
+        call = measure_call(self.id, descriptions, images, photographs, seed, idempotency_key)
         return BugHunt(self._sender, self._sender.send(call))
 
     def bugs(self, *, proven: bool = True) -> list[Bug]:
@@ -76,11 +91,12 @@ class AsyncBugHunt(AsyncRunHandle[HuntItem, BugHuntSummary]):
         self,
         *descriptions: str,
         images: int | None = None,
+        photographs: Mapping[str, str] | None = None,
         seed: int | None = None,
         idempotency_key: str | None = None,
     ) -> AsyncBugHunt:
         """Measure descriptions of your own by a child run; as `BugHunt.measure`."""
-        call = measure_call(self.id, descriptions, images, seed, idempotency_key)
+        call = measure_call(self.id, descriptions, images, photographs, seed, idempotency_key)
         return AsyncBugHunt(self._sender, await self._sender.send(call))
 
     async def bugs(self, *, proven: bool = True) -> list[Bug]:

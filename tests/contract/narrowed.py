@@ -170,6 +170,8 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "BugHuntCreate.sampling": None,
         "BugHuntCreate.functions": None,
         "BugHuntCreate.descriptions": None,
+        "BugHuntCreate.photographs": None,
+        "DescriptionsCreate.photographs": None,
         "DescriptionsCreate.functions": None,
         "DescriptionsCreate.descriptions": {"enum": ["a photo of a sled in the snow", "a plate at night"]},
         "DescriptionsCreate.images": {"enum": [8]},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -13,7 +13,7 @@ from faultline._cli.groups import examples
 from faultline._cli.options import AsJson, Classifiers, Detach, Report, Seed, Steps, Url
 from faultline._cli.tables import bug_hunt_text
 from faultline._cli.terminal import connected
-from faultline_core.contract.bug_hunts import HuntWords
+from faultline_core.contract.bug_hunts import HuntClusters, HuntWords
 from faultline_core.contract.failure_criteria import (
     LowConfidence,
     NoRelative,
@@ -80,6 +80,14 @@ Words = Annotated[
         "the captioner finds likeliest), or both.",
     ),
 ]
+Clusters = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW",
+        help="How failures are clustered before they are described: none, predicted (by what they are taken "
+        "for), or features (then by their images).",
+    ),
+]
 Parents = Annotated[
     list[str] | None,
     typer.Option("--parent", metavar="CLASS=PARENT", help="Parent of a class, as fly=insect. Repeatable."),
@@ -101,6 +109,7 @@ def bug_hunt(
     hypotheses: Hypotheses = 8,
     held_out: HeldOut = 96,
     refine: Refine = 0,
+    clusters: Clusters = "none",
     words: Words = "frequency",
     parent: Parents = None,
     steps: Steps = None,
@@ -125,7 +134,8 @@ def bug_hunt(
                 hypotheses=hypotheses,
                 held_out=held_out,
                 refine=refine,
-                words=words_named(words),
+                clusters=named(clusters, HuntClusters),
+                words=named(words, HuntWords),
                 parents=parents_of(parent or ()),
                 steps=steps,
                 seed=seed,
@@ -136,16 +146,15 @@ def bug_hunt(
         )
 
 
-def words_named(text: str) -> HuntWords:
-    """Return the way of finding descriptions that has this name.
+def named(text: str, ways: Any) -> Any:
+    """Return the one of several ways that has this name.
 
     Raises:
         InvalidRequest: there is no such way.
     """
-    for known in get_args(HuntWords):
-        if text == known:
-            return cast(HuntWords, known)
-    raise InvalidRequest(f"unknown way {text!r}: choose from {', '.join(get_args(HuntWords))}")
+    if text not in get_args(ways):
+        raise InvalidRequest(f"unknown way {text!r}: choose from {', '.join(get_args(ways))}")
+    return text
 
 
 def criterion_named(text: str) -> dict[str, Any]:

@@ -121,6 +121,16 @@ class RefinedForm(ResponseBody):
     )
 
 
+class PhotographRates(ResponseBody):
+    """How often a classifier fails on photographs that fit a description, and on others of the label."""
+
+    described: FailureRate = Field(description="Photographs that fit the description.")
+    alone: FailureRate = Field(description="Other photographs of the label.")
+    p: float = Field(
+        description="One-sided p of `they fail no more often` by Fisher's exact test, uncorrected."
+    )
+
+
 class Confusion(ResponseBody):
     """How often failures are taken for one class, before and after the description (the paper's figure 2)."""
 
@@ -189,6 +199,9 @@ class Bug(ResponseBody):
         default=[],
         description="What held-out failures of the description and of the label alone are taken for: at most "
         "15 classes, the most frequent first.",
+    )
+    photographs: PhotographRates | None = Field(
+        default=None, description="The same on the user's photographs, or null without any."
     )
     others: dict[str, FailureRate] = Field(
         default={}, description="Failure rates of the hunt's other classifiers on the same held-out images."

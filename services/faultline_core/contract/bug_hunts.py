@@ -20,15 +20,24 @@ from faultline_core.contract.runs import RunItem
 from faultline_core.contract.samples import SampleResult
 from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
 from faultline_core.contract.shift_benchmarks import ShiftText
-from faultline_core.types import BlobRef, ClassifierSpec, Seed
+from faultline_core.types import BlobRef, ClassifierSpec, Name, Seed
 
 HuntPhase = Literal[
-    "baseline", "clusters", "captions", "varied", "combination", "hypothesis", "refinement", "held-out"
+    "baseline",
+    "clusters",
+    "captions",
+    "varied",
+    "combination",
+    "hypothesis",
+    "refinement",
+    "photographs",
+    "held-out",
 ]
 """What an item of a hunt is for: ``baseline`` samples of a label, ``clusters`` of its failures, ``captions``
 of failures and successes, ``varied`` samples of captions that the language model has edited, the
 ``combination`` of sentences that is likeliest for failures, samples of a ``hypothesis``, those of its shorter
-forms (``refinement``), and the ``held-out`` samples that a finding is measured on."""
+forms (``refinement``), ``photographs`` of the user's, and the ``held-out`` samples that a finding is measured
+on."""
 
 HypothesisSource = Literal["words", "caption", "sentence", "combination", "part", "adjective", "user"]
 """Where a description comes from: words that captions of failures have more often than those of successes,
@@ -65,6 +74,13 @@ class HuntBudget(ClientBody):
     )
 
 
+class Photographs(ClientBody):
+    """Photographs of the user's on which a description is checked, too."""
+
+    described: Name = Field(description="Dataset whose images of the label fit the description.")
+    alone: Name = Field(description="Dataset whose images of the label stand for the label alone.")
+
+
 class BugHuntCreate(ClassifiersUnderTest):
     """``POST /v1/bug-hunts``: find descriptions of a label's images on which classifiers fail."""
 
@@ -99,6 +115,10 @@ class BugHuntCreate(ClassifiersUnderTest):
         json_schema_extra=DISTINCT,
         description="Descriptions of your own, measured on held-out images instead of a search: prompts that "
         "name one of the labels and no other class.",
+    )
+    photographs: Photographs | None = Field(
+        default=None,
+        description="Photographs on which the one description is checked beside generated images, or null.",
     )
     budget: HuntBudget = Field(default=HuntBudget(), description="How much the hunt may spend.")
     criterion: Criterion = Field(
@@ -191,6 +211,10 @@ class DescriptionsCreate(FunctionsOfCaller):
         max_length=100,
         json_schema_extra=DISTINCT,
         description="Prompts that name one of the hunt's labels and no other class.",
+    )
+    photographs: Photographs | None = Field(
+        default=None,
+        description="Photographs on which the one description is checked beside generated images, or null.",
     )
     images: int | None = Field(
         default=None,

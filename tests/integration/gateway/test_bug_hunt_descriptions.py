@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest_asyncio
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import hunted_services
 from fakes.ledgers import Clock
+from fakes.world import Shown
 from faultline import AsyncBugHunt, AsyncClient
 from faultline_core.bug_hunt.comparison import FailureCounts, above_baseline
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
@@ -141,3 +143,70 @@ async def test_a_rule_decides_how_many_images_a_description_has(gateway: FakeGat
     # Eight failures of `leaning` came early; `steady` was given up before the most that it might have had.
     assert bug.held_out.failures >= 8
     assert bug.held_out.rate.n < bug.held_out.made <= 96
+
+
+async def upload(gateway: FakeGateway, name: str, place: str, images: int) -> None:
+    """A dataset of photographs of plates in one place."""
+    made = await gateway.http.post("/v1/datasets", json={"name": name, "classes": ["plate", "sled"]})
+    assert made.status_code == 201, made.text
+    refs = [
+        gateway.world.add(Shown("plate", f"a photo of a plate {place}"), name, number)
+        for number in range(images)
+    ]
+    sources = [
+        {
+            "filename": f"{number}.png",
+            "label": "plate",
+            "content_base64": base64.b64encode(gateway.world.store.get(ref)).decode(),
+        }
+        for number, ref in enumerate(refs)
+    ]
+    added = await gateway.http.post(f"/v1/datasets/{name}/sources", json={"sources": sources})
+    assert added.status_code in (200, 201), added.text
+
+
+async def test_a_description_is_checked_on_photographs_of_the_user_s(
+    measured: BugHuntSummary, gateway: FakeGateway
+) -> None:
+    await upload(gateway, "plates-in-snow", "in the snow", 20)
+    await upload(gateway, "plates", "on the sand", 24)
+    hunt = await AsyncClient(http=gateway.http).bug_hunts.get(measured.run_id)
+    photographs = {"described": "plates-in-snow", "alone": "plates"}
+    child = await hunt.measure(SNOW, images=24, photographs=photographs)
+    await gateway.worker().work_off()
+    bugs = {bug.classifier: bug for bug in await child.bugs(proven=False)}
+    told = bugs["leaning"].photographs
+    assert told is not None
+    assert (told.described.rate.n, told.alone.rate.n) == (20, 24)
+    assert told.described.failures > 5 * told.alone.failures
+    assert told.p < 0.01
+    steady = bugs["steady"].photographs
+    assert steady is not None
+    assert steady.p > 0.05
+    # Photographs are none of the images that the hunt made.
+    summary = await child.summary()
+    assert summary.images == 2 * 24
+    report = (await gateway.http.get(f"{ROOT}/{child.id}/report")).text
+    assert "your photographs, the label alone" in report
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "said"),
+    [
+        ({"descriptions": [SNOW, SAND]}, "/photographs", "for one description, and there are 2"),
+        ({"photographs": {"described": "nowhere", "alone": "sleds"}}, "/photographs/described", "nowhere"),
+        ({"photographs": {"described": "sleds", "alone": "sleds"}}, "/photographs/described", "no image of"),
+    ],
+)
+async def test_photographs_that_cannot_be_compared_are_refused(
+    gateway: FakeGateway, measured: BugHuntSummary, changes: dict[str, Any], pointer: str, said: str
+) -> None:
+    if (await gateway.http.get("/v1/datasets/sleds")).status_code == 404:
+        await gateway.http.post("/v1/datasets", json={"name": "sleds", "classes": ["sled"]})
+    body = {"descriptions": [SNOW], "photographs": {"described": "sleds", "alone": "sleds"}} | changes
+    answer = await gateway.http.post(f"{ROOT}/{measured.run_id}/descriptions", json=body)
+    problem = answer.json()
+    assert answer.status_code in (404, 422), problem
+    (named,) = problem["errors"]
+    assert named["pointer"] == pointer
+    assert said in named["detail"]

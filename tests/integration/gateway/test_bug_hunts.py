@@ -379,3 +379,18 @@ async def test_clusters_by_features_are_recorded_and_the_bug_is_found_in_one(gat
     assert item.result is not None
     assert len(item.result.clusters) == failures
     assert "clusters of failures" in (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+
+
+async def test_a_generator_that_draws_one_image_again_and_again_gives_one(gateway: FakeGateway) -> None:
+    class Stuck(HuntEditor):
+        """Draws one image of a prompt, whatever the seed."""
+
+        def drawn(self, item: GenerateItem) -> str:
+            return super().drawn(item.model_copy(update={"seed": 0}))
+
+    services = replace(gateway.services, editor=Stuck(gateway.world))
+    found = await hunted(gateway, SMALL, services)
+    assert found.bugs == []
+    for each in found.baselines:
+        assert each.failure.rate.n == 1
+        assert each.failure.dropped == {"duplicate": each.failure.made - 1}

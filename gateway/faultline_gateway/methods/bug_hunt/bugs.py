@@ -24,6 +24,7 @@ from faultline_core.statistics.p_values import holm
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import HeldOut, held_out_rule
+from faultline_gateway.methods.bug_hunt.photographs import photograph_rates
 from faultline_gateway.methods.bug_hunt.refinement import Refined
 from faultline_gateway.methods.bug_hunt.stages import refined
 from faultline_gateway.runs.failed_samples import Counted, count_failures
@@ -129,6 +130,7 @@ def _bug(
         ],
         taken_for=next(iter(answers), None),
         confusions=_confusions(tested, label),
+        photographs=photograph_rates(config, hunt, label, final.number, classifier),
         others=others,
         images=shown_images(tested.described.failures, classifier),
         sentence="",

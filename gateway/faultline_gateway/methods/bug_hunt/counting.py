@@ -43,7 +43,7 @@ class RecordedHunt:
                 continue
             hunt.last = told.phase
             if item.result is not None:
-                hunt.made += item.kind == "sample"
+                hunt.made += item.kind == "sample" and told.phase != "photographs"
                 hunt.seconds += sum(item.result.service_seconds.values())
                 hunt.cost += item.result.cost
             if (of_failures := hunt._of_failures(told.phase)) is not None:

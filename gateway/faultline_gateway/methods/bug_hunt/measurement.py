@@ -70,6 +70,7 @@ async def _request(run_id: str, create: DescriptionsCreate, context: RunContext)
     return asked.model_copy(
         update={
             "descriptions": create.descriptions,
+            "photographs": create.photographs,
             # All, if none is named: the plan says so.
             "labels": [label for label in asked.labels if label in named] or asked.labels,
             "held_out": images,

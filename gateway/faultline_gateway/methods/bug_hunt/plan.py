@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from faultline_core.bug_hunt.budget import share
 from faultline_core.bug_hunt.comparison import detectable_rate
@@ -22,6 +23,7 @@ from faultline_gateway.methods.bug_hunt.measuring import (
     own_shares,
     plan_own,
 )
+from faultline_gateway.methods.bug_hunt.photographs import photographs_of, plan_photographs
 from faultline_gateway.methods.bug_hunt.samples import numbered, plan_samples
 from faultline_gateway.runs.classifiers import check_classifiers, require_known
 from faultline_gateway.runs.context import RunContext
@@ -48,6 +50,7 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
             generator does not know a label's words; a description is none of a label; the classes of a
             classifier are unknown.
         QuotaExceeded: it might have more items than a run may.
+        UnknownDataset: there is no dataset of such photographs.
         UnknownModel, ClassMapMismatch, PromptTooLong: as of other runs.
     """
     request, suite = create, context.suite
@@ -62,8 +65,11 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     generation = (suite.editor.hunt_generation or suite.editor.generation).changed_by(request)
     examples = await _examples(request, prompts, generation, context)
     await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
+    photographs = await photographs_of(request, own, context)
     await check_drawable(own, generation, request.seed, context)
-    tests = len(own) or min(request.winners, request.hypotheses) * len(request.labels)
+    tests = len(own) * len(request.classifiers) or min(request.winners, request.hypotheses) * len(
+        request.labels
+    )
     detectable = await asyncio.to_thread(detectable_rate, 0.0, request.held_out, tests)
     config = BugHuntConfig(
         request=request,
@@ -85,7 +91,10 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         objectionable=suite.scorer.objectionable,
         notes=_notes(request, detectable, suite.name),
     )
-    planned = plan_own(config, own, first_held_out(config)) if own else _first_baseline(config)
+    # Before generated images, so that the next stage follows these.
+    shown = plan_photographs(photographs)
+    images = plan_own(config, own, first_held_out(config)) if own else _first_baseline(config)
+    planned = chain(shown, images)
     return Plan(NO_DATASET, config, list(numbered(planned)))
 
 

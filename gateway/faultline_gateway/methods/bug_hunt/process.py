@@ -9,6 +9,7 @@ from faultline_core.contract.captioner import CaptionItem, CaptionRequest
 from faultline_core.contract.editor import GenerateItem
 from faultline_gateway.methods.bug_hunt.clustering import cluster
 from faultline_gateway.methods.bug_hunt.combining import combine
+from faultline_gateway.methods.bug_hunt.photographs import classify_photographs
 from faultline_gateway.methods.bug_hunt.samples import sample_seed
 from faultline_gateway.methods.bug_hunt.varied import edited
 from faultline_gateway.runs.attempt import OpenItems, finish_group, own_cost
@@ -42,6 +43,8 @@ def _work(
             return _cluster(attempt, services)
         case "combination":
             return _combine(attempt, config, services)
+        case _ if instruction_of(group.items[0]).phase == "photographs":
+            return classify_photographs(attempt, config, services)
         case _:
             return _sample(attempt, group, config, services)
 
