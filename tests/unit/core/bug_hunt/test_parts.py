@@ -51,8 +51,8 @@ def test_each_part_is_said_with_the_baseline_s_prompt(
 
 
 def test_words_are_split_at_prepositions_and_marks() -> None:
-    words = spoken("sitting on a leaf close to the water, a net on top of it")
+    words = spoken("sitting among flowers on a leaf close to the water, a net on top of it")
     assert phrases(words) == [
-        ["sitting"], ["on", "a", "leaf"], ["close", "to", "the", "water"], ["a", "net"],
+        ["sitting"], ["among", "flowers"], ["on", "a", "leaf"], ["close", "to", "the", "water"], ["a", "net"],
         ["on", "top", "of", "it"],
     ]  # fmt: skip

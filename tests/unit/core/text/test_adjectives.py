@@ -16,6 +16,7 @@ from faultline_core.text.adjectives import adjectives, attributive
         ("it is on a yellow flower .", ["yellow"]),
         ("a white fly among small orange flowers", ["white", "small", "orange"]),
         ("the background is blurred and green .", []),
+        ("the background is green", []),
         ("a fly with spread wings", []),
         ("in front of an old , wooden fence", ["wooden"]),
         ("", []),

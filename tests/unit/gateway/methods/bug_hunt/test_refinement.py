@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fakes.hunted_items import hunt_config, hunt_run, sample
-from faultline_core.contract.bug_hunt_summary import Bug
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
 from faultline_gateway.methods.bug_hunt.stages import next_stage
 from faultline_gateway.methods.bug_hunt.summary import summarize
@@ -64,11 +63,6 @@ def adjectives() -> list[HuntItem]:
     return samples(2300, 31, told(4, SHORTEST, "adjective", 2, "yellow"), 5)
 
 
-def bug(config: BugHuntConfig, items: list[HuntItem]) -> Bug:
-    (found,) = summarize(hunt_run(config, 6), items).bugs
-    return found
-
-
 def test_without_refinement_held_out_images_follow() -> None:
     assert set(prompts(refining(0), found(), 6)) == {None, 1}
 
@@ -100,7 +94,13 @@ def test_the_bug_tells_its_shorter_forms_with_rates_and_verdicts() -> None:
     shortest = told(4, SHORTEST, "adjective", 2, "yellow").model_copy(update={"phase": "held-out"})
     held_out = samples(5000, 60, shortest, 6, 64)
     base = samples(6000, 2, HuntInstruction(phase="held-out", prompt="a photo of a fly"), 6, 64)
-    told_of = bug(config, [*found(), *parts(), *adjectives(), *held_out, *base])
+    summary = summarize(hunt_run(config, 6), [*found(), *parts(), *adjectives(), *held_out, *base])
+    (told_of,) = summary.bugs
+    # The search went from the label over the whole and its part to the part without an adjective.
+    assert [(each.kind, each.parent, each.failure.failures) for each in summary.tree] == [
+        ("baseline", None, 10), ("description", 0, 58), ("form", 1, 30), ("form", 1, 1), ("form", 2, 31),
+        ("held-out", 4, 60),
+    ]  # fmt: skip
     assert (told_of.description, told_of.found_as, told_of.state) == (SHORTEST, FOUND.prompt, "breaks")
     assert (told_of.held_out.failures, told_of.held_out.rate.n) == (60, 64)
     assert told_of.unrefined is not None
@@ -108,3 +108,16 @@ def test_the_bug_tells_its_shorter_forms_with_rates_and_verdicts() -> None:
     assert [(each.left_out, each.need, each.failure.failures) for each in told_of.refinement] == [
         ("next to a dog", "not-needed", 30), ("among the flowers", "needed", 1), ("yellow", "not-needed", 31),
     ]  # fmt: skip
+
+
+def test_two_winners_that_end_in_one_form_are_one() -> None:
+    night = FOUND.model_copy(
+        update={"prompt": f"{FLOWERS} at night", "hypothesis": 2, "words": "yellow flowers night"}
+    )
+    whole = [each.model_copy(update={"phase": "refinement"}) for each in (FOUND, night)]
+    items = [
+        *found(), *samples(7000, 57, night, 3, 60),
+        *samples(2000, 31, whole[0], 4), *samples(2100, 31, told(3, FLOWERS, "part", 1, "next to a dog"), 4),
+        *samples(2200, 31, whole[1], 4), *samples(2300, 31, told(4, FLOWERS, "part", 2, "at night"), 4),
+    ]  # fmt: skip
+    assert prompts(refining(), items, 7) == {5: SHORTEST}

@@ -103,5 +103,6 @@ def test_the_report_shows_all_of_it_without_images_too(hunt: BugHuntSummary) -> 
     assert order == sorted(order)
     assert "of 56 wrong answers, 51 show the label, 46 of them to CLIP, 28 to control" in text
     assert "45<small>1 before</small>" in text
+    assert '<i style="width:76.3%"></i><u style="width:1.6%"></u>' in text
     assert text.count('<li class="') == 4
     assert "image not available" in text
