@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import overload
 
 NONE = -1
@@ -39,14 +39,16 @@ class Ids(Sequence[str]):
         self._length = 0
         self._others: dict[int, str] = {}
 
-    def add(self, name: str) -> None:
-        """Add the next id."""
-        run, _, place = name.rpartition(".")
+    def extend(self, run: str, length: int, others: Mapping[int, str]) -> None:
+        """Add ``length`` ids as a ledger makes them, but for ``others``, by their place among them."""
         if self._run is None:
             self._run = run
-        if run != self._run or place != str(self._length):
-            self._others[self._length] = name
-        self._length += 1
+        first = self._length
+        self._length += length
+        if run != self._run:
+            named = (f"{run}.{at}" for at in range(first, self._length))
+            self._others.update(zip(range(first, self._length), named, strict=True))
+        self._others.update((first + place, name) for place, name in others.items())
 
     def find(self, name: str) -> int | None:
         """Return the place of an id, or None."""

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Text, cast, select
+from sqlalchemy import ColumnElement, Text, cast, select
 
 from faultline_core.contract.runs import AnyItem
+from faultline_gateway.columns import Stamp
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.runs.recorded_items import RecordedItem
 
 _items = schema.items.c
 _AT_ONCE = 500
+_STAMP = [_items[name] for name in Stamp._fields[1:]]
 _PLAIN = [_items[name] for name in RecordedItem._fields[:-2]]
 _DOCUMENTS = [cast(_items[name], Text) for name in RecordedItem._fields[-2:]]
 
@@ -22,19 +24,38 @@ _DOCUMENTS = [cast(_items[name], Text) for name in RecordedItem._fields[-2:]]
 class RecordedItems(LedgerPart):
     """The part of the ledger that summaries read."""
 
-    def recorded_items(self, run_id: str, *, chunk: int = 1000) -> Iterator[RecordedItem]:
-        """Yield every item of the run's opened stages in planned order, read in chunks."""
+    def recorded_items(
+        self, run_id: str, *, first: int = 0, number: int | None = None, chunk: int = 1000
+    ) -> Iterator[RecordedItem]:
+        """Yield the items of the run's opened stages in planned order, read in chunks.
+
+        Those from the place ``first`` on: all, or ``number`` of them.
+        """
         # As text: the driver's reader of JSON takes three times as long.
-        query = select(_items.ordinal, *_PLAIN, *_DOCUMENTS).where(_items.run_id == run_id)
+        for row in self._in_order(run_id, [*_PLAIN, *_DOCUMENTS], first, number, chunk):
+            yield RecordedItem._make((*row[1:-2], _document(row[-2]), _document(row[-1])))
+
+    def item_stamps(
+        self, run_id: str, *, first: int = 0, number: int | None = None, chunk: int = 5000
+    ) -> Iterator[Stamp]:
+        """Yield the stamps of the same items; this reads none of their documents."""
+        return map(Stamp._make, self._in_order(run_id, _STAMP, first, number, chunk))
+
+    def _in_order(
+        self, run_id: str, columns: Sequence[ColumnElement[Any]], first: int, number: int | None, chunk: int
+    ) -> Iterator[Sequence[Any]]:
+        """Yield an item's ordinal with these columns, in the order of ordinals."""
+        query = select(_items.ordinal, *columns).where(_items.run_id == run_id)
+        if number is not None:
+            query = query.where(_items.ordinal < first + number)
         query = query.order_by(_items.ordinal).limit(chunk)
         stage = select(schema.runs.c.stage).where(schema.runs.c.id == run_id, rows.KEPT).scalar_subquery()
-        after = -1
+        after = first - 1
         while True:
             with self._database.reading() as connection:
                 page = query.where(_items.ordinal > after, _items.stage <= stage)
                 found = connection.execute(page).all()
-            for row in found:
-                yield RecordedItem._make((*row[1:-2], _document(row[-2]), _document(row[-1])))
+            yield from found
             if len(found) < chunk:
                 return
             after = found[-1][0]

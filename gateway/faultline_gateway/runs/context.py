@@ -14,6 +14,7 @@ from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
 from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
 from faultline_core.suite import Suite
 from faultline_core.types import RunKind
+from faultline_gateway.columns import ColumnFolder, Stamp
 from faultline_gateway.runs.cache import RunCache
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
 from faultline_gateway.runs.joined import JoinedWork
@@ -87,8 +88,14 @@ class RunLedger(Protocol):
         """Yield the items of a run in planned order."""
         ...
 
-    def recorded_items(self, run_id: str) -> Iterator[RecordedItem]:
-        """Yield the items of a run in planned order, as documents."""
+    def recorded_items(
+        self, run_id: str, *, first: int = 0, number: int | None = None
+    ) -> Iterator[RecordedItem]:
+        """Yield items of a run in planned order, as documents: from a place on, all or a ``number``."""
+        ...
+
+    def item_stamps(self, run_id: str, *, first: int = 0, number: int | None = None) -> Iterator[Stamp]:
+        """Yield the stamps of the same items."""
         ...
 
     def items_named(self, run_id: str, shape: type[AnyItem], ids: Sequence[str]) -> list[AnyItem]:
@@ -119,6 +126,7 @@ class ItemsOfRun(Iterable[AnyItem]):
     ledger: RunLedger
     run_id: str
     shape: type[AnyItem]
+    columns: ColumnFolder | None = None
 
     def __iter__(self) -> Iterator[AnyItem]:
         return self.ledger.items_of(self.run_id, self.shape)
@@ -126,10 +134,14 @@ class ItemsOfRun(Iterable[AnyItem]):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedRuns:
-    """What summaries and reports are made from."""
+    """What summaries and reports are made from.
+
+    ``columns``: where the columns of large runs are kept; None keeps none.
+    """
 
     ledger: RunLedger
     store: BlobStore
+    columns: ColumnFolder | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,7 +59,7 @@ class Report(Generic[ItemT, SummaryT, ViewT]):
 
     def __call__(self, runs: RecordedRuns) -> str:
         """Write the report."""
-        items = ItemsOfRun(runs.ledger, self.run_id, self.method.item)
+        items = ItemsOfRun(runs.ledger, self.run_id, self.method.item, runs.columns)
         return self.method.report(self.summary, runs.ledger.run(self.run_id), items, runs.store.get)
 
 

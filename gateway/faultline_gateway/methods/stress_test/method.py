@@ -62,7 +62,7 @@ class StressTest:
         self, run: Run, items: Iterable[Item], view: None, context: RecordedRuns
     ) -> StressTestSummary:
         """Sum up accuracies, sensitivities, insights and yields, with a verdict; of a child, its finding."""
-        summary = summarize(run, read_columns(run, context.ledger))
+        summary = summarize(run, read_columns(run, context.ledger, context.columns))
         return with_proof(summary, run, context.ledger)
 
     def report(
@@ -74,7 +74,7 @@ class StressTest:
     ) -> str:
         """Write the report with the pairs that show each insight best."""
         if isinstance(items, ItemsOfRun) and run.request_counts.total > MOST_READ:
-            return render(summary, run, shown_items(summary, run, items.ledger), read_image)
+            return render(summary, run, shown_items(summary, run, items), read_image)
         return render(summary, run, list(items), read_image)
 
     def export(

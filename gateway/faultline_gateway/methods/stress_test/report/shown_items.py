@@ -14,7 +14,7 @@ from faultline_core.statistics.coded import Ints
 from faultline_gateway.methods.stress_test.columns import ItemColumns, read_columns
 from faultline_gateway.methods.stress_test.report.findings import SHOWN_FINDINGS, findings_of
 from faultline_gateway.methods.stress_test.report.gallery import HARDEST, named_items
-from faultline_gateway.runs.context import RunLedger
+from faultline_gateway.runs.context import ItemsOfRun
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
 MOST_READ = 10_000
@@ -33,13 +33,13 @@ class ShownItems:
     kept: int
 
 
-def shown_items(summary: StressTestSummary, run: Run, ledger: RunLedger) -> ShownItems:
+def shown_items(summary: StressTestSummary, run: Run, items: ItemsOfRun[Item]) -> ShownItems:
     """Read what the report of a large run shows.
 
     These are the first pairs of the shown findings, the items that tables name, the hardest edits, and random
     ones of the others and of the stopped ones.
     """
-    columns = read_columns(run, ledger)
+    columns = read_columns(run, items.ledger, items.columns)
     findings = findings_of(summary, columns)
     edits = columns.of("kind", "edit") & columns.with_result
     kept = np.flatnonzero(edits & columns.done)
@@ -52,7 +52,7 @@ def shown_items(summary: StressTestSummary, run: Run, ledger: RunLedger) -> Show
     ]
     ids = {columns.ids[at] for places in chosen for at in places.tolist()}
     ids.update(_named(summary, findings))
-    return ShownItems(ledger.items_named(run.id, Item, sorted(ids)), findings, len(kept))
+    return ShownItems(items.ledger.items_named(run.id, Item, sorted(ids)), findings, len(kept))
 
 
 def _hardest(columns: ItemColumns, at: Ints, number: int) -> Ints:

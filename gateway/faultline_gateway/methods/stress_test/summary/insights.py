@@ -11,7 +11,7 @@ import numpy as np
 
 from faultline_core.contract.stress_tests import Insight
 from faultline_core.statistics.clusters import cluster_edits
-from faultline_core.statistics.coded import Floats, Ints
+from faultline_core.statistics.coded import Ints, in_order
 from faultline_core.stress_test.insights import (
     LEAST_SOURCES,
     Cluster,
@@ -146,13 +146,11 @@ def _of_one_kind(columns: ItemColumns, at: Ints, width: Ints) -> Ints:
 
 def _cells(columns: ItemColumns, at: Ints) -> Mapping[tuple[str, EditType], Ints]:
     """Class and edit type → the places of their edits."""
-    pairs = zip(columns.label[at].tolist(), columns.edit_type[at].tolist(), strict=True)
-    cells: dict[tuple[int, int], list[int]] = {}
-    for place, pair in zip(at.tolist(), pairs, strict=True):
-        cells.setdefault(pair, []).append(place)
+    types = len(columns.names["edit_type"].names)
+    cells, found = in_order(columns.label[at].astype(np.int64) * types + columns.edit_type[at])
     return {
-        (columns.name("label", label), _edit_type(columns, code)): np.array(found)
-        for (label, code), found in cells.items()
+        (columns.name("label", cell // types), _edit_type(columns, cell % types)): at[found == number]
+        for number, cell in enumerate(cells.tolist())
     }
 
 
@@ -161,16 +159,13 @@ def _edit_type(columns: ItemColumns, code: int) -> EditType:
 
 
 def _clusters(columns: ItemColumns, cell: Ints, width: int, generator: np.random.Generator) -> list[Cluster]:
-    said = zip(columns.removed[cell].tolist(), columns.added[cell].tolist(), strict=True)
-    changes: dict[Words, list[int]] = {}
-    for place, (removed, added) in zip(cell.tolist(), said, strict=True):
-        words = columns.name("removed", removed), columns.name("added", added)
-        changes.setdefault(words, []).append(place)
-    # Sorted by words, so that the order in which items finish does not change clusters.
-    ordered = sorted(changes)
-    means = [_mean_features(columns, np.array(changes[words]), width) for words in ordered]
-    removed_means, added_means = np.stack(means, axis=1)
-    clustering = cluster_edits(removed_means, added_means, generator)
+    changes, change = _changes(columns, cell)
+    # Changes at several positions may have equal words and differ in the words between; they count as one.
+    removed, added = (
+        columns.features.means_by(width, columns.vectors[side].row[cell], change, len(changes))
+        for side in ("removed", "added")
+    )
+    clustering = cluster_edits(removed, added, generator)
     if len(clustering.names) == 1:
         return []
     members = [clustering.members(cluster) for cluster in range(len(clustering.names))]
@@ -178,18 +173,27 @@ def _clusters(columns: ItemColumns, cell: Ints, width: int, generator: np.random
     label, edit_type = columns.name("label", int(columns.label[first])), int(columns.edit_type[first])
     return [
         Cluster(
-            Pattern(label, _edit_type(columns, edit_type), *ordered[name], changes=len(indices)),
-            np.concatenate([changes[ordered[index]] for index in indices]),
+            Pattern(label, _edit_type(columns, edit_type), *changes[name], changes=len(indices)),
+            cell[np.isin(change, indices)],
         )
         for name, indices in zip(clustering.names, members, strict=True)
         if len(indices) > 1
     ]
 
 
-def _mean_features(columns: ItemColumns, at: Ints, width: int) -> Floats:
-    """Features (2, d) of the removed and of the added words, zeros without such words.
+def _changes(columns: ItemColumns, cell: Ints) -> tuple[list[Words], Ints]:
+    """The distinct changes of words, and the number of each edit's change.
 
-    Changes at several positions may have equal words and differ in the words between; they count as one.
+    Sorted by words, so that the order in which items finish does not change clusters.
     """
-    sides = (columns.vectors["removed"].row[at], columns.vectors["added"].row[at])
-    return np.stack([columns.features.mean(width, rows) for rows in sides])
+    words = len(columns.names["removed"].names)
+    said = columns.removed[cell].astype(np.int64) * words + columns.added[cell]
+    codes, found = np.unique(said, return_inverse=True)
+    changes = [
+        (columns.name("removed", code // words), columns.name("added", code % words))
+        for code in codes.tolist()
+    ]
+    order = sorted(range(len(changes)), key=changes.__getitem__)
+    ranks = np.empty(len(order), dtype=np.intp)
+    ranks[order] = np.arange(len(order))
+    return [changes[place] for place in order], ranks[found]
