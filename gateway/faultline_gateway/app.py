@@ -9,6 +9,7 @@ from fastapi import Depends, FastAPI
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import QuotaExceeded, UnknownEditType
 from faultline_core.suite import Suite
+from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.http.accept import require_acceptable
 from faultline_gateway.http.edge import Edge
 from faultline_gateway.http.in_flight import InFlight
@@ -67,10 +68,12 @@ def create_app(
     suite: Suite,
     health: HealthReader,
     joined: JoinedWork | None = None,
+    columns: ColumnFolder | None = None,
 ) -> FastAPI:
     """Put the gateway together from parts that the caller opened and closes.
 
     ``joined``: the processes that make summaries and reports; None makes them in threads of this process.
+    ``columns``: where the columns of large runs are kept; None keeps none.
     """
     metrics = Metrics()
     sessions = Sessions([key.get_secret_value().encode() for key in settings.api_keys])
@@ -87,7 +90,7 @@ def create_app(
         metrics=metrics, sessions=sessions, status=RunStatus(ledger), followed=FollowedRuns(ledger),
         cache=RunCache(KEPT),
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
-        joined=joined,
+        joined=joined, columns=columns,
     )  # fmt: skip
     return app
 

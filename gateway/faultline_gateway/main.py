@@ -11,7 +11,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from faultline_core.blobs import NO_ROOM, BlobStore
@@ -19,18 +20,21 @@ from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
 from faultline_gateway.app import bare_app, create_app
+from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.http.event_loop import allow_connections, prepare_event_loop
 from faultline_gateway.http.server import server_of
 from faultline_gateway.images.intake import register_folder
 from faultline_gateway.images.quota import Quotas
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
+from faultline_gateway.runs.columns import ColumnKeeper
+from faultline_gateway.runs.joined import JoinedWork
 from faultline_gateway.runs.large_plans import large_methods
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.stages import staged_methods
 from faultline_gateway.services.clients import HttpHealth, calling_services, services_of
 from faultline_gateway.settings import GatewaySettings, settings_of_process
-from faultline_gateway.summary_processes import summary_processes
+from faultline_gateway.summary_processes import column_folder, summary_processes
 from faultline_gateway.worker import Worker
 
 USAGE_ERROR = 2
@@ -94,7 +98,7 @@ async def _serving(settings: GatewaySettings) -> None:
     ledger, store = _ledger(settings), BlobStore(settings.store_url)
     # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()
-    joined = summary_processes(settings)
+    joined, columns = summary_processes(settings), column_folder(settings)
     async with calling_services(settings) as caller:
         app = create_app(
             settings,
@@ -104,17 +108,35 @@ async def _serving(settings: GatewaySettings) -> None:
             suite=load_suite(settings.suite),
             health=HttpHealth(caller),
             joined=joined,
+            columns=columns,
         )
         _let_signals_pass()
         stopped = threading.Event()
         # Beside the answers: what a killed gateway has left half done may be a million rows.
         going_on = asyncio.create_task(asyncio.to_thread(ledger.go_on, stopped.is_set))
-        await server_of(app, settings).serve()
+        async with _keeping_columns(ledger, joined, columns):
+            await server_of(app, settings).serve()
         stopped.set()
         await going_on
     if joined is not None:
         joined.close()
     ledger.close()
+
+
+@asynccontextmanager
+async def _keeping_columns(
+    ledger: Ledger, joined: JoinedWork | None, columns: ColumnFolder | None
+) -> AsyncIterator[None]:
+    """Keep the columns of runs that go on, where other processes do so."""
+    if joined is None or columns is None:
+        yield
+        return
+    keeping = asyncio.create_task(ColumnKeeper(ledger, tuple(METHODS.values()), joined, columns).keep())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
 
 
 def _ledger(settings: GatewaySettings) -> Ledger:

@@ -146,6 +146,17 @@ class GatewaySettings(BaseModel):
         description="Most processes that make summaries and reports beside the gateway, started when needed; "
         "0 to make them in the gateway itself.",
     )
+    columns_dir: Path = Field(
+        default=STATE_DIR / "columns",
+        description="Folder of this gateway's column files, from which large runs are summed up; what is "
+        "missing in it is read from the ledger.",
+    )
+    columns_bytes: int = Field(
+        default=10_000_000_000,
+        ge=0,
+        description="Most bytes of the column files: those of the runs that were summed up longest ago go "
+        "first; 0 to keep none.",
+    )
 
     @model_validator(mode="after")
     def _safe(self) -> GatewaySettings:
@@ -196,6 +207,7 @@ def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySet
         "database_url": f"sqlite:///{state / 'ledger.db'}",
         "store_url": str(state / "store"),
         "secret_file": state / "secret",
+        "columns_dir": state / "columns",
     }
     for field in GatewaySettings.model_fields:
         # An empty variable counts as unset, as compose files and shells use it.

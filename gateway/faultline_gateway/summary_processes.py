@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from faultline_core.blobs import BlobStore
+from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.runs.context import RecordedRuns
 from faultline_gateway.runs.joined import JoinedWork
@@ -17,10 +18,16 @@ def summary_processes(settings: GatewaySettings) -> JoinedWork | None:
     """Return the processes that the settings ask for, if any; the caller closes them."""
     if not settings.summary_processes:
         return None
-    opened = partial(recorded_runs, settings.database_url, settings.store_url)
+    opened = partial(recorded_runs, settings.database_url, settings.store_url, column_folder(settings))
     return JoinedWork(Processes(settings.summary_processes, opened), KEPT)
 
 
-def recorded_runs(database_url: str, store_url: str) -> RecordedRuns:
+def column_folder(settings: GatewaySettings) -> ColumnFolder | None:
+    """Return where the settings keep columns, if at all."""
+    return ColumnFolder(settings.columns_dir, settings.columns_bytes) if settings.columns_bytes else None
+
+
+def recorded_runs(database_url: str, store_url: str, columns: ColumnFolder | None = None) -> RecordedRuns:
     """Open ledger and store in this process; the gateway has looked for damage already."""
-    return RecordedRuns(ledger=Ledger(database_url, check_seconds=0), store=BlobStore(store_url))
+    ledger = Ledger(database_url, check_seconds=0)
+    return RecordedRuns(ledger=ledger, store=BlobStore(store_url), columns=columns)

@@ -20,6 +20,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_core.suite import Suite
 from faultline_gateway.app import create_app
+from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.large_plans import large_methods
@@ -122,6 +123,7 @@ async def fake_gateway(
     ports: Callable[[FakeWorld], Services] = fake_services,
     suite: Suite | None = None,
     ledger: Ledger | None = None,
+    columns: ColumnFolder | None = None,
     **settings: Any,
 ) -> AsyncIterator[FakeGateway]:
     """Open a gateway over ``ports`` with its state in ``folder``; the test may set the ledger's clock."""
@@ -136,6 +138,7 @@ async def fake_gateway(
         services=services,
         suite=suite or fake_suite(),
         health=health,
+        columns=columns,
     )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=URL) as http:

@@ -79,8 +79,9 @@ class ColumnFolder:
         old = time.time() - UNFINISHED_SECONDS
         for run in self._runs():
             for file in self._files(run):
-                if file.name.endswith(UNFINISHED) and file.stat().st_mtime < old:
-                    Path(file.path).unlink(missing_ok=True)
+                path = Path(file.path)
+                if file.name.endswith(UNFINISHED) and _time(path) < old:
+                    path.unlink(missing_ok=True)
 
     def bytes_of_runs(self) -> dict[str, int]:
         """Return the bytes of each run's files."""

@@ -15,6 +15,7 @@ from faultline_gateway.ledger.first_stages import FirstStages
 from faultline_gateway.ledger.interrupted import Interrupted
 from faultline_gateway.ledger.item_pages import ItemPages
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
+from faultline_gateway.ledger.large_runs import LargeRuns
 from faultline_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
 from faultline_gateway.ledger.leases import Leases
 from faultline_gateway.ledger.new_events import NewEvents
@@ -37,6 +38,7 @@ __all__ = [
 class Ledger(
     Datasets, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads, NewEvents, Deletions,
     Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted, Audit,
+    LargeRuns,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

@@ -56,6 +56,12 @@ class GatewayContext(RunContext):
     followed: FollowedRuns
     sessions: Sessions
 
+    def delete_run(self, run_id: str) -> None:
+        """Delete an ended run with what is kept of it here; raises as `Ledger.delete_run`."""
+        self.ledger.delete_run(run_id)
+        if self.columns is not None:
+            self.columns.remove(run_id)
+
 
 # Not a plain function: FastAPI would call it in a thread, on every request.
 async def _context_of(request: Request) -> GatewayContext:

@@ -53,5 +53,5 @@ def ask_to_delete(request: Request, run_id: str, context: Context) -> Response:
 @router.post("/delete")
 def delete(run_id: str, context: Context) -> Response:
     """Delete a run and show the others."""
-    context.ledger.delete_run(run_id)
+    context.delete_run(run_id)
     return RedirectResponse("/ui?deleted=true", 303)

@@ -10,7 +10,7 @@ from faultline_core.types import RunKind
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test import proof_stages
-from faultline_gateway.methods.stress_test.columns import read_columns
+from faultline_gateway.methods.stress_test.columns import keep_parts, read_columns
 from faultline_gateway.methods.stress_test.export import counterfactual_card, counterfactual_records
 from faultline_gateway.methods.stress_test.plan import plan, rest_of_plan
 from faultline_gateway.methods.stress_test.process import process
@@ -64,6 +64,10 @@ class StressTest:
         """Sum up accuracies, sensitivities, insights and yields, with a verdict; of a child, its finding."""
         summary = summarize(run, read_columns(run, context.ledger, context.columns))
         return with_proof(summary, run, context.ledger)
+
+    def keep_columns(self, run: Run, context: RecordedRuns) -> int:
+        """Keep columns of items that have ended."""
+        return 0 if context.columns is None else keep_parts(run, context.ledger, context.columns)
 
     def report(
         self,

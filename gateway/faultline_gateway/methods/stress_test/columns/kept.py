@@ -15,13 +15,13 @@ from faultline_gateway.columns import ColumnFolder, Part, Stamps, answers, codes
 from faultline_gateway.columns.parts import PART
 from faultline_gateway.methods.stress_test.columns import part as making
 from faultline_gateway.methods.stress_test.columns.part import part_of
+from faultline_gateway.runs.columns import KEPT_AT_ONCE
 from faultline_gateway.runs.context import RunLedger
 from faultline_gateway.version import VERSION
 
 _MAKERS = (making, answers, codes, features, failure_modes, insights, caption_diff)
 """The code that decides what the columns of a recorded item are."""
 
-KEPT_AT_ONCE = 4
 LOOKED_AT = 8
 """Parts with open items, one after the other, beyond which none is looked at: work goes in planned order."""
 
