@@ -7,10 +7,11 @@ import multiprocessing
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import httpx
 import uvicorn
@@ -24,14 +25,20 @@ from fakes.ports import fake_services
 from fakes.world import FakeWorld, fake_suite
 from faultline_core.blobs import BlobStore
 from faultline_gateway.app import create_app
+from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
+from faultline_gateway.runs.columns import KeepColumns
 from faultline_gateway.runs.summaries import Report, Summary
 from faultline_gateway.settings import GatewaySettings
 from faultline_gateway.summary_processes import recorded_runs, summary_processes
 
+P = ParamSpec("P")
+V = TypeVar("V")
+
 GROUP = "summaries"
 READERS = 10
+COLUMN_BYTES = 10_000_000_000
 ITEMS_OF_PAIRS = 7_000
 """The fakes make five edits of each image beside its two controls: 5,000 pairs of an edit and its control."""
 
@@ -55,17 +62,24 @@ def measure(load: Load) -> Iterator[LoadRow | Growth]:
     seconds, megabytes = [], []
     for items in load.sizes(1_000, 10_000, 100_000, 1_000_000):
         url, run_id = recorded(load.folder / str(items), items)
-        taken = _alone(url, run_id, report=False)
+        columns = ColumnFolder(load.folder / str(items) / "columns", COLUMN_BYTES)
+        # As the gateway's process does while the items end, and before anybody asks for a summary.
+        kept = _in_process(kept_by, url, run_id, columns)
+        taken = _in_process(taken_by, url, run_id, columns, report=False)
         seconds.append((float(items), taken.processor))
         megabytes.append((float(items), taken.megabytes))
         if items == 100_000:
+            without = _in_process(taken_by, url, run_id, None, report=False)
+            name = "summary of 100,000 items without column files: processor"
+            yield row(GROUP, name, "s", [without.processor], meets=("H2",))
+            yield row(GROUP, "columns of 100,000 items are kept: processor", "s", [kept], meets=("H2",))
             yield from readers(load.folder / "readers", url, run_id)
     yield _summary_row(seconds, "processor", "s", 100_000, SECONDS_OF_100_000)
     yield _summary_row(megabytes, "memory above rest", "MB", 1_000_000, MEGABYTES_OF_A_MILLION)
     yield Growth(group=GROUP, name="summary", size="recorded items", unit="s", points=tuple(seconds))
     yield Growth(group=GROUP, name="summary", size="recorded items", unit="MB", points=tuple(megabytes))
     url, run_id = recorded(load.folder / "pairs", ITEMS_OF_PAIRS)
-    taken = _alone(url, run_id, report=True)
+    taken = _in_process(taken_by, url, run_id, None, report=True)
     name = "report of 5,000 pairs, with its summary"
     # Processor time: it is what the report needs, whatever else the machine does.
     yield row(GROUP, f"{name}: processor", "s", [taken.processor], meets=("L11",), target=REPORT_SECONDS)
@@ -92,15 +106,24 @@ def recorded(folder: Path, items: int) -> tuple[str, str]:
         ledger.close()
 
 
-def _alone(url: str, run_id: str, *, report: bool) -> Taken:
+def _in_process(task: Callable[P, V], *arguments: P.args, **options: P.kwargs) -> V:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as process:
-        return process.submit(taken_by, url, run_id, report=report).result()
+        return process.submit(task, *arguments, **options).result()
 
 
-def taken_by(url: str, run_id: str, *, report: bool) -> Taken:
+def kept_by(url: str, run_id: str, columns: ColumnFolder) -> float:
+    """Keep the columns of a run, some parts at a time; return the processor's seconds."""
+    runs = recorded_runs(url, "memory://load", columns)
+    start = time.process_time()
+    while KeepColumns(STRESS_TEST, run_id)(runs):
+        pass
+    return time.process_time() - start
+
+
+def taken_by(url: str, run_id: str, columns: ColumnFolder | None, *, report: bool) -> Taken:
     """Sum up a run in this process, and write its report if asked; return what that took."""
-    runs = recorded_runs(url, "memory://load")
+    runs = recorded_runs(url, "memory://load", columns)
     rest, start = _peak_megabytes(), time.process_time()
     summary = Summary(STRESS_TEST, run_id, None)(runs)
     if report:
