@@ -13,6 +13,7 @@ from faultline._lazy import lazily
 from faultline._version import __version__
 
 if TYPE_CHECKING:
+    from faultline._adversarial_dataset_run import AdversarialDataset, AsyncAdversarialDataset
     from faultline._bug_hunt_run import AsyncBugHunt, BugHunt
     from faultline._client import AsyncClient, Client
     from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
     from faultline._stress_test_run import AsyncStressTest, StressTest
     from faultline_core import errors
+    from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
     from faultline_core.contract.bug_hunt_summary import BugHuntSummary
     from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
     from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
@@ -82,8 +84,11 @@ if TYPE_CHECKING:
     from faultline_core.types import Cost, EditType, Estimate
 
 __all__ = [
+    "AdversarialDataset",
+    "AdversarialDatasetSummary",
     "ArtifactCorrupt",
     "ArtifactMissing",
+    "AsyncAdversarialDataset",
     "AsyncBugHunt",
     "AsyncClient",
     "AsyncDatasetInterface",
@@ -156,6 +161,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "faultline._adversarial_dataset_run": ("AdversarialDataset", "AsyncAdversarialDataset"),
     "faultline._bug_hunt_run": ("AsyncBugHunt", "BugHunt"),
     "faultline._client": ("AsyncClient", "Client"),
     "faultline._dataset_interface_run": ("AsyncDatasetInterface", "DatasetInterface"),
@@ -164,6 +170,7 @@ _HOMES = {
     "faultline._retries": ("RetryPolicy",),
     "faultline._shift_benchmark_run": ("AsyncShiftBenchmark", "ShiftBenchmark"),
     "faultline._stress_test_run": ("AsyncStressTest", "StressTest"),
+    "faultline_core.contract.adversarial_dataset_summary": ("AdversarialDatasetSummary",),
     "faultline_core.contract.bug_hunt_summary": ("BugHuntSummary",),
     "faultline_core.contract.dataset_interfaces": ("DatasetInterfaceSummary",),
     "faultline_core.contract.shift_benchmark_summary": ("ShiftBenchmarkSummary",),

@@ -55,6 +55,11 @@ class Client(BaseClient[httpx.Client]):
         return resources.BugHunts(self)
 
     @cached_property
+    def adversarial_datasets(self) -> resources.AdversarialDatasets:
+        """``/v1/adversarial-datasets``."""
+        return resources.AdversarialDatasets(self)
+
+    @cached_property
     def runs(self) -> resources.Runs:
         """Runs of every kind."""
         return resources.Runs(self)
@@ -143,6 +148,11 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def bug_hunts(self) -> resources.AsyncBugHunts:
         """``/v1/bug-hunts``."""
         return resources.AsyncBugHunts(self)
+
+    @cached_property
+    def adversarial_datasets(self) -> resources.AsyncAdversarialDatasets:
+        """``/v1/adversarial-datasets``."""
+        return resources.AsyncAdversarialDatasets(self)
 
     @cached_property
     def runs(self) -> resources.AsyncRuns:

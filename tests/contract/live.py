@@ -59,6 +59,12 @@ BUG_HUNT: dict[str, Any] = {
 }  # fmt: skip
 
 
+ADVERSARIAL_DATASET: dict[str, Any] = {
+    "classifiers": ["steady"], "images": 24, "baseline": 8, "samples": 16,
+    "seeds": {"kind": "captions", "captions": [{"label": "sled", "text": "a photo of a sled"}]},
+}  # fmt: skip
+
+
 class AnyTokenEditor(TokenEditor):
     """Draws with tokens that a run learned, too, as a sled."""
 
@@ -91,6 +97,7 @@ async def _known(gateway: FakeGateway) -> Known:
         body = benchmark_body(interface, n=1, real=2, steps=20, seed=seed)
         await _created(gateway, "/v1/shift-benchmarks", body)
         await _created(gateway, "/v1/bug-hunts", BUG_HUNT | {"seed": seed})
+        await _created(gateway, "/v1/adversarial-datasets", ADVERSARIAL_DATASET | {"seed": seed})
     await gateway.worker().work_off()
     runs: dict[str, list[str]] = {}
     for run in gateway.ledger.run_list(state="completed").runs:

@@ -116,7 +116,7 @@ def _spell_integers(part: Any) -> None:
 
 
 def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
-    interfaces = live.known.runs["dataset-interface"]
+    interfaces, hunts = live.known.runs["dataset-interface"], live.known.runs["bug-hunt"]
     return {
         "DatasetCreate.name": NEW,
         # The same name with other classes is refused.
@@ -184,4 +184,17 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "BugHuntCreate.refine": {"enum": [0, 1]},
         "BugHuntCreate.captions": {"enum": [2, 4]},
         "HuntBudget.images": {"enum": [130, 800]},
+        "AdversarialDatasetCreate.classifiers": CLASSIFIER,
+        "AdversarialDatasetCreate.classes": None,
+        "AdversarialDatasetCreate.parents": None,
+        "AdversarialDatasetCreate.criterion": None,
+        "AdversarialDatasetCreate.functions": None,
+        "AdversarialDatasetCreate.prompt": {"enum": ["a photo of a <class>"]},
+        "AdversarialDatasetCreate.images": {"enum": [80, 100]},
+        "AdversarialDatasetCreate.baseline": {"enum": [8]},
+        "AdversarialDatasetCreate.reference": {"enum": ["demo", NOWHERE]},
+        "DatasetSeeds.dataset": {"enum": ["demo", NOWHERE]},
+        "HuntSeeds.run": {"enum": [*hunts, NOWHERE]},
+        "GivenCaption.label": {"enum": ["sled", "plate"]},
+        "GivenCaption.text": {"enum": ["a photo of a plate on the grass"]},
     }

@@ -9,6 +9,7 @@ import typer
 
 import faultline
 from faultline._cli import (
+    adversarial_dataset,
     bug_hunt,
     classifiers,
     dataset_interface,
@@ -82,6 +83,9 @@ app.command("shift-benchmark", rich_help_panel=METHODS, epilog=shift_benchmark.E
     shift_benchmark.shift_benchmark
 )
 app.command("bug-hunt", rich_help_panel=METHODS, epilog=bug_hunt.EXAMPLES)(bug_hunt.bug_hunt)
+app.command("adversarial-dataset", rich_help_panel=METHODS, epilog=adversarial_dataset.EXAMPLES)(
+    adversarial_dataset.adversarial_dataset
+)
 app.command("compare-prompts", rich_help_panel=METHODS, epilog=shift_benchmark.PROMPT_EXAMPLES)(
     shift_benchmark.compare_prompts
 )

@@ -8,12 +8,14 @@ from typing import Annotated, cast, get_args
 import typer
 from pydantic import TypeAdapter
 
+from faultline._adversarial_dataset_run import AdversarialDataset
 from faultline._bug_hunt_run import BugHunt
 from faultline._cli.exit_code import ExitCode
 from faultline._cli.follow import Output, drop_limit, judge_with, run_to_end
 from faultline._cli.groups import examples, group
 from faultline._cli.options import AsJson, MaxDrop, OneRun, Report, RunOrLast, Strict, Url
 from faultline._cli.tables import (
+    adversarial_dataset_text,
     bug_hunt_text,
     interface_text,
     run_text,
@@ -137,7 +139,11 @@ app.command("show", epilog=examples("faultline runs show 3fa8"))(show_run)
 app.command("open", epilog=examples("faultline runs open 3fa8"))(open_run)
 
 
-def _without_limit(run: DatasetInterface | ShiftBenchmark | BugHunt, output: Output) -> ExitCode:
+def _without_limit(
+    run: DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset, output: Output
+) -> ExitCode:
+    if isinstance(run, AdversarialDataset):
+        return run_to_end(run, adversarial_dataset_text, output)
     if isinstance(run, BugHunt):
         return run_to_end(run, bug_hunt_text, output)
     if isinstance(run, DatasetInterface):
@@ -156,5 +162,8 @@ def _summed_up(run: AnyRun) -> tuple[ResponseBody, str]:
     if isinstance(run, BugHunt):
         hunted = run.summary()
         return hunted, bug_hunt_text(hunted)
+    if isinstance(run, AdversarialDataset):
+        fooled = run.summary()
+        return fooled, adversarial_dataset_text(fooled)
     benchmarked = run.summary()
     return benchmarked, shift_benchmark_text(benchmarked)

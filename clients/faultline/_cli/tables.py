@@ -12,6 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from faultline_core.commands import SHORT_ID, next_command
+from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
 from faultline_core.contract.runs import Run
@@ -152,6 +153,30 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
             *_unless_empty(("description", "from", "classifier", "discovery rate", "outcome"), tried),
             *failed,
             f"images: {summary.images}; cost: {summary.cost}",
+            *summary.config.notes,
+        ]
+    )
+
+
+def adversarial_dataset_text(summary: AdversarialDatasetSummary) -> str:
+    """The verdict, each classifier's rates, what each filter dropped, the captions, and the cost."""
+    rates = [(each.classifier, each.rate, each.baseline, str(each.kept)) for each in summary.classifiers]
+    captions = [
+        (each.prompt, each.label, each.fooling, str(each.made), str(each.kept)) for each in summary.captions
+    ]
+    lost = {**summary.seeds.dropped, **summary.left_out}
+    seeds = "".join(f"; {count} {reason}" for reason, count in lost.items())
+    dropped = ", ".join(f"{count} {reason}" for reason, count in summary.dropped.items())
+    return "\n".join(
+        [
+            summary.verdict,
+            "",
+            *_unless_empty(("classifier", "captions", "labels alone", "kept images that fool it"), rates),
+            *_unless_empty(("caption", "label", "fooling", "images", "kept"), captions),
+            f"kept: {summary.kept}; dropped: {dropped or 'none'}",
+            f"seeds: {summary.seeds.looked_at} looked at, {summary.seeds.captioned} captioned{seeds}",
+            *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
+            f"dataset: {summary.digest}; images: {summary.images}; cost: {summary.cost}",
             *summary.config.notes,
         ]
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from faultline._lazy import lazily
 
 if TYPE_CHECKING:
+    from faultline.resources.adversarial_datasets import AdversarialDatasets, AsyncAdversarialDatasets
     from faultline.resources.bug_hunts import AsyncBugHunts, BugHunts
     from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
     from faultline.resources.datasets import AsyncDatasets, Datasets
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from faultline.resources.stress_tests import AsyncStressTests, StressTests
 
 __all__ = [
+    "AdversarialDatasets",
+    "AsyncAdversarialDatasets",
     "AsyncBugHunts",
     "AsyncClassifiers",
     "AsyncDatasetInterfaces",
@@ -35,6 +38,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
+        f"{__name__}.adversarial_datasets": ("AdversarialDatasets", "AsyncAdversarialDatasets"),
         f"{__name__}.bug_hunts": ("AsyncBugHunts", "BugHunts"),
         f"{__name__}.dataset_interfaces": ("AsyncDatasetInterfaces", "DatasetInterfaces"),
         f"{__name__}.datasets": ("AsyncDatasets", "Datasets"),

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from faultline._adversarial_dataset_run import AdversarialDataset, AsyncAdversarialDataset
 from faultline._bug_hunt_run import AsyncBugHunt, BugHunt
 from faultline._calls import Call
 from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
@@ -29,20 +30,24 @@ A = TypeVar("A", bound=AsyncRunHandle[Any, Any])
 LAST = "@last"
 """Stands for the id of the run that was created last."""
 
-OneRun = StressTest | DatasetInterface | ShiftBenchmark | BugHunt
-OneAsyncRun = AsyncStressTest | AsyncDatasetInterface | AsyncShiftBenchmark | AsyncBugHunt
+OneRun = StressTest | DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset
+OneAsyncRun = (
+    AsyncStressTest | AsyncDatasetInterface | AsyncShiftBenchmark | AsyncBugHunt | AsyncAdversarialDataset
+)
 
 _HANDLES: dict[RunKind, type[OneRun]] = {
     "stress-test": StressTest,
     "dataset-interface": DatasetInterface,
     "shift-benchmark": ShiftBenchmark,
     "bug-hunt": BugHunt,
+    "adversarial-dataset": AdversarialDataset,
 }
 _ASYNC_HANDLES: dict[RunKind, type[OneAsyncRun]] = {
     "stress-test": AsyncStressTest,
     "dataset-interface": AsyncDatasetInterface,
     "shift-benchmark": AsyncShiftBenchmark,
     "bug-hunt": AsyncBugHunt,
+    "adversarial-dataset": AsyncAdversarialDataset,
 }
 # An id has 32 digits.
 _BEGINNING = re.compile(r"[0-9a-f]{1,31}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from faultline_core.types import RunKind
+from faultline_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
 from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
 from faultline_gateway.methods.dataset_interface.method import DATASET_INTERFACE
 from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
@@ -14,5 +15,6 @@ METHODS: dict[RunKind, AnyMethod] = {
     "dataset-interface": DATASET_INTERFACE,
     "shift-benchmark": SHIFT_BENCHMARK,
     "bug-hunt": BUG_HUNT,
+    "adversarial-dataset": ADVERSARIAL_DATASET,
 }
 """Every method by the kind of its runs: where routes and workers look it up."""

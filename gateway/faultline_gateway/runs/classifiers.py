@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from faultline_core.contract.classifiers import ClassifierDescription, ClassifyRequest, DescribeRequest
-from faultline_core.errors import RequestError, UnknownModel
+from faultline_core.errors import InvalidRequest, RequestError, UnknownModel
 from faultline_gateway.services.ports import Services
 
 
@@ -45,6 +45,32 @@ def require_known(spec: str, index: int, known: Iterable[str]) -> None:
         raise UnknownModel(
             f"no classifier is named {spec!r}; there are {there_are}", pointer=f"/classifiers/{index}"
         )
+
+
+async def common_classes(specs: Sequence[str], named: Sequence[str] | None, services: Services) -> list[str]:
+    """Return the classes among which classifiers choose: those that are named, or those that all have.
+
+    Raises:
+        UnknownModel: a classifier does not exist.
+        InvalidRequest: the classes of a classifier are not known.
+    """
+    if named is not None:
+        return list(named)
+    listed = {each.spec: each.classes for each in (await services.classifiers.list_classifiers()).classifiers}
+    common: list[str] | None = None
+    for index, spec in enumerate(specs):
+        require_known(spec, index, listed)
+        known = listed.get(spec)
+        if known is None:
+            with _placed(index):
+                known = (await services.classifiers.describe(DescribeRequest(classifier=spec))).classes
+        if known is None:
+            raise InvalidRequest(
+                f"the classes of the classifier {spec!r} are not known; name them in `classes`",
+                pointer="/classes",
+            )
+        common = known if common is None else [name for name in common if name in set(known)]
+    return list(common or [])
 
 
 async def describe_classifiers(

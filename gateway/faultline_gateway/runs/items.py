@@ -5,8 +5,8 @@ Plain dataclasses and a Protocol, so that methods do not depend on the database,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -99,6 +99,12 @@ class LeasedStage:
     first: int
     fence: int
     sources: Mapping[str, int] = field(default_factory=dict)
+
+
+def numbered(items: Iterable[PlannedItem]) -> Iterator[PlannedItem]:
+    """Give planned items the ordinals of one stage."""
+    for ordinal, item in enumerate(items):
+        yield replace(item, ordinal=ordinal)
 
 
 class Recorder(Protocol):

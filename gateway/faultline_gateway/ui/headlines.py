@@ -10,6 +10,7 @@ from threading import Lock
 
 from pydantic import BaseModel
 
+from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
 from faultline_core.contract.runs import Run
@@ -56,6 +57,8 @@ def headline_of(summary: BaseModel) -> Headline | None:
         case BugHuntSummary():
             state = summary.bugs[0].state if summary.bugs else ""
             return Headline(summary.verdict, state, BADGES.get(state, ""))
+        case AdversarialDatasetSummary():
+            return Headline(summary.verdict)
         case _:
             return None
 

@@ -10,8 +10,8 @@ from typing import Any, get_args
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from faultline_core.contract.bug_hunts import HuntResult
 from faultline_core.contract.runs import ItemResult, PredictionPair, RunItem
+from faultline_core.contract.samples import SampleResult
 from faultline_core.contract.shift_benchmarks import ImageResult
 from faultline_core.types import ItemState
 from faultline_gateway.methods import METHODS
@@ -39,7 +39,7 @@ class ShownItem:
         """The image that it made; one that was dropped as objectionable is not shown."""
         result = self.item.result
         is_shown = (
-            isinstance(result, ItemResult | ImageResult | HuntResult) and self.item.reason != OBJECTIONABLE
+            isinstance(result, ItemResult | ImageResult | SampleResult) and self.item.reason != OBJECTIONABLE
         )
         return result.image if is_shown and result is not None else None
 
@@ -78,9 +78,9 @@ class ShownItem:
             facts += [(f"time in the {name}", taken) for name, taken in sorted(seconds.items())]
         if isinstance(result, ItemResult):
             facts += _scores(result)
-        if isinstance(result, HuntResult) and result.caption:
+        if isinstance(result, SampleResult) and result.caption:
             facts.append(("caption", result.caption))
-        if isinstance(result, ImageResult | HuntResult) and result.prompt:
+        if isinstance(result, ImageResult | SampleResult) and result.prompt:
             facts += [("prompt", result.prompt), ("seed", str(result.seed))]
         return facts
 

@@ -15,6 +15,7 @@ KINDS: dict[RunKind, str] = {
     "dataset-interface": "Dataset interface",
     "shift-benchmark": "Shift benchmark",
     "bug-hunt": "Bug hunt",
+    "adversarial-dataset": "Adversarial dataset",
 }
 """The kinds of runs in words."""
 

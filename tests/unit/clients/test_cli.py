@@ -19,7 +19,17 @@ from fakes.benchmark_answers import (
 )
 from fakes.command import Play, run
 from fakes.interface_answers import an_interface_summary, interface_answer, some_images
-from fakes.sdk import a_run, a_summary, an_estimate, figure, ok, problem, run_answer, summary_answer
+from fakes.sdk import (
+    a_run,
+    a_summary,
+    an_estimate,
+    figure,
+    ok,
+    one_run_listed,
+    problem,
+    run_answer,
+    summary_answer,
+)  # fmt: skip
 from faultline import Client
 from faultline._cli.exit_code import ExitCode
 from faultline_core.contract.stress_test_estimates import ProvableClass
@@ -64,14 +74,6 @@ def applied() -> list[httpx.Response]:
     return [run_answer(), summary_answer(told), ok(created.model_dump_json()), *done()[1:]]
 
 
-NO_RUNS = ok({"runs": []})
-
-
-def some_runs() -> httpx.Response:
-    """A page with one run."""
-    return ok({"runs": [json.loads(a_run().model_dump_json())]})
-
-
 def learned() -> list[httpx.Response]:
     """The answers of an interface that ends well."""
     summary = an_interface_summary().model_dump_json(by_alias=True)
@@ -93,9 +95,9 @@ JSON_OF = {
     "wait": (("runs", "wait", "run-1"), done),
     "cancel": (("runs", "cancel", "run-1"), lambda: [run_answer(), run_answer("cancelled")]),
     "resume": (("runs", "resume", "run-1"), lambda: [run_answer(), run_answer()]),
-    "runs": (("runs", "list"), lambda: [some_runs(), NO_RUNS, NO_RUNS, NO_RUNS]),
+    "runs": (("runs", "list"), lambda: one_run_listed()),
     "show": (("show", "run-1"), lambda: done()[1:]),
-    "runs show": (("runs", "show"), lambda: [some_runs(), NO_RUNS, NO_RUNS, NO_RUNS, done()[2]]),
+    "runs show": (("runs", "show"), lambda: [*one_run_listed(), done()[2]]),
     "report": (("report", "run-1"), lambda: [run_answer(), httpx.Response(200, text="<html>")]),
     "dataset-interface": (("dataset-interface", "demo"), learned),
     "generate": (

@@ -10,7 +10,7 @@ import pytest
 
 from fakes.command import Play, run
 from fakes.interface_answers import an_interface_run, an_interface_summary, interface_answer, some_images
-from fakes.sdk import a_run, ok, problem
+from fakes.sdk import OTHER_KINDS, a_run, ok, problem
 from faultline import Client
 from faultline._cli.exit_code import ExitCode
 from faultline_core.errors import InvalidRequest, NotFound
@@ -161,7 +161,7 @@ def test_cancel_finds_a_run_of_another_kind_by_its_id_alone(play: Play) -> None:
 
 
 def test_an_unknown_run_is_named(play: Play) -> None:
-    play(*[problem(NotFound("no run"))] * 4)
+    play(*[problem(NotFound("no run"))] * (OTHER_KINDS + 1))
     shown = run("runs", "resume", "run-9")
     assert shown.exit_code == ExitCode.USAGE
     assert "no run 'run-9'" in shown.stderr
@@ -179,7 +179,7 @@ def test_runs_of_all_kinds_are_listed_newest_first(play: Play) -> None:
         update={"id": "run-2", "created_at": a_run().created_at.replace(day=2)}
     )
     listed = [json.loads(each.model_dump_json()) for each in (a_run(), newer)]
-    play(*[ok({"runs": [each]}) for each in listed], *[ok({"runs": []})] * 2)
+    play(*[ok({"runs": [each]}) for each in listed], *[ok({"runs": []})] * (OTHER_KINDS - 1))
     lines = run("runs", "list").stdout.splitlines()
     assert lines == [
         "run\tkind\tstate\titems\tcreated (UTC)\tdataset",

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from fakes.command import Play, run
-from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
+from fakes.sdk import OTHER_KINDS, a_run, a_summary, figure, ok, problem, run_answer, summary_answer
 from faultline import NotFound
 from faultline._cli.exit_code import ExitCode
 
@@ -26,7 +26,7 @@ NONE = ok({"runs": []})
 def listed(*ids: str) -> list[httpx.Response]:
     """The lists of all kinds of run: these stress tests and nothing else."""
     runs = [json.loads(a_run("completed", 3, run_id).model_dump_json()) for run_id in ids]
-    return [ok({"runs": runs}), NONE, NONE, NONE]
+    return [ok({"runs": runs}), *[NONE] * OTHER_KINDS]
 
 
 def summed_up() -> httpx.Response:
@@ -109,7 +109,7 @@ def test_an_unknown_kind_of_run_is_named(play: Play) -> None:
 
 
 def test_an_absent_run_names_the_command_that_lists_them(play: Play) -> None:
-    play(*[problem(NotFound("absent"))] * 4)
+    play(*[problem(NotFound("absent"))] * (OTHER_KINDS + 1))
     shown = run("show", "run-9")
     assert shown.exit_code == ExitCode.USAGE
     assert "`faultline runs list`" in shown.stderr
@@ -203,7 +203,7 @@ def test_a_deleted_run_is_named_by_its_id(play: Play) -> None:
 
 def test_the_list_shows_names_where_there_are_any(play: Play) -> None:
     body = json.loads(a_run("completed", 3, RUN_ID).model_dump_json())
-    play(ok({"runs": [body | {"name": "nightly"}]}), NONE, NONE, NONE)
+    play(ok({"runs": [body | {"name": "nightly"}]}), *[NONE] * OTHER_KINDS)
     assert run("runs", "list").stdout.splitlines()[0].split()[-1] == "name"
-    play(ok({"runs": [body]}), NONE, NONE, NONE)
+    play(ok({"runs": [body]}), *[NONE] * OTHER_KINDS)
     assert "name" not in run("runs", "list").stdout.splitlines()[0]

@@ -16,6 +16,8 @@ from fakes.sdk import URL, Session, figure, ok, run_answer, stream_answer, summa
 from fakes.sdk import a_summary as some_figures
 from fakes.sdk import an_event as event
 from faultline import (
+    AdversarialDataset,
+    AsyncAdversarialDataset,
     AsyncBugHunt,
     AsyncClient,
     AsyncDatasetInterface,
@@ -39,6 +41,7 @@ from faultline_core import errors as core_errors
 from faultline_core.errors import FaultlineError, InvalidRequest
 
 PUBLIC = [
+    "AdversarialDataset", "AdversarialDatasetSummary", "AsyncAdversarialDataset",
     "AsyncBugHunt", "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedImage", "AsyncGeneratedImages",
     "BugHunt", "BugHuntSummary",
     "AsyncShiftBenchmark", "AsyncStressTest", "Classifier", "Client", "Cost", "DatasetInterface",
@@ -60,14 +63,15 @@ ERRORS = [
 ]  # fmt: skip
 
 RESOURCES = (
-    "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "runs", "datasets", "classifiers",
-    "services",
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
+    "runs", "datasets", "classifiers", "services",
 )  # fmt: skip
 HANDLES = [
     (StressTest, AsyncStressTest),
     (DatasetInterface, AsyncDatasetInterface),
     (ShiftBenchmark, AsyncShiftBenchmark),
     (BugHunt, AsyncBugHunt),
+    (AdversarialDataset, AsyncAdversarialDataset),
     (GeneratedImage, AsyncGeneratedImage),
     (GeneratedImages, AsyncGeneratedImages),
 ]

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fakes.adversarial_requests import ADVERSARIAL, adversarial_dataset
 from fakes.hunt_requests import HUNTED, hunt
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
@@ -21,8 +22,8 @@ RUNS = "/v1/stress-tests"
 INTERFACES = "/v1/dataset-interfaces"
 BENCHMARKS = "/v1/shift-benchmarks"
 RESOURCES = (
-    "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "datasets", "classifiers",
-    "services",
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets", "datasets",
+    "classifiers", "services",
 )  # fmt: skip
 REF = "a" * 64
 DATASET = {
@@ -115,13 +116,24 @@ class Method:
     query: Sequence[tuple[str, str]] = ()
 
 
+def reading(resource: str) -> list[Method]:
+    """The methods that read runs of one kind."""
+    path = f"/v1/{resource.replace('_', '-')}"
+    page = {"runs": [json.loads(a_run().model_dump_json())]}
+    return [
+        Method(
+            f"{resource}.get", lambda c: getattr(c, resource).get("run-1"), "GET", f"{path}/run-1", run_answer
+        ),
+        Method(
+            f"{resource}.list", lambda c: getattr(c, resource).list(), "GET", path, lambda: ok(page),
+            query=[("limit", "100")],
+        ),
+    ]  # fmt: skip
+
+
 METHODS = (
     Method("stress_tests.create", create, "POST", RUNS, run_answer, body=CREATED),
-    Method("stress_tests.get", lambda c: c.stress_tests.get("run-1"), "GET", f"{RUNS}/run-1", run_answer),
-    Method(
-        "stress_tests.list", lambda c: c.stress_tests.list(), "GET", RUNS,
-        lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
-    ),
+    *reading("stress_tests"),
     Method(
         "stress_tests.prove",
         lambda c: c.stress_tests.prove("run-1", finding=2, images=30, dataset="more", seed=4),
@@ -147,29 +159,16 @@ METHODS = (
             "steps": 100, "limit": 8, "seed": 3,
         },
     ),
-    Method(
-        "dataset_interfaces.get", lambda c: c.dataset_interfaces.get("run-1"), "GET", f"{INTERFACES}/run-1",
-        run_answer,
-    ),
-    Method(
-        "dataset_interfaces.list", lambda c: c.dataset_interfaces.list(), "GET", INTERFACES,
-        lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
-    ),
+    *reading("dataset_interfaces"),
     Method("shift_benchmarks.create", benchmark, "POST", BENCHMARKS, run_answer, body=BENCHMARKED),
-    Method(
-        "shift_benchmarks.get", lambda c: c.shift_benchmarks.get("run-1"), "GET", f"{BENCHMARKS}/run-1",
-        run_answer,
-    ),
-    Method(
-        "shift_benchmarks.list", lambda c: c.shift_benchmarks.list(), "GET", BENCHMARKS,
-        lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
-    ),
+    *reading("shift_benchmarks"),
     Method("bug_hunts.create", hunt, "POST", "/v1/bug-hunts", run_answer, body=HUNTED),
-    Method("bug_hunts.get", lambda c: c.bug_hunts.get("run-1"), "GET", "/v1/bug-hunts/run-1", run_answer),
+    *reading("bug_hunts"),
     Method(
-        "bug_hunts.list", lambda c: c.bug_hunts.list(), "GET", "/v1/bug-hunts",
-        lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
+        "adversarial_datasets.create", adversarial_dataset, "POST", "/v1/adversarial-datasets", run_answer,
+        body=ADVERSARIAL,
     ),
+    *reading("adversarial_datasets"),
     Method(
         "datasets.create", lambda c: c.datasets.create(name="mine", classes=["bus"]), "POST", "/v1/datasets",
         lambda: ok(DATASET), body={"name": "mine", "classes": ["bus"]},

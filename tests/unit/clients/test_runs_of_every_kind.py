@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
 
-from fakes.sdk import URL, Session, a_run, ok, problem
+from fakes.sdk import OTHER_KINDS, URL, Session, a_run, ok, problem
 from faultline import NotFound, StressTest
 from faultline_core.errors import InvalidRequest
 from faultline_core.types import RunKind
@@ -31,12 +31,12 @@ def listed(*runs: tuple[str, int], kind: RunKind = "stress-test") -> httpx.Respo
 
 
 def pages() -> list[httpx.Response]:
-    """Three runs of three kinds, and none of the fourth."""
+    """Three runs of three kinds, and none of the others."""
     return [
         listed((FIRST, 1)),
         listed((SECOND, 3), kind="dataset-interface"),
         listed((THIRD, 2), kind="shift-benchmark"),
-        NONE,
+        *[NONE] * (OTHER_KINDS - 2),
     ]
 
 
@@ -78,7 +78,7 @@ def test_the_beginning_of_several_ids_is_refused_with_all_of_them(kind: str) -> 
 def test_the_last_run_is_the_newest_of_all_kinds(kind: str) -> None:
     found, paths = got(kind, "@last", *pages())
     assert found.id == SECOND
-    assert paths == ["/v1/stress-tests", "/v1/dataset-interfaces", "/v1/shift-benchmarks", "/v1/bug-hunts"]
+    assert paths == [f"/v1/{kind}s" for kind in get_args(RunKind)]
 
 
 def test_the_last_run_of_a_kind_is_asked_of_that_kind(kind: str) -> None:
@@ -89,7 +89,7 @@ def test_the_last_run_of_a_kind_is_asked_of_that_kind(kind: str) -> None:
 @pytest.mark.parametrize("run", ["c", "@last", "c" * 32, "c-1"])
 def test_an_absent_run_is_named(kind: str, run: str) -> None:
     with pytest.raises(NotFound, match=run):
-        got(kind, run, *([ABSENT] * 4 if len(run) in (3, 32) else [listed()] * 4))
+        got(kind, run, *[ABSENT if len(run) in (3, 32) else listed()] * (OTHER_KINDS + 1))
 
 
 def test_a_run_found_by_its_beginning_can_be_followed() -> None:

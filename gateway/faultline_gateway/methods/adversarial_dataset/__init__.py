@@ -1,0 +1,1 @@
+"""Adversarial datasets: images of captions that classifiers get wrong (Wiles et al., section 4.2)."""

@@ -1,0 +1,51 @@
+"""The rounds of an adversarial dataset: more images of the captions that have too few failures yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from faultline_core.adversarial_dataset.rounds import CaptionProgress, next_round
+from faultline_core.contract.adversarial_datasets import (
+    AdversarialDatasetConfig,
+    AdversarialInstruction,
+    AdversarialItem,
+)
+from faultline_core.contract.runs import Run
+from faultline_gateway.methods.adversarial_dataset.items import plan_images
+from faultline_gateway.methods.adversarial_dataset.recorded import RecordedDataset
+from faultline_gateway.runs.items import PlannedItem, numbered
+from faultline_gateway.runs.stages import StagePlan
+
+
+def next_stage(run: Run, results: Iterable[AdversarialItem]) -> StagePlan | None:
+    """Plan the next round, from what is recorded; None once no caption needs more images."""
+    config = AdversarialDatasetConfig.model_validate(run.resolved_config)
+    recorded = RecordedDataset.of(config, results)
+    progress = progress_of(recorded)
+    spent = len(recorded.of_phase("baseline")) + sum(each.made for each in progress)
+    request = config.request
+    sizes = next_round(
+        progress, samples=request.samples, most_kept=request.most_kept, images=request.images - spent
+    )
+    return StagePlan(numbered(_planned(recorded, progress, sizes))) if any(sizes) else None
+
+
+def progress_of(recorded: RecordedDataset) -> list[CaptionProgress]:
+    """Return how far each caption is, in order."""
+    kept = Counter(
+        item.instruction.caption for item in recorded.selection.kept if item.instruction is not None
+    )
+    return [
+        CaptionProgress(len(recorded.by_caption.get(number, [])), kept[number])
+        for number, _ in enumerate(recorded.prompts.prompts, start=1)
+    ]
+
+
+def _planned(
+    recorded: RecordedDataset, progress: Sequence[CaptionProgress], sizes: Sequence[int]
+) -> Iterator[PlannedItem]:
+    prompts = recorded.prompts.prompts
+    for number, (prompt, each, size) in enumerate(zip(prompts, progress, sizes, strict=True), start=1):
+        told = AdversarialInstruction(phase="sample", prompt=prompt.text, caption=number, seeds=prompt.seeds)
+        yield from plan_images(recorded.config, prompt.label, told, range(each.made, each.made + size))

@@ -1,0 +1,49 @@
+"""``/v1/adversarial-datasets``: images that classifiers get wrong; other routes are those of every run."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse, StreamingResponse
+
+from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
+from faultline_core.contract.adversarial_datasets import AdversarialDatasetCreate
+from faultline_core.contract.runs import Run
+from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
+from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
+from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
+from faultline_gateway.routes.reports import Part, report_response, summary_response
+from faultline_gateway.routes.runs import accepted, run_router
+from faultline_gateway.runs.submission import submit
+
+router = run_router(ADVERSARIAL_DATASET)
+
+
+@router.post("", status_code=202)
+async def create_adversarial_dataset(
+    body: AdversarialDatasetCreate, context: Context, response: Response, key: IdempotencyKey = None
+) -> Run:
+    """Create an adversarial dataset; the run is durable before the answer, and a worker takes it up."""
+    return accepted(await submit(ADVERSARIAL_DATASET, body, context, key), router, response)
+
+
+@router.get("/{run_id:segment}/summary", response_model=AdversarialDatasetSummary)
+async def summarize_adversarial_dataset(request: Request, run_id: RunId, context: Context) -> Response:
+    """Return what is kept, what each filter dropped, and how often captions fail."""
+    return await summary_response(request, ADVERSARIAL_DATASET, run_id, context)
+
+
+@router.get("/{run_id:segment}/report", response_class=HTMLResponse)
+async def report_adversarial_dataset(
+    request: Request, run_id: RunId, context: Context, part: Part = "whole"
+) -> HTMLResponse:
+    """Return the report as one self-contained HTML document."""
+    return await report_response(request, ADVERSARIAL_DATASET, run_id, context, part=part)
+
+
+@router.get("/{run_id:segment}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
+def export_adversarial_dataset(
+    run_id: RunId, context: Context, layout: Layout = "imagefolder", dropped: Dropped = False
+) -> StreamingResponse:
+    """Export the kept images with their provenance and a card, as a tar archive."""
+    return export_response(ADVERSARIAL_DATASET, run_id, layout, ExportChoice(dropped=dropped), context)
