@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from faultline._retries import RetryPolicy
     from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
     from faultline._stress_test_run import AsyncStressTest, StressTest
+    from faultline._transfer_run import AsyncTransfer, Transfer
     from faultline_core import errors
     from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
     from faultline_core.contract.bug_hunt_summary import BugHuntSummary
     from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
     from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
     from faultline_core.contract.stress_tests import StressTestSummary
+    from faultline_core.contract.transfers import TransferSummary
     from faultline_core.errors import (
         ArtifactCorrupt,
         ArtifactMissing,
@@ -96,6 +98,7 @@ __all__ = [
     "AsyncGeneratedImages",
     "AsyncShiftBenchmark",
     "AsyncStressTest",
+    "AsyncTransfer",
     "AttentionNotHooked",
     "BackendError",
     "BackendUnavailable",
@@ -151,6 +154,8 @@ __all__ = [
     "StorageFull",
     "StressTest",
     "StressTestSummary",
+    "Transfer",
+    "TransferSummary",
     "Unauthorized",
     "UnknownDataset",
     "UnknownEditType",
@@ -170,11 +175,13 @@ _HOMES = {
     "faultline._retries": ("RetryPolicy",),
     "faultline._shift_benchmark_run": ("AsyncShiftBenchmark", "ShiftBenchmark"),
     "faultline._stress_test_run": ("AsyncStressTest", "StressTest"),
+    "faultline._transfer_run": ("AsyncTransfer", "Transfer"),
     "faultline_core.contract.adversarial_dataset_summary": ("AdversarialDatasetSummary",),
     "faultline_core.contract.bug_hunt_summary": ("BugHuntSummary",),
     "faultline_core.contract.dataset_interfaces": ("DatasetInterfaceSummary",),
     "faultline_core.contract.shift_benchmark_summary": ("ShiftBenchmarkSummary",),
     "faultline_core.contract.stress_tests": ("StressTestSummary",),
+    "faultline_core.contract.transfers": ("TransferSummary",),
     "faultline_core.types": ("Cost", "EditType", "Estimate"),
 }
 _elsewhere = {name for names in _HOMES.values() for name in names} | {"__version__"}

@@ -60,6 +60,11 @@ class Client(BaseClient[httpx.Client]):
         return resources.AdversarialDatasets(self)
 
     @cached_property
+    def transfers(self) -> resources.Transfers:
+        """``/v1/transfers``."""
+        return resources.Transfers(self)
+
+    @cached_property
     def runs(self) -> resources.Runs:
         """Runs of every kind."""
         return resources.Runs(self)
@@ -153,6 +158,11 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def adversarial_datasets(self) -> resources.AsyncAdversarialDatasets:
         """``/v1/adversarial-datasets``."""
         return resources.AsyncAdversarialDatasets(self)
+
+    @cached_property
+    def transfers(self) -> resources.AsyncTransfers:
+        """``/v1/transfers``."""
+        return resources.AsyncTransfers(self)
 
     @cached_property
     def runs(self) -> resources.AsyncRuns:

@@ -34,9 +34,9 @@ ItemKind = Literal[
 ``caption`` is the caption of a source image that is kept for confirmation, ``confirmation`` an edit of it by
 a change of words that the run's screen chose;
 ``token`` is a class that a dataset interface learns as a token, ``image`` an image of a shift benchmark or a
-real image that an adversarial dataset is compared with, ``sample`` a generated image of a bug hunt or an
-adversarial dataset, ``clustering`` the clusters of a hunt's failures, ``combination`` the likeliest sentences
-for them.
+transfer, or a real image that an adversarial dataset is compared with, ``sample`` a generated image of a bug
+hunt or an adversarial dataset, ``clustering`` the clusters of a hunt's failures, ``combination`` the
+likeliest sentences for them.
 """
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
@@ -52,7 +52,9 @@ RunState = Literal[
     "resuming",
     "cancelled",
 ]
-RunKind = Literal["stress-test", "dataset-interface", "shift-benchmark", "bug-hunt", "adversarial-dataset"]
+RunKind = Literal[
+    "stress-test", "dataset-interface", "shift-benchmark", "bug-hunt", "adversarial-dataset", "transfer"
+]
 
 Inversion = Literal["null-text", "negative-prompt", "direct", "virtual"]
 Solver = Literal["ddim", "dpm-solver++", "consistent"]

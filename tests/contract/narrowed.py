@@ -117,6 +117,7 @@ def _spell_integers(part: Any) -> None:
 
 def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
     interfaces, hunts = live.known.runs["dataset-interface"], live.known.runs["bug-hunt"]
+    fooled = live.known.runs["adversarial-dataset"]
     return {
         "DatasetCreate.name": NEW,
         # The same name with other classes is refused.
@@ -195,6 +196,10 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "AdversarialDatasetCreate.reference": {"enum": ["demo", NOWHERE]},
         "DatasetSeeds.dataset": {"enum": ["demo", NOWHERE]},
         "HuntSeeds.run": {"enum": [*hunts, NOWHERE]},
+        "TransferCreate.source": {"enum": [*fooled, NOWHERE]},
+        "TransferCreate.classifiers": CLASSIFIER,
+        "TransferCreate.criterion": None,
+        "TransferCreate.functions": None,
         "GivenCaption.label": {"enum": ["sled", "plate"]},
         "GivenCaption.text": {"enum": ["a photo of a plate on the grass"]},
     }

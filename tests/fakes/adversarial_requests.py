@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def adversarial_dataset(client: Any) -> Any:
+def adversarial(client: Any) -> Any:
     """Start an adversarial dataset with every option set."""
     return client.adversarial_datasets.create(
         classifiers=["leaning-resnet"],

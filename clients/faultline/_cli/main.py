@@ -22,6 +22,7 @@ from faultline._cli import (
     stack,
     stress_test,
     thresholds,
+    transfer,
 )
 from faultline._cli.exit_code import ExitCode
 from faultline._cli.groups import examples
@@ -86,6 +87,7 @@ app.command("bug-hunt", rich_help_panel=METHODS, epilog=bug_hunt.EXAMPLES)(bug_h
 app.command("adversarial-dataset", rich_help_panel=METHODS, epilog=adversarial_dataset.EXAMPLES)(
     adversarial_dataset.adversarial_dataset
 )
+app.command("transfer", rich_help_panel=METHODS, epilog=transfer.EXAMPLES)(transfer.transfer)
 app.command("compare-prompts", rich_help_panel=METHODS, epilog=shift_benchmark.PROMPT_EXAMPLES)(
     shift_benchmark.compare_prompts
 )

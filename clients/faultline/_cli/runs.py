@@ -22,11 +22,13 @@ from faultline._cli.tables import (
     runs_text,
     shift_benchmark_text,
     stress_test_text,
+    transfer_text,
 )
 from faultline._cli.terminal import connected, print_result, show
 from faultline._dataset_interface_run import DatasetInterface
 from faultline._shift_benchmark_run import ShiftBenchmark
 from faultline._stress_test_run import StressTest
+from faultline._transfer_run import Transfer
 from faultline.resources.runs import OneRun as AnyRun
 from faultline_core.contract.base import ResponseBody
 from faultline_core.contract.runs import Run
@@ -140,8 +142,10 @@ app.command("open", epilog=examples("faultline runs open 3fa8"))(open_run)
 
 
 def _without_limit(
-    run: DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset, output: Output
+    run: DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset | Transfer, output: Output
 ) -> ExitCode:
+    if isinstance(run, Transfer):
+        return run_to_end(run, transfer_text, output)
     if isinstance(run, AdversarialDataset):
         return run_to_end(run, adversarial_dataset_text, output)
     if isinstance(run, BugHunt):
@@ -165,5 +169,8 @@ def _summed_up(run: AnyRun) -> tuple[ResponseBody, str]:
     if isinstance(run, AdversarialDataset):
         fooled = run.summary()
         return fooled, adversarial_dataset_text(fooled)
+    if isinstance(run, Transfer):
+        shown = run.summary()
+        return shown, transfer_text(shown)
     benchmarked = run.summary()
     return benchmarked, shift_benchmark_text(benchmarked)

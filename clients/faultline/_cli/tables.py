@@ -24,6 +24,7 @@ from faultline_core.contract.shift_thresholds import (
     ThresholdInForce,
 )
 from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.contract.transfers import TransferCell, TransferSummary
 from faultline_core.types import Estimate
 
 MISSING = "-"
@@ -180,6 +181,30 @@ def adversarial_dataset_text(summary: AdversarialDatasetSummary) -> str:
             *summary.config.notes,
         ]
     )
+
+
+def transfer_text(summary: TransferSummary) -> str:
+    """The verdict, the matrix, each cell beside the labels alone, and the cost."""
+    header = ("images that fool", "shown to", "failure rate", "labels alone", "p (Holm)")
+    rows = [(each.row, each.column, each.rate, each.baseline, _holm(each)) for each in summary.cells]
+    unread = [f"{name} could not read {count} images" for name, count in summary.unanswered.items()]
+    return "\n".join(
+        [
+            summary.verdict,
+            "",
+            *_unless_empty(header, rows),
+            *unread,
+            *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
+            f"cost: {summary.cost}",
+            *summary.config.notes,
+        ]
+    )
+
+
+def _holm(cell: TransferCell) -> str | None:
+    if cell.by_choice:
+        return "chosen by it"
+    return None if cell.p_adjusted is None else f"{cell.p_adjusted:.3g}"
 
 
 def _left_out(rate: FailureRate) -> str:

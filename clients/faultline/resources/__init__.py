@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from faultline.resources.runs import AsyncRuns, Runs
     from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
     from faultline.resources.stress_tests import AsyncStressTests, StressTests
+    from faultline.resources.transfers import AsyncTransfers, Transfers
 
 __all__ = [
     "AdversarialDatasets",
@@ -25,6 +26,7 @@ __all__ = [
     "AsyncServices",
     "AsyncShiftBenchmarks",
     "AsyncStressTests",
+    "AsyncTransfers",
     "BugHunts",
     "Classifiers",
     "DatasetInterfaces",
@@ -33,6 +35,7 @@ __all__ = [
     "Services",
     "ShiftBenchmarks",
     "StressTests",
+    "Transfers",
 ]
 
 __getattr__ = lazily(
@@ -46,5 +49,6 @@ __getattr__ = lazily(
         f"{__name__}.runs": ("AsyncRuns", "Runs"),
         f"{__name__}.shift_benchmarks": ("AsyncShiftBenchmarks", "ShiftBenchmarks"),
         f"{__name__}.stress_tests": ("AsyncStressTests", "StressTests"),
+        f"{__name__}.transfers": ("AsyncTransfers", "Transfers"),
     },
 )

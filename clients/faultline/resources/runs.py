@@ -18,6 +18,7 @@ from faultline._run_calls import RunCalls
 from faultline._runs import AsyncRunHandle, RunHandle
 from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
 from faultline._stress_test_run import AsyncStressTest, StressTest
+from faultline._transfer_run import AsyncTransfer, Transfer
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.runs import Run
 from faultline_core.errors import InvalidRequest, NotFound
@@ -30,9 +31,14 @@ A = TypeVar("A", bound=AsyncRunHandle[Any, Any])
 LAST = "@last"
 """Stands for the id of the run that was created last."""
 
-OneRun = StressTest | DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset
+OneRun = StressTest | DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset | Transfer
 OneAsyncRun = (
-    AsyncStressTest | AsyncDatasetInterface | AsyncShiftBenchmark | AsyncBugHunt | AsyncAdversarialDataset
+    AsyncStressTest
+    | AsyncDatasetInterface
+    | AsyncShiftBenchmark
+    | AsyncBugHunt
+    | AsyncAdversarialDataset
+    | AsyncTransfer
 )
 
 _HANDLES: dict[RunKind, type[OneRun]] = {
@@ -41,6 +47,7 @@ _HANDLES: dict[RunKind, type[OneRun]] = {
     "shift-benchmark": ShiftBenchmark,
     "bug-hunt": BugHunt,
     "adversarial-dataset": AdversarialDataset,
+    "transfer": Transfer,
 }
 _ASYNC_HANDLES: dict[RunKind, type[OneAsyncRun]] = {
     "stress-test": AsyncStressTest,
@@ -48,6 +55,7 @@ _ASYNC_HANDLES: dict[RunKind, type[OneAsyncRun]] = {
     "shift-benchmark": AsyncShiftBenchmark,
     "bug-hunt": AsyncBugHunt,
     "adversarial-dataset": AsyncAdversarialDataset,
+    "transfer": AsyncTransfer,
 }
 # An id has 32 digits.
 _BEGINNING = re.compile(r"[0-9a-f]{1,31}")

@@ -8,6 +8,7 @@ from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
 from faultline_gateway.methods.dataset_interface.method import DATASET_INTERFACE
 from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
+from faultline_gateway.methods.transfer.method import TRANSFER
 from faultline_gateway.runs.method import AnyMethod
 
 METHODS: dict[RunKind, AnyMethod] = {
@@ -16,5 +17,6 @@ METHODS: dict[RunKind, AnyMethod] = {
     "shift-benchmark": SHIFT_BENCHMARK,
     "bug-hunt": BUG_HUNT,
     "adversarial-dataset": ADVERSARIAL_DATASET,
+    "transfer": TRANSFER,
 }
 """Every method by the kind of its runs: where routes and workers look it up."""

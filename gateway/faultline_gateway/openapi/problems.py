@@ -120,6 +120,8 @@ OWN: Mapping[str, Errors] = {
     f"GET {RUNS}/{{run_id}}/export": (DatasetEmpty, StorageFull),
     "POST /v1/stress-tests": (UnknownEditType,),
     "POST /v1/shift-benchmarks": (NotFound,),
+    "POST /v1/adversarial-datasets": (NotFound, RunNotEnded),
+    "POST /v1/transfers": (*OF_STORE, NotFound, RunNotEnded),
     "POST /v1/stress-tests:estimate": (*OF_PLANNING, UnknownEditType),
     "POST /v1/stress-tests/{run_id}/findings/{number}:prove": (*OF_PLANNING, *OF_STORE, RunNotEnded),
     "POST /v1/bug-hunts/{run_id}/descriptions": (*OF_PLANNING, *OF_STORE, RunNotEnded),

@@ -16,6 +16,7 @@ from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.contract.transfers import TransferSummary
 from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from faultline_core.types import FINAL_RUN_STATES, RunKind
 from faultline_gateway.methods import METHODS
@@ -57,7 +58,7 @@ def headline_of(summary: BaseModel) -> Headline | None:
         case BugHuntSummary():
             state = summary.bugs[0].state if summary.bugs else ""
             return Headline(summary.verdict, state, BADGES.get(state, ""))
-        case AdversarialDatasetSummary():
+        case AdversarialDatasetSummary() | TransferSummary():
             return Headline(summary.verdict)
         case _:
             return None

@@ -16,6 +16,7 @@ KINDS: dict[RunKind, str] = {
     "shift-benchmark": "Shift benchmark",
     "bug-hunt": "Bug hunt",
     "adversarial-dataset": "Adversarial dataset",
+    "transfer": "Transfer",
 }
 """The kinds of runs in words."""
 

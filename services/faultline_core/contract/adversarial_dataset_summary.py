@@ -7,6 +7,7 @@ from pydantic import Field
 from faultline_core.contract.adversarial_datasets import AdversarialDatasetConfig
 from faultline_core.contract.base import ResponseBody
 from faultline_core.contract.bug_hunt_summary import LabelBaseline, LabelObject
+from faultline_core.contract.realism import RealismSummary
 from faultline_core.contract.runs import RequestCounts
 from faultline_core.types import BlobRef, Cost, Estimate
 
@@ -79,6 +80,11 @@ class AdversarialDatasetSummary(ResponseBody):
     baselines: list[LabelBaseline] = Field(description="How often each label alone fails.")
     objects: dict[str, LabelObject] = Field(
         description="Below which similarity an image does not show its label, by label."
+    )
+    distances: RealismSummary | None = Field(
+        default=None,
+        description="How far the kept images, the seeds and the images of the labels alone are from the "
+        "reference in CLIP's features; null without a reference.",
     )
     shown: list[KeptImage] = Field(description="Some images of the dataset.")
     failed_codes: dict[str, int] = Field(default={}, description="Failed items, by error code.")

@@ -198,8 +198,8 @@ class AdversarialResult(SampleResult):
 
     features: FeatureVector | None = Field(
         default=None,
-        description="CLIP features of a seed, a reference image or an image that fools a classifier; null "
-        "for others.",
+        description="CLIP features of a seed, a reference image, an image that fools a classifier, or one of "
+        "a label alone where there is a reference; null for others.",
     )
 
 

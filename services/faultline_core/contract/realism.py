@@ -20,6 +20,11 @@ class RealismRow(ResponseBody):
         description="Squared Fréchet distance, without an interval and biased upwards for few images; "
         "null if there are too few.",
     )
+    frechet_corrected: Estimate | None = Field(
+        default=None,
+        description="The same without most of its bias, by a jackknife over groups of images; it may be "
+        "negative, n counts images of the smaller set. Null if it was not computed.",
+    )
     no_frechet: str = Field(
         default="", description="Why there is no Fréchet distance; empty if there is one."
     )

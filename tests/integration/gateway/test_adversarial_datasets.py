@@ -78,7 +78,7 @@ async def made(gateway: FakeGateway, body: dict[str, Any]) -> AdversarialDataset
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def found(gateway: FakeGateway) -> AdversarialDatasetSummary:
     """A dataset from photographs of which a classifier gets those in snow wrong."""
-    return await made(gateway, BODY)
+    return await made(gateway, BODY | {"reference": "wild", "reference_images": 40})
 
 
 @pytest.mark.paper("BUGS-S4.2-seeds")
@@ -136,7 +136,7 @@ async def test_the_descriptions_of_a_hunt_are_generated_from(gateway: FakeGatewa
     run = (await gateway.http.post("/v1/bug-hunts", json=hunt)).json()["id"]
     seeds = {"kind": "bug-hunt", "run": run}
     early = await gateway.http.post(ROOT, json=BODY | {"seeds": seeds})
-    assert early.status_code == 422
+    assert early.status_code == 409
     assert "has not ended" in early.text
     await gateway.worker().work_off()
     found = await made(gateway, BODY | {"seeds": seeds})
@@ -188,6 +188,29 @@ async def test_the_report_shows_images_first_and_what_each_filter_dropped(
     shown = await gateway.http.get(f"/ui/runs/{found.run_id}")
     assert shown.status_code == 200
     assert "Adversarial dataset of wild" in shown.text
+
+
+@pytest.mark.paper("BUGS-S4.2-fid")
+async def test_the_distance_from_real_images_is_told_beside_that_of_two_halves(
+    found: AdversarialDatasetSummary, gateway: FakeGateway
+) -> None:
+    distances = found.distances
+    assert distances is not None
+    assert distances.n_originals == 40
+    assert list(distances.rows) == ["kept", "seeds", "labels-alone"]
+    # The fakes' features are random: no set of images is far from another.
+    alone = distances.rows["labels-alone"].kernel
+    assert alone is not None
+    assert alone.low is not None
+    assert alone.high is not None
+    assert alone.low < 0.0 < alone.high
+    assert alone.n == 40
+    kept = distances.rows["kept"]
+    assert kept.n_images == found.kept
+    assert kept.frechet is None
+    assert "needs 1280 images in each set" in kept.no_frechet
+    text = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    assert "two halves of the reference" in text
 
 
 async def test_a_client_makes_a_dataset_in_one_call(gateway: FakeGateway) -> None:

@@ -109,6 +109,7 @@ def test_a_command_that_ends_with_a_run_lists_its_exit_codes() -> None:
         " shift-benchmark",
         " bug-hunt",
         " adversarial-dataset",
+        " transfer",
         " compare-prompts",
     }
     assert told == follow | {" demo", " runs wait"}

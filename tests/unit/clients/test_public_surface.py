@@ -25,6 +25,7 @@ from faultline import (
     AsyncGeneratedImages,
     AsyncShiftBenchmark,
     AsyncStressTest,
+    AsyncTransfer,
     BugHunt,
     Client,
     DatasetInterface,
@@ -33,6 +34,7 @@ from faultline import (
     RetryPolicy,
     ShiftBenchmark,
     StressTest,
+    Transfer,
 )
 from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
 from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
@@ -41,7 +43,8 @@ from faultline_core import errors as core_errors
 from faultline_core.errors import FaultlineError, InvalidRequest
 
 PUBLIC = [
-    "AdversarialDataset", "AdversarialDatasetSummary", "AsyncAdversarialDataset",
+    "AdversarialDataset", "AdversarialDatasetSummary", "AsyncAdversarialDataset", "AsyncTransfer",
+    "Transfer", "TransferSummary",
     "AsyncBugHunt", "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedImage", "AsyncGeneratedImages",
     "BugHunt", "BugHuntSummary",
     "AsyncShiftBenchmark", "AsyncStressTest", "Classifier", "Client", "Cost", "DatasetInterface",
@@ -64,7 +67,7 @@ ERRORS = [
 
 RESOURCES = (
     "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
-    "runs", "datasets", "classifiers", "services",
+    "transfers", "runs", "datasets", "classifiers", "services",
 )  # fmt: skip
 HANDLES = [
     (StressTest, AsyncStressTest),
@@ -72,6 +75,7 @@ HANDLES = [
     (ShiftBenchmark, AsyncShiftBenchmark),
     (BugHunt, AsyncBugHunt),
     (AdversarialDataset, AsyncAdversarialDataset),
+    (Transfer, AsyncTransfer),
     (GeneratedImage, AsyncGeneratedImage),
     (GeneratedImages, AsyncGeneratedImages),
 ]

@@ -11,9 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from fakes.adversarial_requests import ADVERSARIAL, adversarial_dataset
+from fakes.adversarial_requests import ADVERSARIAL, adversarial
 from fakes.hunt_requests import HUNTED, hunt
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
+from fakes.transfer_requests import TRANSFERRED, transfer
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.datasets import SourceUpload
 from faultline_core.contract.interventions import Intervention
@@ -21,9 +22,10 @@ from faultline_core.contract.interventions import Intervention
 RUNS = "/v1/stress-tests"
 INTERFACES = "/v1/dataset-interfaces"
 BENCHMARKS = "/v1/shift-benchmarks"
+FOOLING = "/v1/adversarial-datasets"
 RESOURCES = (
-    "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets", "datasets",
-    "classifiers", "services",
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
+    "transfers", "datasets", "classifiers", "services",
 )  # fmt: skip
 REF = "a" * 64
 DATASET = {
@@ -164,11 +166,10 @@ METHODS = (
     *reading("shift_benchmarks"),
     Method("bug_hunts.create", hunt, "POST", "/v1/bug-hunts", run_answer, body=HUNTED),
     *reading("bug_hunts"),
-    Method(
-        "adversarial_datasets.create", adversarial_dataset, "POST", "/v1/adversarial-datasets", run_answer,
-        body=ADVERSARIAL,
-    ),
+    Method("adversarial_datasets.create", adversarial, "POST", FOOLING, run_answer, body=ADVERSARIAL),
     *reading("adversarial_datasets"),
+    Method("transfers.create", transfer, "POST", "/v1/transfers", run_answer, body=TRANSFERRED),
+    *reading("transfers"),
     Method(
         "datasets.create", lambda c: c.datasets.create(name="mine", classes=["bus"]), "POST", "/v1/datasets",
         lambda: ok(DATASET), body={"name": "mine", "classes": ["bus"]},

@@ -38,6 +38,7 @@ async def plan(create: AdversarialDatasetCreate, context: RunContext) -> Plan:
 
     Raises:
         UnknownDataset, NotFound: there is no such dataset or hunt.
+        RunNotEnded: the hunt has not ended.
         InvalidRequest: nothing can be captioned or generated from; the images do not suffice for the
             baseline; the target is no class; the generator does not know a label's words.
         QuotaExceeded: it might have more items than a run may.

@@ -108,8 +108,16 @@ async def _sample(
     drafts = await drop_objectionable(attempt, drafts, config.objectionable, services)
     drafts = await measure_label(attempt, drafts, services)
     for draft in await classify_samples(attempt, drafts, _judge(config), services, spare=_is_last(group)):
-        is_kept = _told(draft.item).phase == "sample" and any(draft.result.failed.values())
-        await attempt.done(draft.item, _with_features(draft) if is_kept else draft.result)
+        is_compared = any(draft.result.failed.values()) if _is_sample(draft) else _has_reference(config)
+        await attempt.done(draft.item, _with_features(draft) if is_compared else draft.result)
+
+
+def _is_sample(draft: SampleDraft) -> bool:
+    return _told(draft.item).phase == "sample"
+
+
+def _has_reference(config: AdversarialDatasetConfig) -> bool:
+    return config.request.reference is not None
 
 
 def _judge(config: AdversarialDatasetConfig) -> Judge:

@@ -15,7 +15,7 @@ from faultline_core.contract.adversarial_datasets import (
 )
 from faultline_core.contract.bug_hunts import HuntItem
 from faultline_core.contract.datasets import Source
-from faultline_core.errors import InvalidRequest, NotFound
+from faultline_core.errors import InvalidRequest, NotFound, RunNotEnded
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.adversarial_dataset.items import spread
 from faultline_gateway.runs.context import RunContext, RunLedger
@@ -46,7 +46,8 @@ async def find_seeds(
 
     Raises:
         UnknownDataset, NotFound: there is no such dataset or hunt.
-        InvalidRequest: the hunt has not ended, or nothing of a class of the classifiers is left.
+        RunNotEnded: the hunt has not ended.
+        InvalidRequest: nothing of a class of the classifiers is left.
     """
     match request.seeds:
         case DatasetSeeds() as seeds:
@@ -88,7 +89,7 @@ def _of_hunt(seeds: HuntSeeds, ledger: RunLedger) -> list[tuple[str, str]]:
         error.pointer = "/seeds/run"
         raise
     if run.state not in FINAL_RUN_STATES:
-        raise InvalidRequest(f"the hunt {run.id!r} has not ended yet; wait for it", pointer="/seeds/run")
+        raise RunNotEnded(f"the hunt {run.id!r} has not ended yet; wait for it", pointer="/seeds/run")
     found = list(dict.fromkeys(_measured(ledger.items_of(run.id, HuntItem))))
     if not found:
         raise InvalidRequest(

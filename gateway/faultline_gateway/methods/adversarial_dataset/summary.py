@@ -24,6 +24,8 @@ from faultline_core.contract.adversarial_datasets import (
     DatasetSeeds,
 )
 from faultline_core.contract.bug_hunt_summary import LabelBaseline, LabelObject
+from faultline_core.contract.features import FeatureVector
+from faultline_core.contract.realism import RealismSummary
 from faultline_core.contract.runs import Run
 from faultline_core.statistics.bootstrap import bootstrap_ratio, proportion
 from faultline_core.types import Estimate
@@ -33,6 +35,7 @@ from faultline_gateway.runs.accounting import count_reasons
 from faultline_gateway.runs.adversarial_images import KEPT, NOT_FOOLED
 from faultline_gateway.runs.failed_samples import count_failures
 from faultline_gateway.runs.failure_rates import failure_rate, taken_for
+from faultline_gateway.runs.image_distances import image_distances
 from faultline_gateway.runs.recorded import recorded_config
 from faultline_gateway.runs.seeds import derive_seed
 
@@ -64,6 +67,7 @@ def summarize(run: Run, items: Iterable[AdversarialItem]) -> AdversarialDatasetS
         objects={
             label: LabelObject.model_validate(vars(found)) for label, found in recorded.thresholds.items()
         },
+        distances=_distances(recorded),
         shown=list(islice(_in_turns(recorded), SHOWN_IMAGES)),
         failed_codes=count_reasons(item.code for item in listed if item.state == "failed"),
         seconds=recorded.seconds,
@@ -71,6 +75,25 @@ def summarize(run: Run, items: Iterable[AdversarialItem]) -> AdversarialDatasetS
         verdict="",
     )
     return summary.model_copy(update={"verdict": verdict(run, summary)})
+
+
+def _distances(recorded: RecordedDataset) -> RealismSummary | None:
+    sets = {
+        "kept": recorded.selection.kept,
+        "seeds": recorded.of_phase("seed"),
+        "labels-alone": recorded.of_phase("baseline"),
+    }
+    return image_distances(
+        _features(recorded.of_phase("reference")),
+        {name: _features(items) for name, items in sets.items()},
+        network=recorded.config.clip,
+        seed=recorded.config.request.seed,
+    )
+
+
+def _features(items: Iterable[AdversarialItem]) -> list[FeatureVector]:
+    results = (item.result for item in items)
+    return [each.features for each in results if each is not None and each.features is not None]
 
 
 def _digest(kept: Iterable[AdversarialItem]) -> str:

@@ -12,6 +12,7 @@ from faultline_core.images.realism import (
     FrechetDistance,
     Refused,
     Sources,
+    frechet_corrected,
     frechet_distance,
     halves,
     kernel_distance,
@@ -231,3 +232,32 @@ def test_halves_contain_every_image_once() -> None:
     first, second = halves(np.arange(7.0)[:, None], generator())
     assert (len(first), len(second)) == (4, 3)
     assert sorted([*first[:, 0], *second[:, 0]]) == [0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("n", "shift"), [(40, 0.5), (160, 0.5), (80, 0.0)])
+def test_the_corrected_frechet_distance_has_little_bias_and_its_interval_holds_the_truth(
+    n: int, shift: float
+) -> None:
+    width, rounds, truth = 4, 60, 4 * shift**2
+    found, raw, held = list[float](), list[float](), 0
+    for seed in range(rounds):
+        real, generated = images(n, width, seed), images(n, width, 1000 + seed, shift)
+        estimate, low, high = figure_of(real, generated, seed)
+        found.append(estimate)
+        raw.append(frechet(real, generated))
+        held += low <= truth <= high
+    assert held >= 0.85 * rounds
+    assert abs(np.mean(found) - truth) < 0.35 * abs(np.mean(raw) - truth)
+
+
+def figure_of(real: Floats, generated: Floats, seed: int) -> tuple[float, float, float]:
+    found = frechet_corrected(real, generated, generator(seed))
+    assert isinstance(found, Estimate)
+    assert found.n == len(generated)
+    return figure(found)
+
+
+def test_too_few_images_have_no_corrected_distance() -> None:
+    found = frechet_corrected(images(9), images(50), generator())
+    assert isinstance(found, Refused)
+    assert (found.n, found.least) == (9, 10)
