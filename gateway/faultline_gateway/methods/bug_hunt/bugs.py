@@ -152,8 +152,7 @@ def _confusions(tested: _Tested, label: str) -> list[Confusion]:
 
 def _form_rate(config: BugHuntConfig, hunt: RecordedHunt, tested: _Tested, number: int) -> FailureRate:
     told = tested.hypothesis
-    items, shown_from = hunt.of_label("refinement", told.label, number), hunt.threshold(told.label).threshold
-    counted = count_failures(items, tested.refined.classifier, shown_from)
+    counted = hunt.counted("refinement", told.label, tested.refined.classifier, number)
     return failure_rate(counted, config.request.criterion)
 
 

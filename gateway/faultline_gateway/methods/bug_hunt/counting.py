@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from faultline_core.contract.bug_hunt_summary import LabelObject
 from faultline_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntPhase
 from faultline_core.types import Cost
-from faultline_gateway.runs.failed_samples import label_threshold
+from faultline_gateway.runs.failed_samples import Counted, count_failures, label_threshold
 
 SampleKey = tuple[HuntPhase, str, int | None]
 """The phase, the label, and the number of the description."""
@@ -32,6 +32,8 @@ class RecordedHunt:
     made: int = 0
     seconds: float = 0.0
     cost: Cost = field(default_factory=Cost)
+    _thresholds: dict[str, LabelObject] = field(default_factory=dict, repr=False)
+    _counted: dict[tuple[SampleKey, str], Counted[HuntItem]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, items: Iterable[HuntItem]) -> RecordedHunt:
@@ -94,6 +96,18 @@ class RecordedHunt:
         There are no photographs to set it by, as in a shift benchmark: the images that some classifier
         answers rightly stand for them, those of edited captions too: a label at night looks less like itself.
         """
-        # Where the user's descriptions are measured, the label alone has held-out images only.
-        items = self.explored(label) or self.of_label("held-out", label)
-        return LabelObject.model_validate(vars(label_threshold(items)))
+        if label not in self._thresholds:
+            # Where the user's descriptions are measured, the label alone has held-out images only.
+            items = self.explored(label) or self.of_label("held-out", label)
+            self._thresholds[label] = LabelObject.model_validate(vars(label_threshold(items)))
+        return self._thresholds[label]
+
+    def counted(
+        self, phase: HuntPhase, label: str, classifier: str, number: int | None = None
+    ) -> Counted[HuntItem]:
+        """Count a classifier's failures among images, each only once for a stage or a summary."""
+        key = (phase, label, number), classifier
+        if key not in self._counted:
+            items, shown_from = self.of_label(phase, label, number), self.threshold(label).threshold
+            self._counted[key] = count_failures(items, classifier, shown_from)
+        return self._counted[key]

@@ -11,7 +11,7 @@ from faultline_core.bug_hunt.sampling import InverseSampling, Sampling, further_
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
 from faultline_core.contract.sampling_rules import FixedNumber
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
-from faultline_gateway.runs.failed_samples import Counted, count_failures
+from faultline_gateway.runs.failed_samples import Counted
 
 FIRST_HELD_OUT = 32
 """Held-out images of a prompt before the first look, under every rule but `fixed`."""
@@ -29,9 +29,9 @@ def held_out_rule(config: BugHuntConfig) -> Sampling:
 
 def more_of_baseline(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> int:
     """Return how many more images of the label alone to draw, for all classifiers together."""
-    items, shown_from = hunt.of_label("baseline", label), hunt.threshold(label).threshold
-    seen = [count_failures(items, name, shown_from).counts for name in config.request.classifiers]
-    return further_images(baseline_rule(config), len(items), seen)
+    made = len(hunt.of_label("baseline", label))
+    seen = [hunt.counted("baseline", label, name).counts for name in config.request.classifiers]
+    return further_images(baseline_rule(config), made, seen)
 
 
 def first_held_out(config: BugHuntConfig) -> int:
@@ -53,10 +53,9 @@ class HeldOut:
         cls, config: BugHuntConfig, hunt: RecordedHunt, label: str, number: int, classifier: str
     ) -> HeldOut:
         """Count them."""
-        shown_from = hunt.threshold(label).threshold
         return cls(
-            count_failures(hunt.of_label("held-out", label, number), classifier, shown_from),
-            count_failures(hunt.of_label("held-out", label), classifier, shown_from),
+            hunt.counted("held-out", label, classifier, number),
+            hunt.counted("held-out", label, classifier),
             isinstance(config.request.sampling, FixedNumber),
         )
 

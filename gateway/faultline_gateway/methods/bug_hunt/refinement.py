@@ -11,7 +11,6 @@ from faultline_core.bug_hunt.refinement import Need, Shortened, needs, single_pa
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.samples import plan_samples
-from faultline_gateway.runs.failed_samples import count_failures
 from faultline_gateway.runs.items import PlannedItem
 
 
@@ -142,5 +141,4 @@ def _judged(
 
 def form_counts(hunt: RecordedHunt, label: str, number: int, classifier: str) -> FailureCounts:
     """Return the failures of a winner, or of a shorter form, on the images of its refinement."""
-    items = hunt.of_label("refinement", label, number)
-    return count_failures(items, classifier, hunt.threshold(label).threshold).counts
+    return hunt.counted("refinement", label, classifier, number).counts

@@ -25,7 +25,6 @@ from faultline_gateway.methods.bug_hunt.refinement import (
 )
 from faultline_gateway.methods.bug_hunt.samples import numbered, plan_captions, plan_samples
 from faultline_gateway.methods.bug_hunt.varied import captions_to_edit, plan_varied
-from faultline_gateway.runs.failed_samples import count_failures
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.runs.stages import StagePlan
 
@@ -61,19 +60,16 @@ def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
 
 def standings(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> dict[int, tuple[Standing, str]]:
     """Return how each description of a label stands, by number, with the classifier that it is worst for."""
-    shown_from = hunt.threshold(label).threshold
-    baseline = hunt.of_label("baseline", label)
     found: dict[int, tuple[Standing, str]] = {}
     for number, (of, told) in hunt.described.items():
         if of != label:
             continue
-        items = hunt.of_label("hypothesis", label, number)
         each = [
             (
                 Standing(
                     number,
-                    count_failures(items, classifier, shown_from).counts,
-                    count_failures(baseline, classifier, shown_from).counts,
+                    hunt.counted("hypothesis", label, classifier, number).counts,
+                    hunt.counted("baseline", label, classifier).counts,
                     content_words(told.words, label),
                 ),
                 classifier,
@@ -159,10 +155,9 @@ def _captions(config: BugHuntConfig, hunt: RecordedHunt, phase: HuntPhase = "bas
     """
     most, planned = config.request.captions, list[PlannedItem]()
     for label in config.request.labels:
-        shown_from = hunt.threshold(label).threshold
         free, forced = dict[str, HuntItem](), dict[str, HuntItem]()
         for classifier in config.request.classifiers:
-            counted = count_failures(hunt.of_label(phase, label), classifier, shown_from)
+            counted = hunt.counted(phase, label, classifier)
             # A label that always fails has nothing to be worse than.
             if counted.failures and counted.successes:
                 of_phase = {item.id for item in counted.failures}

@@ -13,7 +13,7 @@ from faultline_core.contract.bug_hunt_summary import (
     LabelBaseline,
     LabelObject,
 )
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem, HuntPhase
 from faultline_core.contract.runs import Run
 from faultline_gateway.methods.bug_hunt.bugs import bugs_of, shown_images, verdict
 from faultline_gateway.methods.bug_hunt.clustering import answer_of, clusters_of
@@ -23,7 +23,6 @@ from faultline_gateway.methods.bug_hunt.proposals import count_captions, propose
 from faultline_gateway.methods.bug_hunt.stages import standings, winners
 from faultline_gateway.methods.bug_hunt.tree import search_tree
 from faultline_gateway.runs.accounting import count_reasons
-from faultline_gateway.runs.failed_samples import count_failures
 from faultline_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
 from faultline_gateway.runs.recorded import recorded_config
 
@@ -61,9 +60,9 @@ def _baselines(
 ) -> list[LabelBaseline]:
     found: list[LabelBaseline] = []
     for label in config.request.labels:
-        items = hunt.of_label("baseline", label) or hunt.of_label("held-out", label)
+        phase: HuntPhase = "baseline" if hunt.of_label("baseline", label) else "held-out"
         for classifier in config.request.classifiers:
-            counted = count_failures(items, classifier, objects[label].threshold)
+            counted = hunt.counted(phase, label, classifier)
             found.append(
                 LabelBaseline(
                     label=label,
@@ -92,7 +91,7 @@ def _hypotheses(
             won = set(hunt.described)
         for number, (standing, classifier) in standings(config, hunt, label).items():
             items = hunt.of_label("hypothesis", label, number)
-            counted = count_failures(items, classifier, objects[label].threshold)
+            counted = hunt.counted("hypothesis", label, classifier, number)
             told = hunt.described[number][1]
             state: HypothesisState = "stopped" if len(items) < most else "not-above"
             found.append(

@@ -12,10 +12,9 @@ from faultline_core.contract.bug_hunt_summary import (
     NodeKind,
     SearchNode,
 )
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntPhase
 from faultline_gateway.methods.bug_hunt.bugs import shown_images
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
-from faultline_gateway.runs.failed_samples import count_failures
 
 _OUTCOMES = {
     "needed": "its words are not enough",
@@ -40,11 +39,13 @@ class _Tree:
         prompt: str,
         outcome: str,
         failure: FailureRate,
-        items: Sequence[HuntItem],
+        samples: tuple[HuntPhase, int | None],
     ) -> int:
         """Add a node of a label and classifier, and return its number."""
         label, classifier = of
-        failures = count_failures(items, classifier, self._hunt.threshold(label).threshold).failures
+        phase, number = samples
+        items = self._hunt.of_label(phase, label, number)
+        failures = self._hunt.counted(phase, label, classifier, number).failures
         self.nodes.append(
             SearchNode(
                 number=len(self.nodes),
@@ -73,8 +74,8 @@ def search_tree(
     tree = _Tree(hunt)
     for each in baselines:
         of = each.label, each.classifier
-        items = hunt.of_label("baseline", each.label)
-        root = tree.add(None, "baseline", of, each.prompt, "the label alone", each.failure, items)
+        samples: tuple[HuntPhase, None] = "baseline", None
+        root = tree.add(None, "baseline", of, each.prompt, "the label alone", each.failure, samples)
         own = {bug.hypothesis: bug for bug in bugs if (bug.label, bug.classifier) == of}
         for hypothesis in hypotheses:
             bug = own.get(hypothesis.number)
@@ -88,18 +89,27 @@ def _add_description(
 ) -> None:
     classifier = hypothesis.classifier if bug is None else bug.classifier
     of, node = (hypothesis.label, classifier), root
-    if items := hunt.of_label("hypothesis", hypothesis.label, hypothesis.number):
+    if hunt.of_label("hypothesis", hypothesis.label, hypothesis.number):
         outcome = hypothesis.state.replace("-", " ")
-        node = tree.add(root, "description", of, hypothesis.prompt, outcome, hypothesis.discovery, items)
+        node = tree.add(
+            root,
+            "description",
+            of,
+            hypothesis.prompt,
+            outcome,
+            hypothesis.discovery,
+            ("hypothesis", hypothesis.number),
+        )
     if bug is None:
         return
     places, final = {hypothesis.number: node}, hypothesis.number
     for form in bug.refinement:
-        items = hunt.of_label("refinement", hypothesis.label, form.number)
         parent, outcome = places.get(form.refines, node), _OUTCOMES[form.need]
-        places[form.number] = tree.add(parent, "form", of, form.prompt, outcome, form.failure, items)
+        places[form.number] = tree.add(
+            parent, "form", of, form.prompt, outcome, form.failure, ("refinement", form.number)
+        )
         if form.prompt == bug.description:
             final = form.number
-    if items := hunt.of_label("held-out", hypothesis.label, final):
+    if hunt.of_label("held-out", hypothesis.label, final):
         outcome = bug.state.replace("-", " ")
-        tree.add(places[final], "held-out", of, bug.description, outcome, bug.held_out, items)
+        tree.add(places[final], "held-out", of, bug.description, outcome, bug.held_out, ("held-out", final))

@@ -55,3 +55,12 @@ def test_the_threshold_is_a_low_percentile_of_images_that_some_classifier_answer
     assert found.n == 41
     assert found.threshold == pytest.approx(0.301, abs=2e-3)
     assert RecordedHunt.of(right[:19]).threshold("fly").threshold is None
+
+
+def test_failures_are_counted_once_for_each_classifier_and_prompt() -> None:
+    hunt = RecordedHunt.of([sample(n, "bee" if n < 3 else "fly") for n in range(30)])
+    counted = hunt.counted("baseline", "fly", "model")
+    assert (counted.counts.failures, counted.counts.images) == (3, 30)
+    assert hunt.counted("baseline", "fly", "model") is counted
+    assert hunt.counted("held-out", "fly", "model").counts.images == 0
+    assert hunt.threshold("fly") is hunt.threshold("fly")
