@@ -8,6 +8,7 @@ from pathlib import Path
 from evaluation.evidence import faults, papers
 from evaluation.evidence.dataset_interfaces import interfaces_page
 from evaluation.evidence.findings import findings_page
+from evaluation.evidence.hunt_statistics import hunt_statistics_page
 from evaluation.evidence.load import load_drawings, load_page, read_load
 from evaluation.evidence.markdown import GENERATED
 from evaluation.evidence.markers import markers
@@ -29,6 +30,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "dataset-interfaces.md": interfaces_page(),
         EVIDENCE / "quality.md": quality_page(),
         EVIDENCE / "statistics.md": statistics_page(),
+        EVIDENCE / "hunt-statistics.md": hunt_statistics_page(),
         EVIDENCE / "speed.md": speed_page(),
         EVIDENCE / "load.md": load_page(load),
         EVIDENCE / "faults.md": faults.page(covered.fault),
