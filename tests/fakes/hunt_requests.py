@@ -25,6 +25,7 @@ def hunt(client: Any) -> Any:
         words="both",
         sentences=3,
         captions=16,
+        mentions=8,
         prompt="a photo of a <class>",
         steps=20,
         guidance=3.0,
@@ -41,6 +42,7 @@ HUNTED = {
     "criterion": {"name": "taken-for", "target": "bee"},
     "sampling": {"name": "inverse", "failures": 10}, "hypotheses": 4, "winners": 1, "held_out": 64,
     "refine": 16, "vary": 0.5, "clusters": "features", "words": "both", "sentences": 3, "captions": 16,
+    "mentions": 8,
     "prompt": "a photo of a <class>", "steps": 20, "guidance": 3.0,
     "scheduler": "DDIMScheduler", "seed": 3,
 }  # fmt: skip

@@ -23,6 +23,7 @@ from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
 CLASSES = ["fly", "bee", "bus", "tram"]
 EXAMPLE = "e" * 64
 FIXED = FixedNumber()
+MORNING = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 
 
 def hunt_config(
@@ -84,6 +85,8 @@ def sample(
         predictions={name: _pair(said) for name, said in answers.items()},
         failed={name: said != "fly" for name, said in answers.items()},
         service_seconds={"editor": seconds},
+        began_at=MORNING if seconds else None,
+        ended_at=MORNING + dt.timedelta(seconds=(number + 1) * seconds) if seconds else None,
     )
     return HuntItem(
         id=f"run-1.{number}", ordinal=number, kind="sample", item_group="g", source_image=EXAMPLE,

@@ -12,7 +12,7 @@ from faultline._cli.follow import Output, create_and_follow
 from faultline._cli.groups import examples
 from faultline._cli.options import AsJson, Classifiers, Detach, Report, Seed, Steps, Url
 from faultline._cli.tables import bug_hunt_text
-from faultline._cli.terminal import connected
+from faultline._cli.terminal import connected, show
 from faultline_core.contract.bug_hunts import HuntClusters, HuntWords
 from faultline_core.contract.failure_criteria import (
     LowConfidence,
@@ -39,7 +39,7 @@ Labels = Annotated[
     typer.Option("--label", metavar="CLASS", help="What the images show. Repeatable."),
 ]
 Images = Annotated[int, typer.Option(metavar="N", help="Most images to generate, held-out ones included.")]
-Minutes = Annotated[float | None, typer.Option(metavar="M", help="Plan no more after M minutes of work.")]
+Minutes = Annotated[float | None, typer.Option(metavar="M", help="Begin no image after M minutes.")]
 CriterionName = Annotated[
     str,
     typer.Option(
@@ -56,6 +56,10 @@ SamplingName = Annotated[
         "inverse=20 (failures) and sequential=0.02 (rate).",
     ),
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", metavar="", help="Say what it takes and can find, and start nothing."),
+]
 Hypotheses = Annotated[int, typer.Option(metavar="N", help="Most descriptions to measure for each label.")]
 HeldOut = Annotated[
     int, typer.Option(metavar="N", help="Held-out images of each winner, and of the label alone.")
@@ -71,6 +75,10 @@ Described = Annotated[
 ]
 Refine = Annotated[
     int, typer.Option(metavar="N", help="Images of each shorter form of a winner; 0 for no refinement.")
+]
+Mentions = Annotated[
+    int,
+    typer.Option(metavar="N", help="Captions of the label alone that say how much each bug explains."),
 ]
 Words = Annotated[
     str,
@@ -110,10 +118,12 @@ def bug_hunt(
     held_out: HeldOut = 96,
     refine: Refine = 0,
     clusters: Clusters = "none",
+    mentions: Mentions = 0,
     words: Words = "frequency",
     parent: Parents = None,
     steps: Steps = None,
     seed: Seed = 0,
+    dry_run: DryRun = False,
     report: Report = None,
     detach: Detach = False,
     as_json: AsJson = False,
@@ -122,24 +132,29 @@ def bug_hunt(
     """Find descriptions of images on which classifiers fail (Wiles et al.)."""
     with connected(url) as client:
         output = Output(report=report, detach=detach, as_json=as_json)
+        settings: dict[str, Any] = {
+            "labels": label,
+            "descriptions": description or [],
+            "budget": {"images": images} | ({} if minutes is None else {"minutes": minutes}),
+            "criterion": criterion_named(criterion),
+            "sampling": sampling_named(sampling),
+            "hypotheses": hypotheses,
+            "held_out": held_out,
+            "refine": refine,
+            "clusters": named(clusters, HuntClusters),
+            "words": named(words, HuntWords),
+            "mentions": mentions,
+            "parents": parents_of(parent or ()),
+            "steps": steps,
+            "seed": seed,
+        }
+        if dry_run:
+            found = client.bug_hunts.estimate(classifiers=classifier, **settings)
+            show(found, str(found), as_json)
+            return
         specs = reachable(client, classifier, detach=detach)
         create_and_follow(
-            lambda: client.bug_hunts.create(
-                classifiers=specs,
-                labels=label,
-                descriptions=description or [],
-                budget={"images": images} | ({} if minutes is None else {"minutes": minutes}),
-                criterion=criterion_named(criterion),
-                sampling=sampling_named(sampling),
-                hypotheses=hypotheses,
-                held_out=held_out,
-                refine=refine,
-                clusters=named(clusters, HuntClusters),
-                words=named(words, HuntWords),
-                parents=parents_of(parent or ()),
-                steps=steps,
-                seed=seed,
-            ),
+            lambda: client.bug_hunts.create(classifiers=specs, **settings),
             bug_hunt_text,
             output,
             serves_function=specs != classifier,
@@ -189,7 +204,7 @@ def _named(what: str, text: str, models: dict[str, type[Any]]) -> dict[str, Any]
 
 def _value(of: str, field: str, text: str) -> str | int | float:
     readers: dict[str, Callable[[str], int | float]] = {
-        "k": int, "below": float, "failures": int, "threshold": float
+        "k": int, "levels": int, "below": float, "failures": int, "threshold": float
     }  # fmt: skip
     try:
         return readers[field](text) if field in readers else text

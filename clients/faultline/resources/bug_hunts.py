@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
 
 from faultline._bug_hunt_run import BUG_HUNTS, AsyncBugHunt, BugHunt
+from faultline._calls import Call, reading
 from faultline._python_function.model import AnyClassifier
 from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline_core.contract.bug_hunt_estimates import BugHuntEstimate
 from faultline_core.contract.bug_hunts import BugHuntCreate, HuntClusters, HuntWords
 from faultline_core.contract.failure_criteria import Criterion
 from faultline_core.contract.sampling_rules import SamplingRule
+from faultline_core.errors import InvalidRequest
+
+E = TypeVar("E")
 
 
-class _Creating(RunVerbs[H]):
+def _estimate_call(body: BugHuntCreate) -> Call[BugHuntEstimate]:
+    return Call(method="POST", path=f"{BUG_HUNTS.root}:estimate", body=body, parse=reading(BugHuntEstimate))
+
+
+class _Creating(RunVerbs[H], Generic[H, E]):
     """How a bug hunt is requested."""
 
     _calls = BUG_HUNTS
@@ -38,6 +50,7 @@ class _Creating(RunVerbs[H]):
         words: HuntWords = "frequency",
         sentences: int = 4,
         captions: int = 32,
+        mentions: int = 0,
         prompt: str | None = None,
         steps: int | None = None,
         guidance: float | None = None,
@@ -52,7 +65,7 @@ class _Creating(RunVerbs[H]):
             labels: what the images show; classes of all the classifiers.
             descriptions: of your own, to measure on held-out images instead of a search, such as "a photo of
                 a fly at night".
-            budget: most ``images`` (default: 3,000) and, if set, ``minutes`` of the services.
+            budget: most ``images`` (default: 3,000) and, if set, ``minutes`` by the clock.
             classes: among which the classifiers choose; default: those that all of them have.
             parents: the parent of a class, such as "insect" for "fly", for the prompt and ``no-relative``.
             criterion: what counts as a failure, such as ``{"name": "not-in-top", "k": 3}``; default: the
@@ -71,6 +84,8 @@ class _Creating(RunVerbs[H]):
                 "likelihood" combines the sentences that the captioner finds likeliest, or "both".
             sentences: most sentences that are combined.
             captions: most failures, and as many successes, to caption for each label and classifier.
+            mentions: held-out images of a label alone to caption, which tells the share of all its images
+                that fail as each bug says; 0 for none.
             prompt: the prompt of the label alone, with ``<class>``; default: the suite's.
             steps: denoising steps; default: the suite's.
             guidance: guidance scale; default: the suite's.
@@ -95,6 +110,7 @@ class _Creating(RunVerbs[H]):
                 "words": words,
                 "sentences": sentences,
                 "captions": captions,
+                "mentions": mentions,
                 "prompt": prompt,
                 "steps": steps,
                 "guidance": guidance,
@@ -104,14 +120,49 @@ class _Creating(RunVerbs[H]):
         )
         return self._take(BUG_HUNTS.create(body, idempotency_key))
 
+    def estimate(
+        self, *, labels: Sequence[str], classifiers: Sequence[AnyClassifier] = (), **settings: Any
+    ) -> E:
+        """Say what such a hunt would take and the smallest rates that it could find; nothing is drawn.
 
-class BugHunts(_Creating[BugHunt], RunResource[BugHunt]):
+        Args:
+            labels: as in `create`.
+            classifiers: as in `create`; none is called, only their number matters.
+            settings: the other arguments of `create`.
+
+        Raises:
+            InvalidRequest: an argument is out of range, or unknown.
+        """
+        names = [f"model-{number}" for number, _ in enumerate(classifiers or (None,), 1)]
+        given = {name: value for name, value in settings.items() if value is not None}
+        try:
+            body = BugHuntCreate.model_validate(
+                {"seed": 0, **given, "labels": list(labels), "classifiers": names}
+            )
+        except ValidationError as error:
+            raise InvalidRequest(f"no such bug hunt: {error}") from error
+        return self._estimated(_estimate_call(body))
+
+    @abstractmethod
+    def _estimated(self, call: Call[BugHuntEstimate]) -> E: ...
+
+
+class BugHunts(_Creating[BugHunt, BugHuntEstimate], RunResource[BugHunt]):
     """``/v1/bug-hunts``."""
 
     _handle = BugHunt
 
+    def _estimated(self, call: Call[BugHuntEstimate]) -> BugHuntEstimate:
+        return self._sender.send(call)
 
-class AsyncBugHunts(_Creating[Coroutine[Any, Any, AsyncBugHunt]], AsyncRunResource[AsyncBugHunt]):
+
+class AsyncBugHunts(
+    _Creating[Coroutine[Any, Any, AsyncBugHunt], Coroutine[Any, Any, BugHuntEstimate]],
+    AsyncRunResource[AsyncBugHunt],
+):
     """``/v1/bug-hunts``."""
 
     _handle = AsyncBugHunt
+
+    async def _estimated(self, call: Call[BugHuntEstimate]) -> BugHuntEstimate:
+        return await self._sender.send(call)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
+from faultline_core.contract.bug_hunt_estimates import BugHuntEstimate
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
 from faultline_core.contract.bug_hunts import BugHuntCreate, DescriptionsCreate
 from faultline_core.contract.runs import Run
+from faultline_gateway.methods.bug_hunt.estimate import estimate
 from faultline_gateway.methods.bug_hunt.measurement import start_measurement
 from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
@@ -24,6 +26,12 @@ async def create_bug_hunt(
 ) -> Run:
     """Create a bug hunt; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(BUG_HUNT, body, context, key), router, response)
+
+
+@router.post(":estimate")
+async def estimate_bug_hunt(body: BugHuntCreate, context: Context) -> BugHuntEstimate:
+    """Return what such a hunt would take and the smallest rates that it could find; nothing is drawn."""
+    return await estimate(body, context)
 
 
 @router.post("/{run_id:segment}/descriptions", status_code=202)

@@ -18,6 +18,8 @@ LEAST_SHOWN = 20
 NOT_SHOWN = "does-not-show-label"
 DUPLICATE = "duplicate"
 UNANSWERED = "unanswered"
+UNFINISHED = ("pending", "leased", "cancelled", "out-of-time")
+"""What is counted of images that are not made yet, or never will be."""
 
 
 class Sample(Protocol):
@@ -101,6 +103,11 @@ class Counted(Generic[SampleT]):
     def counts(self) -> FailureCounts:
         """The two numbers."""
         return FailureCounts(len(self.failures), len(self.failures) + len(self.successes))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every image that was planned has ended by itself, and nobody stopped the drawing."""
+        return not any(self.dropped[reason] for reason in UNFINISHED)
 
     @property
     def hidden(self) -> int:

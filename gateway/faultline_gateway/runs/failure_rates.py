@@ -19,9 +19,10 @@ AS_DRAWN = FixedSampling(images=1)
 def failure_rate(counted: Counted[SampleT], criterion: Criterion, rule: Sampling = AS_DRAWN) -> FailureRate:
     """Return a failure rate with the estimate and interval of its rule, and what was left out."""
     counts = until_decided(rule, [failed for _, failed in counted.answers])
+    ended = rule is AS_DRAWN or (counted.is_whole and counted.made >= rule.most)
     return FailureRate(
         failures=counts.failures,
-        rate=rule.rate(counts.failures, counts.images),
+        rate=rule.rate(counts.failures, counts.images, ended=ended),
         criterion=criterion,
         sampling=rule.name,
         evidence=_evidence(counted),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from faultline_core.bug_hunt.comparison import LEVEL, FailureCounts, above_baseline
+import scipy
+
+from faultline_core.bug_hunt.comparison import LEVEL, POWER, FailureCounts, above_baseline
+from faultline_core.bug_hunt.sampling import FEWEST_FAILURES
 from faultline_core.errors import InvalidRequest
 
 LEAST_BASELINE = 32
@@ -67,6 +70,17 @@ def share(
     baseline = left - described
     varied = min(int(vary * baseline), baseline - LEAST_BASELINE)
     return Shares(baseline - varied, described, held_out, refinement, varied)
+
+
+def findable_rate(images: int, *, failures: int = FEWEST_FAILURES, power: float = POWER) -> float | None:
+    """Return the smallest failure rate of which ``images`` show so many failures with probability ``power``.
+
+    None where even a label that always fails does not.
+    """
+    if images < failures:
+        return None
+    # P(at least k of n) is the distribution function of a beta variable.
+    return float(scipy.special.betaincinv(failures, images - failures + 1, power))
 
 
 @dataclass(frozen=True)

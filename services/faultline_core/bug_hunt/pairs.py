@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import scipy
 
-from faultline_core.bug_hunt.comparison import LEVEL, FailureCounts, RateRatio
-from faultline_core.bug_hunt.sampling import confidence_sequence
+from faultline_core.bug_hunt.comparison import LEVEL, POWER, FailureCounts, RateRatio
+from faultline_core.bug_hunt.sampling import InverseSampling, Sampling, confidence_sequence
 from faultline_core.statistics.bootstrap import CONFIDENCE
 
 _TAIL = 0.025
@@ -51,6 +51,35 @@ class DiscordantPairs:
         least = 0.0 if self.baseline == 0 else float(worst)
         reached = log_e_value(self.described + left * float(best), self.baseline + left * least)
         return reached < -math.log(level)
+
+
+def is_settled(rule: Sampling, described: FailureCounts, pairs: DiscordantPairs, *, tests: int) -> bool:
+    """Whether a description needs no more held-out images.
+
+    Args:
+        rule: the rule of held-out images, which says how many there are at most.
+        described: what was seen of the description.
+        pairs: the same beside the label alone.
+        tests: how many descriptions are tested together.
+    """
+    if isinstance(rule, InverseSampling):
+        # Not where it is futile: the rate that is left would be too low by three per cent.
+        return rule.is_decided(described.failures, described.images)
+    return pairs.p * tests <= LEVEL or pairs.is_futile(rule.most, LEVEL / tests)
+
+
+def detectable_by_pairs(images: int, tests: int) -> float | None:
+    """Return the smallest failure rate that pairs prove with probability 0.8 where the baseline never fails.
+
+    None where even a description of which every image fails cannot be proven. Until so many images are drawn;
+    stopping earlier where it is proven changes nothing.
+
+    Args:
+        images: pairs, at most.
+        tests: how many descriptions are tested together.
+    """
+    least = next((k for k in range(images + 1) if log_e_value(k, 0) >= math.log(tests / LEVEL)), None)
+    return None if least is None else float(scipy.special.betaincinv(least, images - least + 1, POWER))
 
 
 def ratio_at_any_stop(described: FailureCounts, baseline: FailureCounts) -> RateRatio:

@@ -16,7 +16,7 @@ from faultline_core.contract.sampling_rules import (
     SamplingRule,
     UntilFailures,
 )
-from faultline_core.statistics.bootstrap import CONFIDENCE, proportion
+from faultline_core.statistics.bootstrap import CONFIDENCE
 from faultline_core.types import Estimate
 
 FEWEST_FAILURES = 2
@@ -43,9 +43,25 @@ class FixedSampling(_Rule):
         """Whether no more images are needed."""
         return images >= self.images
 
-    def rate(self, failures: int, images: int) -> Estimate:
-        """Return the failure rate with its 95 % interval (Clopper-Pearson, or Wilson)."""
-        return proportion(failures, images)
+    @property
+    def most(self) -> int:
+        """The most images that it draws."""
+        return self.images
+
+    def rate(self, failures: int, images: int, *, ended: bool = True) -> Estimate:
+        """Return the failure rate with its exact 95 % interval (Clopper and Pearson 1934).
+
+        Not Wilson's, as for other shares: at one failure in 1,000 it holds 500 images' rate in 91 %.
+
+        Args:
+            failures: images that failed.
+            images: images that count.
+            ended: False if the drawing was stopped before the rule's end, or goes on.
+        """
+        if not ended:
+            return _stopped(failures, images)
+        low, high = _ends(failures, images, images) if images else (0.0, 1.0)
+        return _estimate(failures / images if images else None, low, high, images)
 
 
 class InverseSampling(_Rule):
@@ -64,17 +80,24 @@ class InverseSampling(_Rule):
         """Whether no more images are needed."""
         return failures >= self.failures or images >= self.most_images
 
-    def rate(self, failures: int, images: int) -> Estimate:
+    @property
+    def most(self) -> int:
+        """The most images that it draws."""
+        return self.most_images
+
+    def rate(self, failures: int, images: int, *, ended: bool = True) -> Estimate:
         """Return the failure rate with its exact 95 % interval, as of the image that decided.
 
-        ``images`` ends with the failure that decided, if ``failures`` reached the rule's number.
+        Args:
+            failures: images that failed.
+            images: images that count, up to the failure that decided if so many failed.
+            ended: False if the drawing was stopped before the rule's end, or goes on.
         """
         if failures < self.failures:
-            found = failures / images if images else None
-            # Whoever stopped it earlier may have looked first, which only a confidence sequence allows.
-            ended = images >= self.most_images or images == 0
-            ends = _ends(failures, images, images) if ended else confidence_sequence(failures, images)
-            return _estimate(found, *ends, images)
+            if not ended:
+                return _stopped(failures, images)
+            low, high = _ends(failures, images, images)
+            return _estimate(failures / images if images else None, low, high, images)
         # Up to n images at least r failures came; up to n - 1 at most r - 1.
         low, high = _ends(failures, images, images - 1)
         return _estimate((failures - 1) / max(images - 1, 1), low, high, images)
@@ -103,12 +126,14 @@ class SequentialSampling(_Rule):
         is_above = rate.low > self.threshold and failures >= self.least_failures
         return is_above or rate.high < self.threshold
 
-    def rate(self, failures: int, images: int) -> Estimate:
-        """Return the failure rate with its 95 % interval, which holds at every stop."""
-        if images == 0:
-            return _estimate(None, 0.0, 1.0, 0)
-        low, high = confidence_sequence(failures, images)
-        return _estimate(failures / images, low, high, images)
+    @property
+    def most(self) -> int:
+        """The most images that it draws."""
+        return self.most_images
+
+    def rate(self, failures: int, images: int, *, ended: bool = True) -> Estimate:
+        """Return the failure rate with its 95 % interval, which holds at every stop, ``ended`` or not."""
+        return _stopped(failures, images)
 
 
 Sampling = Annotated[FixedSampling | InverseSampling | SequentialSampling, Field(discriminator="name")]
@@ -146,7 +171,7 @@ def further_images(rule: Sampling, drawn: int, seen: Sequence[FailureCounts]) ->
     """
     if isinstance(rule, FixedSampling):
         return max(0, rule.images - drawn)
-    left = rule.most_images - drawn
+    left = rule.most - drawn
     undecided = [each for each in seen if not rule.is_decided(each.failures, each.images)]
     if left <= 0 or not undecided or all(_is_futile(each, left) for each in undecided):
         return 0
@@ -168,6 +193,13 @@ def _is_futile(seen: FailureCounts, left: int) -> bool:
         return False
     _, high = confidence_sequence(seen.failures, seen.images)
     return seen.failures + left * high < FEWEST_FAILURES
+
+
+def _stopped(failures: int, images: int) -> Estimate:
+    # Whoever stops may have looked first, which only a confidence sequence allows.
+    if images == 0:
+        return _estimate(None, 0.0, 1.0, 0)
+    return _estimate(failures / images, *confidence_sequence(failures, images), images)
 
 
 def confidence_sequence(failures: int, images: int, confidence: float = CONFIDENCE) -> tuple[float, float]:

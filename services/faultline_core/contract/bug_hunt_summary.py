@@ -192,6 +192,16 @@ class Bug(ResponseBody):
     refinement: list[RefinedForm] = Field(
         default=[], description="Its shorter forms, in the order in which they were tried."
     )
+    mentions: Estimate | None = Field(
+        default=None,
+        description="Share of captions of held-out images of the label alone that have the bug's words, with "
+        "its 95 % interval; n counts captions. Null if none was written.",
+    )
+    contribution: Estimate | None = Field(
+        default=None,
+        description="Share of all images of the label that fail as the bug says: `mentions` times the "
+        "failure rate, with its 95 % interval. Null if no caption was written.",
+    )
     taken_for: str | None = Field(
         description="Class that failures are most often taken for, or null without one."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -32,12 +33,13 @@ HuntPhase = Literal[
     "refinement",
     "photographs",
     "held-out",
+    "mentions",
 ]
 """What an item of a hunt is for: ``baseline`` samples of a label, ``clusters`` of its failures, ``captions``
 of failures and successes, ``varied`` samples of captions that the language model has edited, the
 ``combination`` of sentences that is likeliest for failures, samples of a ``hypothesis``, those of its shorter
-forms (``refinement``), ``photographs`` of the user's, and the ``held-out`` samples that a finding is measured
-on."""
+forms (``refinement``), ``photographs`` of the user's, the ``held-out`` samples that a finding is measured on,
+and captions of those of the label alone (``mentions``)."""
 
 HypothesisSource = Literal["words", "caption", "sentence", "combination", "part", "adjective", "user"]
 """Where a description comes from: words that captions of failures have more often than those of successes,
@@ -69,8 +71,8 @@ class HuntBudget(ClientBody):
         default=None,
         gt=0.0,
         le=100_000.0,
-        description="Minutes after which no further images are planned, counted as the seconds that the "
-        "services spend; null for no limit. Images that are planned by then are made.",
+        description="Minutes by the clock, from the first image on, after which no further image is begun; "
+        "null for no limit. Time for held-out images is kept back.",
     )
 
 
@@ -107,7 +109,8 @@ class BugHuntCreate(ClassifiersUnderTest):
         default={},
         max_length=10_000,
         description="The parent of a class, such as `insect` for `fly`: the prompt names it, and the "
-        "criterion `no-relative` compares it. A class without one is its own.",
+        "criterion `no-relative` compares it. Where all classes are ImageNet-1k's, those that are not given "
+        "are WordNet's; any other class without one is its own.",
     )
     descriptions: list[ShiftText] = Field(
         default=[],
@@ -166,6 +169,13 @@ class BugHuntCreate(ClassifiersUnderTest):
         ge=2,
         le=10_000,
         description="Most failures, and as many successes, that are captioned for each label and classifier.",
+    )
+    mentions: int = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="Most held-out images of a label alone that are captioned in the end, to tell how often "
+        "the generator draws by itself what a bug says, and which share of all images fails so; 0 for none.",
     )
     clusters: HuntClusters = Field(
         default="none",
@@ -255,6 +265,9 @@ class BugHuntConfig(ResponseBody):
     models: dict[str, str] = Field(description="Name of each service's model.")
     versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
     classes: list[str] = Field(description="The classes among which the classifiers choose.")
+    parents: dict[str, str] = Field(
+        default={}, description="What the criterion `no-relative` compares, by class; given or WordNet's."
+    )
     templates: dict[str, str] = Field(
         description="The baseline prompt of each label with the slot `<class>`; descriptions add words to it."
     )
@@ -266,6 +279,11 @@ class BugHuntConfig(ResponseBody):
     detectable: float | None = Field(
         description="Smallest failure rate that the held-out images prove with 80 % probability where the "
         "baseline never fails, or null if they prove none."
+    )
+    findable: float | None = Field(
+        default=None,
+        description="Smallest failure rate of a label alone of which the baseline shows two failures with "
+        "80 % probability; rarer ones are hardly found.",
     )
     clip: str = Field(description="The CLIP that says whether an image shows its label.")
     objectionable: float | None = Field(
@@ -305,6 +323,9 @@ class HuntInstruction(ResponseBody):
     sample: str | None = Field(
         default=None, description="Id of the item whose image is captioned, or null for an image."
     )
+    until: dt.datetime | None = Field(
+        default=None, description="After this time the image is not begun any more, or null for no limit."
+    )
     images: list[BlobRef] = Field(
         default=[], description="The failures that are clustered, or whose sentences are combined."
     )
@@ -343,6 +364,13 @@ class HuntResult(SampleResult):
 
     edited: list[str] = Field(
         default=[], description="The caption as the language model edited it, if it was asked to."
+    )
+
+    began_at: dt.datetime | None = Field(
+        default=None, description="When work on it began, in UTC by the clock of the worker."
+    )
+    ended_at: dt.datetime | None = Field(
+        default=None, description="When it had ended; the hunt's minutes are counted by these times."
     )
 
 

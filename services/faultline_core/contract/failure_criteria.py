@@ -22,6 +22,13 @@ class NoRelative(_Criterion):
     """
 
     name: Literal["no-relative"] = Field(default="no-relative", description="Name of the criterion.")
+    levels: int = Field(
+        default=1,
+        ge=1,
+        le=8,
+        description="How many levels above an ImageNet-1k class its parent stands in WordNet: 2 takes flies "
+        "and bees for relatives, as insects. Parents that are given have no levels.",
+    )
 
 
 class TopOne(_Criterion):

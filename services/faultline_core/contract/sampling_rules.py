@@ -23,7 +23,10 @@ class FixedNumber(_SamplingRule):
 
 
 class UntilFailures(_SamplingRule):
-    """Until so many images have failed (inverse sampling, the paper's), and at most the budget's images."""
+    """Until so many images have failed (inverse sampling, the paper's), and at most the budget's images.
+
+    Its rates are unbiased, of held-out images too, whether or not they prove anything.
+    """
 
     name: Literal["inverse"] = Field(default="inverse", description="Name of the rule.")
     failures: int = Field(

@@ -177,26 +177,10 @@ async def test_a_client_hunts_in_one_call_and_reads_the_bugs(gateway: FakeGatewa
     assert type(again) is type(hunt)
 
 
-@pytest.mark.paper("BUGS-S4.1-stop")
-@pytest.mark.parametrize("sampling", [{"name": "inverse", "failures": 10}, {"name": "sequential"}])
-async def test_other_sampling_rules_prove_the_bug_with_fewer_images(
-    gateway: FakeGateway, found: BugHuntSummary, sampling: dict[str, Any]
-) -> None:
-    again = await hunted(gateway, BODY | {"sampling": sampling, "classifiers": ["leaning"], "winners": 1})
-    (bug,) = [each for each in again.bugs if each.state == "breaks"]
-    assert (bug.words, bug.held_out.sampling) == ("in the snow", sampling["name"])
-    assert bug.failure_rate.low is not None
-    assert bug.failure_rate.high is not None
-    assert bug.failure_rate.low <= FAILS_IN_SNOW <= bug.failure_rate.high
-    assert bug.held_out.made < found.bugs[0].held_out.made
-    if sampling["name"] == "inverse":
-        assert bug.held_out.failures == again.baselines[0].failure.failures == 10
-
-
 async def test_equal_seeds_give_equal_hunts(gateway: FakeGateway) -> None:
     body = BODY | {"budget": {"images": 70}, "held_out": 8, "winners": 1, "hypotheses": 2, "captions": 8}
     first, second = [await hunted(gateway, body) for _ in range(2)]
-    left_out = {"run_id", "seconds", "bugs", "cost"}
+    left_out = {"run_id", "seconds", "bugs", "cost", "tree"}
     assert first.model_dump(exclude=left_out) == second.model_dump(exclude=left_out)
     assert [bug.failure_rate for bug in first.bugs] == [bug.failure_rate for bug in second.bugs]
 

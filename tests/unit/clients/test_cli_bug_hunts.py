@@ -1,13 +1,18 @@
-"""``faultline bug-hunt``: how criteria and parents are written."""
+"""``faultline bug-hunt``: how criteria, rules and parents are written, and the dry run."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
+from fakes.command import Play, run
+from fakes.estimates import HUNT_ESTIMATE
+from fakes.sdk import ok
 from faultline._cli.bug_hunt import criterion_named, parents_of, sampling_named
+from faultline_core.contract.bug_hunt_estimates import BugHuntEstimate
 from faultline_core.contract.failure_criteria import Criterion
 from faultline_core.contract.sampling_rules import SamplingRule
 from faultline_core.errors import InvalidRequest
@@ -69,3 +74,34 @@ def test_a_sampling_rule_that_cannot_be_read_is_named() -> None:
         sampling_named("all")
     with pytest.raises(InvalidRequest, match="'many' is no failures of the sampling rule 'inverse'"):
         sampling_named("inverse=many")
+
+
+def test_a_dry_run_tells_what_can_be_found_and_starts_nothing(play: Play) -> None:
+    script = play(ok(HUNT_ESTIMATE))
+    shown = run(
+        "bug-hunt", "--classifier", "py:absent_model:predict", "--label", "fly", "--images", "600",
+        "--sampling", "inverse=10", "--dry-run",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.stderr
+    (asked,) = script.seen
+    assert asked.url.path == "/v1/bug-hunts:estimate"
+    assert json.loads(asked.content)["sampling"] == {"name": "inverse", "failures": 10}
+    assert shown.stdout.splitlines() == [
+        "at most 600 images and 64 captions, about 10 minutes (8 to 20, by 3 earlier hunts)",
+        "a label that fails on 1.9 % of its images or more shows two failures, as descriptions need, with "
+        "probability 0.8",
+        "a description that fails on 8 % or more is proven with probability 0.8, where the label alone never "
+        "fails",
+    ]
+
+
+def test_an_estimate_says_why_nothing_can_be_found() -> None:
+    found = BugHuntEstimate.model_validate(
+        HUNT_ESTIMATE
+        | {"minutes": None, "runs": 0, "images_in_time": 90, "shares": None, "reason": "90 images are few"}
+    )
+    assert str(found).splitlines() == [
+        "at most 600 images and 64 captions, minutes unknown: no earlier hunt to go by",
+        "in its minutes about 90 images",
+        "Nothing can be found: 90 images are few.",
+    ]

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from fakes.adversarial_requests import ADVERSARIAL, adversarial
+from fakes.estimates import ESTIMATES, estimate_answer, hunt_estimate_answer
 from fakes.hunt_requests import HUNTED, hunt
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
 from fakes.transfer_requests import TRANSFERRED, transfer
@@ -93,18 +94,6 @@ BENCHMARKED = {
 }  # fmt: skip
 
 
-ESTIMATE: dict[str, Any] = {
-    "images": 48, "screened": 24, "fresh": 24, "items": 336, "minutes": None, "fastest": None,
-    "slowest": None, "runs": 0, "hypotheses": 4, "least_pairs": 7, "power": 0.75, "classes": [],
-    "reason": None,
-}  # fmt: skip
-
-
-def estimate_answer() -> httpx.Response:
-    """Answers without creating anything."""
-    return ok(ESTIMATE)
-
-
 @dataclass(frozen=True)
 class Method:
     """One method, the request it must send and an answer to it."""
@@ -148,6 +137,14 @@ METHODS = (
         "POST", f"{RUNS}:estimate", estimate_answer,
         # What can be proven does not depend on the classifiers.
         body={"dataset": "demo", "classifiers": ["model-1"], "confirm": False, "seed": 0},
+    ),
+    Method(
+        "bug_hunts.estimate",
+        lambda c: c.bug_hunts.estimate(labels=["fly"], sampling={"name": "inverse"}, steps=None),
+        "POST", "/v1/bug-hunts:estimate", hunt_estimate_answer,
+        body={
+            "labels": ["fly"], "classifiers": ["model-1"], "sampling": {"name": "inverse"}, "seed": 0,
+        },
     ),
     Method(
         "dataset_interfaces.create",
@@ -285,7 +282,7 @@ def test_the_blocking_and_the_asyncio_classes_have_the_same_methods() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", by_name([m for m in METHODS if m.verb == "POST" and m.answer is not estimate_answer])
+    "method", by_name([m for m in METHODS if m.verb == "POST" and m.answer not in ESTIMATES])
 )
 def test_every_post_that_creates_something_carries_an_idempotency_key(kind: str, method: Method) -> None:
     session = Session(kind, method.answer())

@@ -24,6 +24,7 @@ from faultline_core.statistics.p_values import holm
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import HeldOut, held_out_rule
+from faultline_gateway.methods.bug_hunt.mentions import mentions_of
 from faultline_gateway.methods.bug_hunt.photographs import photograph_rates
 from faultline_gateway.methods.bug_hunt.refinement import Refined
 from faultline_gateway.methods.bug_hunt.stages import refined
@@ -95,6 +96,7 @@ def _bug(
     held_out = failure_rate(tested.described, criterion, tested.rule)
     answers = taken_for(tested.described, classifier, label)
     items = hunt.of_label("held-out", label, final.number)
+    mentions, part = mentions_of(hunt, label, final.told.words, tested.described)
     others = {
         name: failure_rate(count_failures(items, name, objects[label].threshold), criterion, tested.rule)
         for name in config.request.classifiers
@@ -128,6 +130,8 @@ def _bug(
             )
             for form, need in tested.refined.tried
         ],
+        mentions=mentions,
+        contribution=part,
         taken_for=next(iter(answers), None),
         confusions=_confusions(tested, label),
         photographs=photograph_rates(config, hunt, label, final.number, classifier),

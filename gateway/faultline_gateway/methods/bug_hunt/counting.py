@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from faultline_core.contract.bug_hunt_summary import LabelObject
-from faultline_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntPhase
+from faultline_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntPhase, HuntResult
 from faultline_core.types import Cost
 from faultline_gateway.runs.failed_samples import Counted, count_failures, label_threshold
 
@@ -20,6 +21,8 @@ class RecordedHunt:
 
     samples: dict[SampleKey, list[HuntItem]] = field(default_factory=dict)
     captions: list[HuntItem] = field(default_factory=list)
+    mentions: list[HuntItem] = field(default_factory=list)
+    """Captions of held-out images of labels alone."""
     clusterings: list[HuntItem] = field(default_factory=list)
     combinations: list[HuntItem] = field(default_factory=list)
     described: dict[int, tuple[str, HuntInstruction]] = field(default_factory=dict)
@@ -31,6 +34,9 @@ class RecordedHunt:
     """Stages of images of descriptions."""
     made: int = 0
     seconds: float = 0.0
+    began: dt.datetime | None = None
+    """When work on the first item began, and when the last one ended."""
+    ended: dt.datetime | None = None
     cost: Cost = field(default_factory=Cost)
     _thresholds: dict[str, LabelObject] = field(default_factory=dict, repr=False)
     _counted: dict[tuple[SampleKey, str], Counted[HuntItem]] = field(default_factory=dict, repr=False)
@@ -48,6 +54,7 @@ class RecordedHunt:
                 hunt.made += item.kind == "sample" and told.phase != "photographs"
                 hunt.seconds += sum(item.result.service_seconds.values())
                 hunt.cost += item.result.cost
+                hunt._note_times(item.result)
             if (of_failures := hunt._of_failures(told.phase)) is not None:
                 of_failures.append(item)
                 continue
@@ -74,6 +81,7 @@ class RecordedHunt:
             "clusters": self.clusterings,
             "captions": self.captions,
             "combination": self.combinations,
+            "mentions": self.mentions,
         }.get(phase)
 
     def _describe(self, number: int, label: str, told: HuntInstruction) -> None:
@@ -81,6 +89,12 @@ class RecordedHunt:
             self.described.setdefault(number, (label, told))
         elif told.phase == "refinement" and told.refines is not None:
             self.shortened.setdefault(number, (label, told))
+
+    def _note_times(self, result: HuntResult) -> None:
+        if result.began_at is not None:
+            self.began = min(self.began or result.began_at, result.began_at)
+        if result.ended_at is not None:
+            self.ended = max(self.ended or result.ended_at, result.ended_at)
 
     def of_label(self, phase: HuntPhase, label: str, number: int | None = None) -> list[HuntItem]:
         """The images of a label's baseline, or of the description of this number."""

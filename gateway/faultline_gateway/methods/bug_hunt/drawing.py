@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from faultline_core.bug_hunt.comparison import LEVEL, above_baseline
-from faultline_core.bug_hunt.pairs import DiscordantPairs
-from faultline_core.bug_hunt.sampling import InverseSampling, Sampling, further_images, under_budget
+from faultline_core.bug_hunt.comparison import above_baseline
+from faultline_core.bug_hunt.pairs import DiscordantPairs, is_settled
+from faultline_core.bug_hunt.sampling import Sampling, further_images, under_budget
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
 from faultline_core.contract.sampling_rules import FixedNumber
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
@@ -68,16 +68,9 @@ class HeldOut:
     def p(self) -> float:
         """One-sided p of "it fails no more often than the label alone", uncorrected."""
         # Fisher's test is for numbers of images that no look at them has chosen.
-        return above_baseline(self.described.counts, self.baseline.counts) if self.is_fixed else self.pairs.p
-
-    def is_settled(self, rule: Sampling, most: int, tests: int) -> bool:
-        """Whether no more images of this winner are needed, among so many that are tested together."""
-        if self.pairs.is_futile(most, LEVEL / tests):
-            return True
-        if isinstance(rule, InverseSampling):
-            seen = self.described.counts
-            return rule.is_decided(seen.failures, seen.images)
-        return self.p * tests <= LEVEL
+        if self.is_fixed and self.described.is_whole and self.baseline.is_whole:
+            return above_baseline(self.described.counts, self.baseline.counts)
+        return self.pairs.p
 
 
 def more_held_out(
@@ -90,15 +83,15 @@ def more_held_out(
         hunt: what is recorded.
         won: label, number and classifier of each winner.
     """
-    rule, most = held_out_rule(config), config.shares.held_out
+    rule = held_out_rule(config)
     needed: dict[str, list[int]] = {}
     for label, number, classifier in won:
         held_out = HeldOut.of(config, hunt, label, number, classifier)
-        if not held_out.is_settled(rule, most, len(won)):
+        if not is_settled(rule, held_out.described.counts, held_out.pairs, tests=len(won)):
             needed.setdefault(label, []).append(number)
     found: dict[str, tuple[range, list[int]]] = {}
     for label, numbers in needed.items():
         made = len(hunt.of_label("held-out", label))
-        if made < most:
-            found[label] = (range(made, min(most, 2 * made)), numbers)
+        if made < rule.most:
+            found[label] = (range(made, min(rule.most, 2 * made)), numbers)
     return found

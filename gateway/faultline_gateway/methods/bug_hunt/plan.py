@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from faultline_core.bug_hunt.budget import share
-from faultline_core.bug_hunt.comparison import detectable_rate
+from faultline_core.bug_hunt.budget import findable_rate
 from faultline_core.bug_hunt.descriptions import baseline_template
-from faultline_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction, HuntShares
+from faultline_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction
 from faultline_core.contract.classifiers import DescribeRequest
 from faultline_core.contract.editor import GenerateItem, GenerationPreset
-from faultline_core.contract.failure_criteria import NoRelative, TakenFor
+from faultline_core.contract.failure_criteria import TakenFor
 from faultline_core.errors import InvalidRequest, RequestError
 from faultline_core.text.class_prompts import check_prompt, fill
 from faultline_core.types import BlobRef
 from faultline_gateway.methods.bug_hunt.drawing import first_held_out
+from faultline_gateway.methods.bug_hunt.estimate import most_captions, provable_rate, shares_of
 from faultline_gateway.methods.bug_hunt.measuring import (
     check_drawable,
     own_descriptions,
     own_shares,
     plan_own,
+)
+from faultline_gateway.methods.bug_hunt.parents import (
+    failure_parents,
+    notes_on_parents,
+    prompt_parents,
 )
 from faultline_gateway.methods.bug_hunt.photographs import photographs_of, plan_photographs
 from faultline_gateway.methods.bug_hunt.samples import numbered, plan_samples
@@ -36,7 +41,9 @@ from faultline_gateway.services.ports import Services
 from faultline_gateway.version import VERSIONS
 
 FIRST_BASELINE = 64
-"""Baseline images of a label that are planned before the time of an image is known."""
+FIRST_IN_TIME = 16
+"""Baseline images of a label that are planned before the time of an image is known, without and with a
+limit of minutes."""
 
 NO_DATASET = ""
 """A hunt is about no dataset."""
@@ -54,12 +61,13 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         UnknownModel, ClassMapMismatch, PromptTooLong: as of other runs.
     """
     request, suite = create, context.suite
-    shares = None if request.descriptions else _shares(request, context)
+    shares = None if request.descriptions else shares_of(request, suite)
     varied = 0 if shares is None else shares.varied
-    require_quota(request.budget.images + _captions(request, varied), context, "/budget/images")
+    require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
     classes = await _classes(request, context.services)
     _check_labels(request, classes)
-    templates = _templates(request, suite.editor.photo_prompt)
+    parents = failure_parents(request, classes)
+    templates = _templates(request, suite.editor.photo_prompt, prompt_parents(request, classes))
     own = own_descriptions(request, classes, templates)
     prompts = {label: fill(template, label) for label, template in templates.items()}
     generation = (suite.editor.hunt_generation or suite.editor.generation).changed_by(request)
@@ -67,10 +75,8 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
     photographs = await photographs_of(request, own, context)
     await check_drawable(own, generation, request.seed, context)
-    tests = len(own) * len(request.classifiers) or min(request.winners, request.hypotheses) * len(
-        request.labels
-    )
-    detectable = await asyncio.to_thread(detectable_rate, 0.0, request.held_out, tests)
+    detectable = await asyncio.to_thread(provable_rate, request, request.held_out)
+    findable = None if shares is None else findable_rate(shares.baseline)
     config = BugHuntConfig(
         request=request,
         suite=suite.name,
@@ -82,14 +88,16 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         },
         versions=VERSIONS,
         classes=classes,
+        parents=parents,
         templates=templates,
         prompts=prompts,
         examples=examples,
         shares=shares or own_shares(request, own),
         detectable=detectable,
+        findable=findable,
         clip=suite.scorer.checkpoint or suite.scorer.clip,
         objectionable=suite.scorer.objectionable,
-        notes=_notes(request, detectable, suite.name),
+        notes=[*_notes(request, detectable, findable, suite.name), *notes_on_parents(request, parents)],
     )
     # Before generated images, so that the next stage follows these.
     shown = plan_photographs(photographs)
@@ -98,37 +106,9 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     return Plan(NO_DATASET, config, list(numbered(planned)))
 
 
-def _shares(request: BugHuntCreate, context: RunContext) -> HuntShares:
-    found = share(
-        request.budget.images,
-        len(request.labels),
-        hypotheses=request.hypotheses,
-        winners=request.winners,
-        held_out=request.held_out,
-        refine=request.refine,
-        # Without a language model there is nobody to edit captions.
-        vary=request.vary if context.suite.perturber is not None else 0.0,
-    )
-    return HuntShares.model_validate(vars(found))
-
-
-def _captions(request: BugHuntCreate, varied: int) -> int:
-    """The most captions that a search has written, clusters and combinations of their sentences."""
-    if request.descriptions:
-        return 0
-    kinds = {"frequency": 2, "likelihood": 1, "both": 3}[request.words]
-    # A cluster has a caption at least, so that there are no more combinations than captions of failures.
-    combinations = (
-        0 if request.words == "frequency" else 1 if request.clusters == "none" else request.captions
-    )
-    each = kinds * request.captions + combinations + int(request.clusters == "features")
-    # Of the label alone and of edited captions, and those that are edited.
-    rounds = 1 if request.vary == 0.0 else 2
-    return rounds * each * len(request.labels) * len(request.classifiers) + varied
-
-
 def _first_baseline(config: BugHuntConfig) -> Iterator[PlannedItem]:
-    first = range(min(FIRST_BASELINE, config.shares.baseline))
+    at_first = FIRST_BASELINE if config.request.budget.minutes is None else FIRST_IN_TIME
+    first = range(min(at_first, config.shares.baseline))
     for label in config.request.labels:
         told = HuntInstruction(phase="baseline", prompt=config.prompts[label])
         yield from plan_samples(config, label, told, first)
@@ -187,11 +167,11 @@ def _check_labels(create: BugHuntCreate, classes: Sequence[str]) -> None:
             )
 
 
-def _templates(create: BugHuntCreate, default: str) -> dict[str, str]:
+def _templates(create: BugHuntCreate, default: str, parents: Mapping[str, str]) -> dict[str, str]:
     """The baseline prompt of each label, with the slot for the class."""
     templates = {}
     for label in create.labels:
-        templates[label] = baseline_template(create.prompt or default, create.parents.get(label))
+        templates[label] = baseline_template(create.prompt or default, parents.get(label))
         check_prompt(templates[label])
     return templates
 
@@ -224,7 +204,7 @@ async def _examples(
     return examples
 
 
-def _notes(create: BugHuntCreate, detectable: float | None, suite: str) -> list[str]:
+def _notes(create: BugHuntCreate, detectable: float | None, findable: float | None, suite: str) -> list[str]:
     notes = [
         f"suite {suite!r} has one generator: whether images of another one fail as often is not measured"
         if create.descriptions
@@ -234,6 +214,9 @@ def _notes(create: BugHuntCreate, detectable: float | None, suite: str) -> list[
         else f"{create.held_out} held-out images prove failure rates from {100 * detectable:.0f} % on, where "
         "the label alone never fails",
     ]
-    if isinstance(create.criterion, NoRelative) and not create.parents:
-        notes.append("no parents are given: `no-relative` means that the label is none of the first three")
+    if findable is not None:
+        notes.append(
+            f"a label that fails on fewer than {100 * findable:.2g} % of its images may show no two "
+            "failures, without which nothing is described"
+        )
     return notes

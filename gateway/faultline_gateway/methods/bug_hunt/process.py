@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntResult
 from faultline_core.contract.captioner import CaptionItem, CaptionRequest
 from faultline_core.contract.editor import GenerateItem
+from faultline_gateway.methods.bug_hunt.clock import OUT_OF_TIME, now
 from faultline_gateway.methods.bug_hunt.clustering import cluster
 from faultline_gateway.methods.bug_hunt.combining import combine
 from faultline_gateway.methods.bug_hunt.photographs import classify_photographs
@@ -67,7 +68,7 @@ async def _combine(attempt: OpenItems, config: BugHuntConfig, services: Services
 
 
 async def _caption(attempt: OpenItems, config: BugHuntConfig, services: Services) -> None:
-    items = attempt.open
+    items, began = attempt.open, now()
     # With the label: a captioner that can begins with it.
     asked = [
         CaptionItem(image=item.source_image, label=item.label, prefix=instruction_of(item).prompt)
@@ -87,14 +88,23 @@ async def _caption(attempt: OpenItems, config: BugHuntConfig, services: Services
         services,
     )
     for item in told:
-        result = HuntResult(image=item.source_image, caption=texts[item.id], edited=edits.get(item.id, []))
+        result = HuntResult(
+            image=item.source_image,
+            caption=texts[item.id],
+            edited=edits.get(item.id, []),
+            began_at=began,
+            ended_at=now(),
+        )
         await attempt.done(item, result)
 
 
 async def _sample(attempt: OpenItems, group: LeasedGroup, config: BugHuntConfig, services: Services) -> None:
-    asked = []
+    asked, began = [], now()
     for item in attempt.open:
         instruction = instruction_of(item)
+        if instruction.until is not None and began > instruction.until:
+            await attempt.filtered(item, OUT_OF_TIME, "the hunt's minutes were over before its turn came")
+            continue
         prompt = instruction.prompt or config.prompts[item.label]
         asked.append((item, GenerateItem(prompt=prompt, seed=sample_seed(config, item, instruction))))
     made = await generate_images(attempt, config.generation, asked, services)
@@ -102,7 +112,11 @@ async def _sample(attempt: OpenItems, group: LeasedGroup, config: BugHuntConfig,
         SampleDraft(
             each.item,
             HuntResult(
-                image=each.image, prompt=each.asked.prompt, seed=each.asked.seed, cost=own_cost(each.cost)
+                image=each.image,
+                prompt=each.asked.prompt,
+                seed=each.asked.seed,
+                cost=own_cost(each.cost),
+                began_at=began,
             ),
         )
         for each in made
@@ -110,7 +124,7 @@ async def _sample(attempt: OpenItems, group: LeasedGroup, config: BugHuntConfig,
     drafts = await drop_objectionable(attempt, drafts, config.objectionable, services)
     drafts = await measure_label(attempt, drafts, services)
     request = config.request
-    judge = Judge(request.classifiers, config.classes, request.criterion, request.parents)
+    judge = Judge(request.classifiers, config.classes, request.criterion, config.parents or request.parents)
     is_last = all(item.attempt >= MAX_ATTEMPTS for item in group.items)
     for draft in await classify_samples(attempt, drafts, judge, services, spare=is_last):
-        await attempt.done(draft.item, draft.result)
+        await attempt.done(draft.item, draft.result.model_copy(update={"ended_at": now()}))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from faultline_core.blobs import cache_key
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntPhase
 from faultline_gateway.runs.generation import images_per_call
 from faultline_gateway.runs.items import LeasedItem, PlannedItem
 from faultline_gateway.runs.seeds import derive_seed, image_seed
@@ -47,16 +48,22 @@ def plan_samples(
 
 
 def plan_captions(
-    label: str, samples: Iterable[HuntItem], edit: Collection[str] = (), *, prompt: str | None = None
+    label: str,
+    samples: Iterable[HuntItem],
+    edit: Collection[str] = (),
+    *,
+    prompt: str | None = None,
+    phase: HuntPhase = "captions",
 ) -> Iterator[PlannedItem]:
     """Plan the caption of each sample's image, and its edits where the sample's id is among ``edit``.
 
-    ``prompt``: what the caption goes on from; None for a free one.
+    ``prompt``: what the caption goes on from; None for a free one. ``phase``: what the captions are for.
     """
     forced = {} if prompt is None else {"prompt": prompt}
+    forced |= {} if phase == "captions" else {"phase": phase}
     for slot, item in enumerate(samples):
         if item.result is not None:
-            told = HuntInstruction(phase="captions", sample=item.id, edit=item.id in edit, prompt=prompt)
+            told = HuntInstruction(phase=phase, sample=item.id, edit=item.id in edit, prompt=prompt)
             yield PlannedItem(
                 item_key=cache_key(caption=item.id, **forced),
                 ordinal=0,
@@ -67,6 +74,15 @@ def plan_captions(
                 slot=slot,
                 instruction=told.model_dump(mode="json", exclude_defaults=True),
             )
+
+
+def begun_until(until: dt.datetime | None, items: Iterable[PlannedItem]) -> Iterator[PlannedItem]:
+    """Tell samples until when they may be begun; None is no limit."""
+    for item in items:
+        if until is None or item.kind != "sample" or item.instruction is None:
+            yield item
+        else:
+            yield replace(item, instruction={**item.instruction, "until": until.isoformat()})
 
 
 def numbered(items: Iterable[PlannedItem]) -> Iterator[PlannedItem]:

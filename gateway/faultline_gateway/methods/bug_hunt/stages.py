@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from faultline_core.bug_hunt.budget import LEAST_ROUND, ROUNDS, Standing, promising, round_size
 from faultline_core.bug_hunt.comparison import LEVEL
@@ -11,10 +10,12 @@ from faultline_core.bug_hunt.descriptions import content_words
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntPhase
 from faultline_core.contract.runs import Run
 from faultline_core.contract.sampling_rules import FixedNumber
+from faultline_gateway.methods.bug_hunt.clock import TimeLeft
 from faultline_gateway.methods.bug_hunt.clustering import clusters_of, in_turns, plan_clusters
 from faultline_gateway.methods.bug_hunt.combining import plan_combinations
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import first_held_out, more_held_out, more_of_baseline
+from faultline_gateway.methods.bug_hunt.mentions import plan_mentions
 from faultline_gateway.methods.bug_hunt.proposals import Proposal, proposals
 from faultline_gateway.methods.bug_hunt.refinement import (
     Form,
@@ -23,7 +24,7 @@ from faultline_gateway.methods.bug_hunt.refinement import (
     plan_refinement,
     refined_winners,
 )
-from faultline_gateway.methods.bug_hunt.samples import numbered, plan_captions, plan_samples
+from faultline_gateway.methods.bug_hunt.samples import begun_until, numbered, plan_captions, plan_samples
 from faultline_gateway.methods.bug_hunt.varied import captions_to_edit, plan_varied
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.runs.stages import StagePlan
@@ -53,9 +54,17 @@ def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
             planned = _next_round(config, hunt) or _refinement(config, hunt) or _held_out(config, hunt)
         case "refinement":
             planned = _refinement(config, hunt) or _held_out(config, hunt)
+        case "held-out":
+            planned = _more_held_out(config, hunt) or list(plan_mentions(config, hunt))
         case _:
-            planned = _more_held_out(config, hunt)
-    return StagePlan(numbered(planned)) if planned else None
+            planned = []
+    reserved = _reserved(config, _phase(planned[0])) if planned else 0
+    until = TimeLeft.of(config, hunt).until(reserved=reserved)
+    return StagePlan(numbered(begun_until(until, planned))) if planned else None
+
+
+def _phase(item: PlannedItem) -> str:
+    return "" if item.instruction is None else str(item.instruction["phase"])
 
 
 def standings(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> dict[int, tuple[Standing, str]]:
@@ -105,38 +114,22 @@ def refined(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Refin
     return refined_winners(config, hunt, label, {number: worst[number] for number in won})
 
 
-@dataclass(frozen=True)
-class _Time:
-    """How many images the budget of minutes still allows; None is no limit."""
-
-    images: int | None
-
-    @classmethod
-    def left(cls, config: BugHuntConfig, hunt: RecordedHunt) -> _Time:
-        minutes = config.request.budget.minutes
-        if minutes is None or hunt.made == 0 or hunt.seconds == 0.0:
-            return cls(None)
-        return cls(max(0, int((60.0 * minutes - hunt.seconds) / (hunt.seconds / hunt.made))))
-
-    def cap(self, images: int, prompts: int, *, reserved: int = 0) -> int:
-        """Return the images of each of ``prompts`` that there is time for, leaving ``reserved`` in all."""
-        if self.images is None or prompts == 0:
-            return images
-        return min(images, max(0, self.images - reserved) // prompts)
-
-
-def _reserved(config: BugHuntConfig) -> int:
-    prompts = 1 + min(config.request.winners, config.request.hypotheses)
-    return len(config.request.labels) * prompts * config.shares.held_out
+def _reserved(config: BugHuntConfig, phase: str = "hypothesis") -> int:
+    """Return the images whose time is kept back from a phase: held-out ones, and a round of descriptions."""
+    request = config.request
+    prompts = 0 if phase == "held-out" else 1 + min(request.winners, request.hypotheses)
+    held_out = prompts * config.shares.held_out
+    rounds = LEAST_ROUND * request.hypotheses if phase == "baseline" else 0
+    return len(request.labels) * (held_out + rounds)
 
 
 def _more_of_baseline(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     planned: list[PlannedItem] = []
-    time, labels = _Time.left(config, hunt), config.request.labels
+    time, labels = TimeLeft.of(config, hunt), config.request.labels
     for label in labels:
         made = len(hunt.of_label("baseline", label))
         wanted = more_of_baseline(config, hunt, label)
-        more = time.cap(wanted, len(labels), reserved=_reserved(config))
+        more = time.cap(wanted, len(labels), reserved=_reserved(config, "baseline"))
         if more < min(wanted, LEAST_ROUND):
             continue
         told = HuntInstruction(phase="baseline", prompt=config.prompts[label])
@@ -178,7 +171,7 @@ def _captions(config: BugHuntConfig, hunt: RecordedHunt, phase: HuntPhase = "bas
 
 def _varied(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     """Images of edited captions, unless they are made or none are wanted."""
-    labels, time = config.request.labels, _Time.left(config, hunt)
+    labels, time = config.request.labels, TimeLeft.of(config, hunt)
     if hunt.has_varied:
         return []
     most = time.cap(config.shares.varied, len(labels), reserved=_reserved(config))
@@ -191,7 +184,7 @@ def _combinations(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem
 
 def _first_round(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     planned: list[PlannedItem] = []
-    number, time = 0, _Time.left(config, hunt)
+    number, time = 0, TimeLeft.of(config, hunt)
     by_label = {label: proposals(config, hunt, label) for label in config.request.labels}
     total = sum(map(len, by_label.values()))
     for label, proposed in by_label.items():
@@ -221,7 +214,7 @@ def _next_round(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     if hunt.rounds >= ROUNDS:
         return []
     planned: list[PlannedItem] = []
-    time, labels = _Time.left(config, hunt), config.request.labels
+    time, labels = TimeLeft.of(config, hunt), config.request.labels
     for label in labels:
         numbers = _of_label(hunt, label)
         if not numbers:
@@ -248,7 +241,7 @@ def _refinement(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
         return []
     won = {label: refined(config, hunt, label) for label in labels}
     forms = sum(new_forms(config, hunt, label, each) + len(each) for label, each in won.items())
-    size = _Time.left(config, hunt).cap(size, forms, reserved=_reserved(config))
+    size = TimeLeft.of(config, hunt).cap(size, forms, reserved=_reserved(config))
     if size < LEAST_ROUND:
         return []
     planned: list[PlannedItem] = []
@@ -262,7 +255,7 @@ def _held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     """Fresh images of each winner as refined, and of its baseline, from the same fresh noise."""
     won = {label: found for label in config.request.labels if (found := refined(config, hunt, label))}
     prompts = sum(1 + len(found) for found in won.values())
-    size = _Time.left(config, hunt).cap(first_held_out(config), prompts)
+    size = TimeLeft.of(config, hunt).cap(first_held_out(config), prompts)
     if size < LEAST_ROUND:
         return []
     needed = {label: (range(size), [each.final.number for each in found]) for label, found in won.items()}
@@ -283,7 +276,7 @@ def _more_held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedIte
         for label, (places, numbers) in more_held_out(config, hunt, won).items()
     }
     prompts = sum(1 + len(numbers) for _, numbers in needed.values())
-    time = _Time.left(config, hunt)
+    time = TimeLeft.of(config, hunt)
     capped = {
         label: (places[: time.cap(len(places), prompts)], numbers)
         for label, (places, numbers) in needed.items()

@@ -81,11 +81,7 @@ def _hypotheses(
     """The descriptions, each with the classifier that it is worst for."""
     found: list[HypothesisResult] = []
     for label in config.request.labels:
-        won = (
-            set(winners(config, hunt, label))
-            if hunt.last in ("hypothesis", "refinement", "held-out")
-            else set[int]()
-        )
+        won = set(winners(config, hunt, label)) if hunt.last not in ("baseline", "captions") else set[int]()
         most = max((len(hunt.of_label("hypothesis", label, number)) for number in hunt.described), default=0)
         if config.request.descriptions:
             won = set(hunt.described)

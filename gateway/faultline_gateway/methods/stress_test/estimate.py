@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 from collections import Counter
 from collections.abc import Mapping
 
@@ -26,11 +25,8 @@ from faultline_gateway.methods.stress_test.groups import group_sources
 from faultline_gateway.methods.stress_test.items import items_per_source
 from faultline_gateway.methods.stress_test.plan import choose_sources, leave_out
 from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.earlier_rates import EARLIER_RUNS, minutes_of, seconds_per_item
 from faultline_gateway.runs.submission import named_dataset
-
-EARLIER_RUNS = 50
-LEAST_ITEMS = 20
-"""A run of fewer items tells more of the start of the services than of their rate."""
 
 
 async def estimate(create: StressTestCreate, context: RunContext) -> StressTestEstimate:
@@ -65,7 +61,7 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
         screened=len(division.screened),
         fresh=len(division.fresh),
         items=items,
-        **_minutes(items, earlier.runs, create),
+        **minutes_of(items, seconds_per_item(earlier.runs, lambda run: _is_alike(run, create))),
         hypotheses=hypotheses,
         least_pairs=least_pairs(hypotheses),
         power=POWER,
@@ -122,22 +118,6 @@ def _reason(create: StressTestCreate, division: Division, pairs: Mapping[str, in
     return None
 
 
-def _minutes(items: int, earlier: list[Run], create: StressTestCreate) -> dict[str, float | int | None]:
-    """The minutes at the rates of earlier runs with the same editor settings; None without any."""
-    seconds = sorted(
-        (run.ended_at - run.started_at).total_seconds() / run.request_counts.total
-        for run in earlier
-        if run.state == "completed"
-        and run.ended_at is not None
-        and run.started_at is not None
-        and run.request_counts.total >= LEAST_ITEMS
-        and create.preset in (None, run.resolved_config.get("request", {}).get("preset"))
-    )
-    if not seconds:
-        return {"minutes": None, "fastest": None, "slowest": None, "runs": 0}
-    return {
-        "minutes": items * statistics.median(seconds) / 60,
-        "fastest": items * seconds[0] / 60,
-        "slowest": items * seconds[-1] / 60,
-        "runs": len(seconds),
-    }
+def _is_alike(run: Run, create: StressTestCreate) -> bool:
+    """Whether a run had the same editor settings."""
+    return create.preset in (None, run.resolved_config.get("request", {}).get("preset"))

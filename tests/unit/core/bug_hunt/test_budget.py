@@ -9,6 +9,7 @@ from faultline_core.bug_hunt.budget import (
     LEAST_ROUND,
     ROUNDS,
     Standing,
+    findable_rate,
     promising,
     round_size,
     share,
@@ -43,6 +44,14 @@ def test_a_budget_that_is_too_small_names_the_least() -> None:
     with pytest.raises(InvalidRequest, match="each needs 128, of which 32 are held out; allow 256") as caught:
         share(255, 2, hypotheses=8, winners=1, held_out=16)
     assert caught.value.pointer == "/budget/images"
+
+
+@pytest.mark.parametrize("images", [2, 32, 500])
+def test_the_findable_rate_shows_two_failures_in_four_of_five_baselines(images: int) -> None:
+    rate = findable_rate(images)
+    assert rate is not None
+    assert 1 - (1 - rate) ** images - images * rate * (1 - rate) ** (images - 1) == pytest.approx(0.8)
+    assert findable_rate(1) is None
 
 
 def test_descriptions_that_fail_no_more_often_than_the_baseline_are_hopeless() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from faultline_core.bug_hunt.comparison import FailureCounts, rate_ratio
-from faultline_core.bug_hunt.pairs import DiscordantPairs, log_e_value, ratio_at_any_stop
+from faultline_core.bug_hunt.pairs import DiscordantPairs, detectable_by_pairs, log_e_value, ratio_at_any_stop
 
 
 @pytest.mark.parametrize("share", [0.5, 0.3])
@@ -82,3 +82,14 @@ def test_without_images_or_failures_of_the_baseline_a_ratio_is_open() -> None:
     found = ratio_at_any_stop(FailureCounts(30, 50), FailureCounts(0, 50))
     assert (found.ratio, found.high) == (None, None)
     assert found.low > 2.0
+
+
+def test_the_rate_that_pairs_detect_is_proven_in_four_of_five_hunts() -> None:
+    generator = np.random.default_rng(1)
+    rate = detectable_by_pairs(96, tests=2)
+    assert rate is not None
+    assert 0.08 < rate < 0.15
+    failures = generator.binomial(96, rate, 2000)
+    proven = np.mean([DiscordantPairs(int(each), 0, 96).p * 2 <= 0.05 for each in failures])
+    assert 0.77 < proven < 0.85
+    assert detectable_by_pairs(6, tests=1) is None

@@ -195,7 +195,13 @@ def test_above_its_threshold_a_sequence_goes_on_to_the_failures_that_somebody_wa
 
 
 def test_an_interval_of_a_drawing_that_was_stopped_early_holds_at_every_stop() -> None:
-    rule = InverseSampling(failures=20, most_images=1000)
-    found = rule.rate(5, 100)
-    assert (found.low, found.high) == confidence_sequence(5, 100)
-    assert rule.rate(5, 1000).high == pytest.approx(0.0116, abs=1e-4)
+    rules = (InverseSampling(failures=20, most_images=1000), FixedSampling(images=1000))
+    for rule in rules:
+        found = rule.rate(5, 100, ended=False)
+        assert (found.estimate, found.low, found.high) == (0.05, *confidence_sequence(5, 100))
+        assert rule.rate(0, 0, ended=False).n == 0
+        ended = rule.rate(5, 1000)
+        assert (ended.estimate, ended.n) == (0.005, 1000)
+        assert _high(ended) < confidence_sequence(5, 1000)[1]
+    # Twenty failures end it by itself, whoever stops it then.
+    assert rules[0].rate(20, 400, ended=False) == rules[0].rate(20, 400)

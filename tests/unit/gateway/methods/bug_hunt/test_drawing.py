@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from fakes.hunted_items import hunt_config, hunt_run, sample
+from fakes.hunted_items import caption, hunt_config, hunt_run, sample
+from faultline_core.bug_hunt.comparison import FailureCounts, above_baseline
+from faultline_core.bug_hunt.pairs import DiscordantPairs
+from faultline_core.bug_hunt.sampling import FixedSampling
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
 from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule, UntilDecided, UntilFailures
 from faultline_gateway.methods.bug_hunt.stages import next_stage
@@ -79,6 +82,12 @@ def test_shared_images_are_drawn_until_the_slower_classifier_is_decided() -> Non
         for n in range(64)
     ]
     assert next_phases(both, items) == {("baseline", None): 64}
+    # The model needs no more; the control nearly two hundred.
+    more = [
+        sample(n, "bee" if n % 2 else "fly", others={"control": "bee" if n % 12 == 0 else "fly"}, place=n)
+        for n in range(96)
+    ]
+    assert next_phases(both, more) == {("baseline", None): 23}
     found = {each.classifier: each.failure for each in summarize(hunt_run(both, 1), items).baselines}
     # The first ten failures of the model are its first ten images.
     assert (found["model"].failures, found["model"].rate.n, found["model"].rate.estimate) == (10, 10, 1.0)
@@ -113,6 +122,52 @@ def test_held_out_images_end_where_nothing_can_be_proven_any_more() -> None:
     assert next_phases(asked, futile, 5) == {}
     (bug,) = summarize(hunt_run(asked, 5), futile).bugs
     assert bug.state == "holds"
+
+
+def test_a_fixed_number_that_is_not_reached_has_an_interval_and_a_test_for_any_stop() -> None:
+    items = [*drawn(10, 100), *drawn(50, 200, FLOWERS, stage=4)]
+    seen = [*items, *held_out(None, 2, 32), *held_out(FLOWERS, 12, 32)]
+    asked = hunt_config(shares=SHARES.model_copy(update={"held_out": 32}), winners=1)
+    (whole,) = summarize(hunt_run(asked, 5), seen).bugs
+    open_ = [each.model_copy(update={"state": "cancelled", "result": None}) for each in seen[-4:]]
+    (cut,) = summarize(hunt_run(asked, 5), [*seen[:-4], *open_]).bugs
+    assert cut.held_out.dropped == {"cancelled": 4}
+    assert cut.failure_rate == FixedSampling(images=32).rate(12, 28, ended=False)
+    assert whole.failure_rate == FixedSampling(images=32).rate(12, 32)
+    assert whole.p_adjusted == pytest.approx(above_baseline(FailureCounts(12, 32), FailureCounts(2, 32)))
+    assert cut.p_adjusted == pytest.approx(DiscordantPairs(10, 0, 28).p)
+
+
+def test_held_out_images_of_the_label_alone_are_captioned_to_say_how_much_a_bug_explains() -> None:
+    asked = hunt_config(shares=SHARES.model_copy(update={"held_out": 32}), winners=1)
+    asked = asked.model_copy(update={"request": asked.request.model_copy(update={"mentions": 20})})
+    items = [*drawn(10, 100), *drawn(50, 200, FLOWERS, stage=4)]
+    items += [*held_out(None, 2, 32), *held_out(FLOWERS, 24, 32)]
+    plan = next_stage(hunt_run(asked, 5), items)
+    assert plan is not None
+    planned = list(plan.items)
+    assert {each.kind for each in planned} == {"caption"}
+    # In the order of drawing, failures and successes alike.
+    assert [each.slot for each in planned] == list(range(20))
+    of = {each.id: each for each in items}
+    told = [HuntInstruction.model_validate(each.instruction) for each in planned]
+    said = [
+        caption(
+            of[each.sample or ""], f"a photo of a fly {'among the flowers' if place < 4 else 'in a room'}"
+        )
+        for place, each in enumerate(told)
+    ]
+    said = [
+        each.model_copy(update={"instruction": one, "stage": 6}) for each, one in zip(said, told, strict=True)
+    ]
+    assert next_stage(hunt_run(asked, 6), [*items, *said]) is None
+    (bug,) = summarize(hunt_run(asked, 6), [*items, *said]).bugs
+    assert bug.mentions == FixedSampling(images=20).rate(4, 20)
+    assert bug.contribution is not None
+    # Of 20 times 32 pairs of places, without the 20 of a place with itself.
+    assert bug.contribution.estimate == pytest.approx((4 * 24 - 4) / (20 * 32 - 20))
+    (untold,) = summarize(hunt_run(asked, 5), items).bugs
+    assert (untold.mentions, untold.contribution) == (None, None)
 
 
 def test_under_the_rule_of_a_fixed_number_nothing_follows_held_out_images() -> None:

@@ -1,0 +1,36 @@
+"""What classes are: the request's parents, and WordNet's where the classes are ImageNet-1k's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faultline_core.contract.bug_hunts import BugHuntCreate
+from faultline_core.contract.failure_criteria import NoRelative
+from faultline_core.text.imagenet_hierarchy import are_imagenet, imagenet_parents
+
+
+def failure_parents(create: BugHuntCreate, classes: Sequence[str]) -> dict[str, str]:
+    """Return the parent by which `no-relative` compares each class; a class without one is its own."""
+    if not isinstance(create.criterion, NoRelative):
+        return dict(create.parents)
+    known = imagenet_parents(classes, create.criterion.levels) if are_imagenet(classes) else {}
+    return known | create.parents
+
+
+def prompt_parents(create: BugHuntCreate, classes: Sequence[str]) -> dict[str, str]:
+    """Return what the baseline's prompt calls each label: always what is next above it."""
+    known = imagenet_parents(create.labels, distinct=False) if are_imagenet(classes) else {}
+    return known | create.parents
+
+
+def notes_on_parents(create: BugHuntCreate, parents: dict[str, str]) -> list[str]:
+    """Say which labels have no parent where the criterion asks for it."""
+    if not isinstance(create.criterion, NoRelative):
+        return []
+    without = [label for label in create.labels if label not in parents]
+    if not without:
+        return []
+    named = ", ".join(without[:8]) + (" …" if len(without) > 8 else "")
+    return [
+        f"no parent is known of {named}: `no-relative` means there that the label is none of the first three"
+    ]

@@ -1,0 +1,148 @@
+"""What bug hunts may spend: sampling rules, minutes by the clock, estimates, and what a bug explains."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.hunted_world import CIRCUMSTANCES, FAILS_IN_SNOW, hunted_services
+from fakes.ledgers import Clock
+from faultline import AsyncClient
+from faultline_core.contract.bug_hunt_summary import BugHuntSummary
+from faultline_core.contract.bug_hunts import HuntItem
+from faultline_core.contract.runs import Run
+from faultline_gateway.methods.bug_hunt import estimate, process
+
+ROOT = "/v1/bug-hunts"
+BODY: dict[str, Any] = {
+    "classifiers": ["steady", "leaning"], "labels": ["plate"], "budget": {"images": 420}, "held_out": 64,
+    "hypotheses": 6, "captions": 24, "seed": 5,
+}  # fmt: skip
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
+    async with fake_gateway(tmp_path_factory.mktemp("budgets"), Clock(), ports=hunted_services) as opened:
+        yield opened
+
+
+async def hunted(gateway: FakeGateway, body: dict[str, Any]) -> BugHuntSummary:
+    """The summary of a hunt that was worked off."""
+    answer = await gateway.http.post(ROOT, json=body)
+    assert answer.status_code == 202, answer.text
+    run = Run.model_validate_json(answer.content)
+    await gateway.worker().work_off()
+    assert gateway.ledger.audit(run.id) == []
+    summary = await gateway.http.get(f"{ROOT}/{run.id}/summary")
+    return BugHuntSummary.model_validate_json(summary.content)
+
+
+@pytest.mark.paper("BUGS-S4.1-stop")
+@pytest.mark.parametrize("sampling", [{"name": "inverse", "failures": 10}, {"name": "sequential"}])
+async def test_other_sampling_rules_prove_the_bug_with_fewer_images(
+    gateway: FakeGateway, sampling: dict[str, Any]
+) -> None:
+    again = await hunted(gateway, BODY | {"sampling": sampling, "classifiers": ["leaning"], "winners": 1})
+    (bug,) = [each for each in again.bugs if each.state == "breaks"]
+    assert (bug.words, bug.held_out.sampling) == ("in the snow", sampling["name"])
+    assert bug.failure_rate.low is not None
+    assert bug.failure_rate.high is not None
+    assert bug.failure_rate.low <= FAILS_IN_SNOW <= bug.failure_rate.high
+    assert bug.held_out.made < BODY["held_out"]
+    if sampling["name"] == "inverse":
+        assert bug.held_out.failures == again.baselines[0].failure.failures == 10
+
+
+async def test_minutes_by_the_clock_end_a_hunt_with_what_there_is(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The machine sleeps for an hour in the middle of the second stage.
+    ticks = itertools.count()
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+    def now() -> dt.datetime:
+        tick = next(ticks)
+        return start + dt.timedelta(seconds=tick, hours=tick > 60)
+
+    monkeypatch.setattr(process, "now", now)
+    found = await hunted(gateway, BODY | {"budget": {"images": 420, "minutes": 30}})
+    items = [
+        item for item in gateway.ledger.items_of(found.run_id, HuntItem)
+        if item.result is not None and item.kind == "sample"
+    ]  # fmt: skip
+    began = [item.result.began_at for item in items if item.result is not None and item.result.began_at]
+    assert 16 < found.images < found.config.shares.baseline
+    assert max(began) - min(began) <= dt.timedelta(minutes=30)
+    assert found.hypotheses == []
+    late = [each for each in gateway.ledger.items_of(found.run_id, HuntItem) if each.reason == "out-of-time"]
+    assert late
+    dropped = sum(each.failure.dropped.get("out-of-time", 0) for each in found.baselines[:1])
+    assert dropped == len(late)
+
+
+async def test_an_estimate_tells_the_smallest_rates_before_anything_is_drawn(gateway: FakeGateway) -> None:
+    client = AsyncClient(http=gateway.http)
+    before = len(gateway.ledger.run_list().runs)
+    found = await client.bug_hunts.estimate(
+        classifiers=["steady", "leaning"], labels=["plate"], budget={"images": 420}, held_out=64, hypotheses=6
+    )
+    assert len(gateway.ledger.run_list().runs) == before
+    hunt = await client.bug_hunts.create(
+        classifiers=["steady", "leaning"], labels=["plate"], budget={"images": 420}, held_out=64,
+        hypotheses=6, sampling={"name": "sequential"},
+    )  # fmt: skip
+    config = hunt.run.resolved_config
+    assert found.shares is not None
+    assert config["shares"] == found.shares.model_dump()
+    assert (found.findable, found.reason) == (config["findable"], None)
+    assert found.provable is not None
+    # A test that may be looked at needs a little more.
+    assert found.provable < config["detectable"] < 2 * found.provable
+
+
+async def test_an_estimate_goes_by_the_rates_of_earlier_hunts(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimate, "seconds_per_item", lambda runs, is_alike: [0.5, 1.0, 2.0])
+    client = AsyncClient(http=gateway.http)
+    settings: dict[str, Any] = {"labels": ["plate"], "held_out": 32, "captions": 18}
+    found = await client.bug_hunts.estimate(budget={"images": 564, "minutes": 8}, **settings)
+    assert (found.minutes, found.fastest, found.slowest, found.runs) == (10.0, 5.0, 20.0, 3)
+    # Eight of ten minutes, without the time of the captions.
+    assert found.images_in_time == 480 - 36
+    assert found.shares is not None
+    assert found.shares.baseline + found.shares.hypotheses == 444 - 96
+    short = await client.bug_hunts.estimate(budget={"images": 564, "minutes": 1}, **settings)
+    assert (short.shares, short.findable, short.provable) == (None, None, None)
+    assert short.reason is not None
+    assert "its minutes allow 24 images, and a budget of 24 images is too small" in short.reason
+    few = await client.bug_hunts.estimate(labels=["plate"], held_out=8, winners=4, budget={"images": 300})
+    assert few.reason is None
+    none = await client.bug_hunts.estimate(
+        labels=["plate"], held_out=8, winners=8, budget={"images": 300}, sampling={"name": "sequential"}
+    )
+    assert none.reason == "8 held-out images prove no failure rate"
+
+
+@pytest.mark.paper("BUGS-X-rare")
+async def test_captions_of_the_label_alone_say_how_much_a_bug_explains(gateway: FakeGateway) -> None:
+    found = await hunted(gateway, BODY | {"classifiers": ["leaning"], "mentions": 64, "winners": 1})
+    (bug,) = found.bugs
+    assert bug.mentions is not None
+    assert bug.mentions.n == 64
+    share = CIRCUMSTANCES.count("in the snow") / len(CIRCUMSTANCES)
+    for figure, truth in ((bug.mentions, share), (bug.contribution, share * FAILS_IN_SNOW)):
+        assert figure is not None
+        assert figure.low is not None
+        assert figure.high is not None
+        assert 0.0 < figure.low <= truth <= figure.high
+    report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    assert "of all its images fail like this" in report
