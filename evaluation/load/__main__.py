@@ -16,6 +16,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from evaluation.load import leases, ledger, pipeline, submissions, summaries
+from evaluation.load.benchmarks import benchmarks
 from evaluation.load.headers import headers
 from evaluation.load.listeners import listeners, mixed
 from evaluation.load.measuring import SOAK_SECONDS, Load
@@ -46,6 +47,7 @@ GROUPS: Mapping[str, Group] = {
     "planning": planning,
     "startup": startup,
     "summaries": summaries.measure,
+    "benchmarks": benchmarks,
     "headers": headers,
     "uploads": uploads,
     "soak": soak,

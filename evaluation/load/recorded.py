@@ -57,12 +57,13 @@ async def _written() -> tuple[Row, list[Row], Row]:
             await gateway.worker().work_off()
             engine = create_engine(f"sqlite:///{folder}/ledger.db")
             try:
-                return _rows_of(engine, answer.json()["id"])
+                return rows_of(engine, answer.json()["id"])
             finally:
                 engine.dispose()
 
 
-def _rows_of(engine: Engine, run_id: str) -> tuple[Row, list[Row], Row]:
+def rows_of(engine: Engine, run_id: str) -> tuple[Row, list[Row], Row]:
+    """The rows of a run: its own, its items in order, and its last event."""
     with engine.connect() as connection:
         run = connection.execute(select(schema.runs).where(schema.runs.c.id == run_id)).mappings().one()
         items = select(schema.items).where(schema.items.c.run_id == run_id).order_by(schema.items.c.ordinal)
@@ -93,16 +94,17 @@ def _varied(run: Row, written: Sequence[Row], number: int) -> list[Row]:
 def _result(row: Row, before: dict[str, Any], classes: Sequence[str], generator: random.Random) -> Any:
     result = copy.deepcopy(row["result"])
     for name in result["predictions"]:
-        original = before.setdefault(name, _prediction(row["label"], classes, generator))
+        original = before.setdefault(name, prediction(row["label"], classes, generator))
         result["original_predictions"][name] = original
-        result["predictions"][name] = _prediction(row["label"], classes, generator)
+        result["predictions"][name] = prediction(row["label"], classes, generator)
     if row["edit_type"] is not None:
         for span in (*result["removed"], *result["added"]):
             span["words"] = [generator.choice(WORDS)]
     return result
 
 
-def _prediction(label: str, classes: Sequence[str], generator: random.Random) -> Mapping[str, Any]:
+def prediction(label: str, classes: Sequence[str], generator: random.Random) -> Mapping[str, Any]:
+    """A drawn prediction with the five best of ``classes``, of which ``label`` is the true one."""
     p_true = generator.random()
     others = [(name, (1.0 - p_true) / (len(classes) - 1)) for name in classes if name != label]
     ranked = sorted([(label, p_true), *others], key=lambda pair: -pair[1])

@@ -24,14 +24,17 @@ from fakes.ledgers import migrated_file
 from fakes.ports import fake_services
 from fakes.world import FakeWorld, fake_suite
 from faultline_core.blobs import BlobStore
+from faultline_core.types import RunKind
 from faultline_gateway.app import create_app
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.ledger import Ledger
+from faultline_gateway.methods import METHODS
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.runs.columns import KeepColumns
 from faultline_gateway.runs.summaries import Report, Summary
 from faultline_gateway.settings import GatewaySettings
 from faultline_gateway.summary_processes import recorded_runs, summary_processes
+from faultline_gateway.ui.headlines import VIEWS
 
 P = ParamSpec("P")
 V = TypeVar("V")
@@ -64,12 +67,12 @@ def measure(load: Load) -> Iterator[LoadRow | Growth]:
         url, run_id = recorded(load.folder / str(items), items)
         columns = ColumnFolder(load.folder / str(items) / "columns", COLUMN_BYTES)
         # As the gateway's process does while the items end, and before anybody asks for a summary.
-        kept = _in_process(kept_by, url, run_id, columns)
-        taken = _in_process(taken_by, url, run_id, columns, report=False)
+        kept = in_process(kept_by, url, run_id, columns)
+        taken = in_process(taken_by, url, run_id, columns, report=False)
         seconds.append((float(items), taken.processor))
         megabytes.append((float(items), taken.megabytes))
         if items == 100_000:
-            without = _in_process(taken_by, url, run_id, None, report=False)
+            without = in_process(taken_by, url, run_id, None, report=False)
             name = "summary of 100,000 items without column files: processor"
             yield row(GROUP, name, "s", [without.processor], meets=("H2",))
             yield row(GROUP, "columns of 100,000 items are kept: processor", "s", [kept], meets=("H2",))
@@ -79,7 +82,7 @@ def measure(load: Load) -> Iterator[LoadRow | Growth]:
     yield Growth(group=GROUP, name="summary", size="recorded items", unit="s", points=tuple(seconds))
     yield Growth(group=GROUP, name="summary", size="recorded items", unit="MB", points=tuple(megabytes))
     url, run_id = recorded(load.folder / "pairs", ITEMS_OF_PAIRS)
-    taken = _in_process(taken_by, url, run_id, None, report=True)
+    taken = in_process(taken_by, url, run_id, None, report=True)
     name = "report of 5,000 pairs, with its summary"
     # Processor time: it is what the report needs, whatever else the machine does.
     yield row(GROUP, f"{name}: processor", "s", [taken.processor], meets=("L11",), target=REPORT_SECONDS)
@@ -106,7 +109,7 @@ def recorded(folder: Path, items: int) -> tuple[str, str]:
         ledger.close()
 
 
-def _in_process(task: Callable[P, V], *arguments: P.args, **options: P.kwargs) -> V:
+def in_process(task: Callable[P, V], *arguments: P.args, **options: P.kwargs) -> V:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as process:
         return process.submit(task, *arguments, **options).result()
@@ -121,13 +124,16 @@ def kept_by(url: str, run_id: str, columns: ColumnFolder) -> float:
     return time.process_time() - start
 
 
-def taken_by(url: str, run_id: str, columns: ColumnFolder | None, *, report: bool) -> Taken:
+def taken_by(
+    url: str, run_id: str, columns: ColumnFolder | None, *, report: bool, kind: RunKind = "stress-test"
+) -> Taken:
     """Sum up a run in this process, and write its report if asked; return what that took."""
     runs = recorded_runs(url, "memory://load", columns)
     rest, start = _peak_megabytes(), time.process_time()
-    summary = Summary(STRESS_TEST, run_id, None)(runs)
+    method, view = METHODS[kind], VIEWS.get(kind)
+    summary = Summary(method, run_id, view)(runs)
     if report:
-        Report(STRESS_TEST, run_id, summary)(runs)
+        Report(method, run_id, summary)(runs)
     return Taken(time.process_time() - start, _peak_megabytes() - rest)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from evaluation.load.recorded import load_recorded
+from evaluation.load.recorded_benchmarks import load_recorded_benchmark
+from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import fake_gateway
 from fakes.ledgers import new_ledger
 from faultline_core.contract.runs import Item
+from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from faultline_gateway.ledger import Ledger
+from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.runs.context import RecordedRuns
 from faultline_gateway.runs.summaries import Summary
@@ -22,6 +27,8 @@ def form(value: Any) -> Any:
     """The names and types of a document; of a list, those of its first entry."""
     if isinstance(value, dict):
         return {name: form(each) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return tuple(form(each) for each in value)
     if isinstance(value, list):
         return [form(each) for each in value[:1]]
     return type(value).__name__
@@ -66,3 +73,27 @@ async def test_copies_have_sources_of_their_own(tmp_path: Path, monkeypatch: Any
     assert len({item.id for item in items}) == 150
     assert max(sum(other.item_group == item.item_group for other in items) for item in items) <= 7
     ledger.close()
+
+
+async def test_a_recorded_benchmark_has_the_form_that_a_worker_writes(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    run_id = await load_recorded_benchmark(ledger, f"sqlite:///{tmp_path}/ledger.db", 300)
+    (tmp_path / "written").mkdir()
+    async with fake_gateway(tmp_path / "written", ports=benchmark_services) as gateway:
+        body = benchmark_body(await uploaded(gateway))
+        written = (await gateway.http.post("/v1/shift-benchmarks", json=body)).json()["id"]
+        await gateway.worker().work_off()
+        known = {_without_names(form(each)) for each in gateway.ledger.recorded_items(written)}
+    found = list(ledger.recorded_items(run_id))
+    assert len(found) == ledger.run(run_id).request_counts.done == 300
+    assert {_without_names(form(each)) for each in found} <= known
+    runs = RecordedRuns(ledger=ledger, store=gateway.store)
+    assert Summary(SHIFT_BENCHMARK, run_id, OBJECT_PERCENTILE)(runs).counts["done"] == 300
+    ledger.close()
+
+
+def _without_names(item: Any) -> str:
+    """The form of an item, whatever classifiers it names."""
+    result = item[-1]
+    answers = sorted({json.dumps(each, sort_keys=True) for each in result["predictions"].values()})
+    return json.dumps([*item[:-1], {**result, "predictions": answers}], sort_keys=True)

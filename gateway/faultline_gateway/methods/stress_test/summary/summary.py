@@ -49,16 +49,22 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
     groups = {} if config.grouping is None else config.grouping.groups
     columns = items if isinstance(items, ItemColumns) else columns_of(items, groups)
     estimator = LanceEstimator(config.request.seed)
-    seen = [Evidence.of(columns, spec) for spec in config.request.classifiers]
-    models = summarize_models(seen, config, estimator)
-    insights = find_insights(seen, estimator)
-    interventions = summarize_interventions(columns, seen, config, estimator)
+
+    def seen() -> list[Evidence]:
+        # Made anew for each figure: the arrays that evidence keeps for a figure are freed with it.
+        return [Evidence.of(columns, spec) for spec in config.request.classifiers]
+
+    realism = summarize_realism(columns, estimator)
+    perplexity = summarize_perplexity(columns, estimator)
+    models = summarize_models(seen(), config, estimator)
+    insights = find_insights(seen(), estimator)
+    interventions = summarize_interventions(columns, seen(), config, estimator)
     counts = ends_of(_counted(columns, "state"))
     findings: list[Finding] = []
     if config.confirmation is None or config.confirmation.reason:
         # A run of one stage has insights, which its own test may show; its hints are not listed as findings.
         confirmation = summarize_confirmation(run, config, total(columns.stage > 1), 0)
-        judged = as_findings(insights, seen, estimator)
+        judged = as_findings(insights, seen(), estimator)
     else:
         findings, confirmation = find(run, columns, config, estimator)
         judged = findings
@@ -76,7 +82,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         findings=findings,
         confirmation=confirmation,
         models=models,
-        edit_types=_over_models(seen, config, estimator),
+        edit_types=_over_models(seen(), config, estimator),
         insights=insights,
         interventions=interventions,
         counts=counts,
@@ -90,9 +96,9 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         failure_modes=count_failure_modes(columns, estimator),
         excluded_sources=len(config.excluded),
         grouping=_grouping(config),
-        classes=summarize_classes(columns, seen, config.classes, estimator),
-        realism=summarize_realism(columns, estimator),
-        perplexity=summarize_perplexity(columns, estimator),
+        classes=summarize_classes(columns, seen(), config.classes, estimator),
+        realism=realism,
+        perplexity=perplexity,
         sweep=_sweep(columns, config),
         unanswered=count_unanswered(columns),
     )
