@@ -1,0 +1,129 @@
+"""Which runs the gateway has columns kept of, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.ledgers import create_run, done, lease, new_ledger
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.runs import Run
+from faultline_core.types import RunKind
+from faultline_gateway.columns import ColumnFolder
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.runs import columns as keeping
+from faultline_gateway.runs.columns import KEPT_AT_ONCE, ColumnKeeper
+from faultline_gateway.runs.context import RecordedRuns
+from faultline_gateway.runs.joined import JoinedWork
+from faultline_gateway.runs.processes import Processes, Task, Work
+
+PART = 4
+
+
+class AtOnce(Processes):
+    """No process: a task is done while it is handed over."""
+
+    def __init__(self, runs: RecordedRuns) -> None:
+        """Give ``runs`` to each task."""
+        super().__init__(1, partial(object))
+        self._runs = runs
+
+    def start(self, task: Task[Any]) -> Work[Any]:
+        """Do it."""
+        work = Work[Any]()
+        work.future = Future()
+        work.future.set_result(task(self._runs))
+        return work
+
+
+class Method:
+    """A method that counts the parts which it is asked to keep."""
+
+    kind: RunKind = "stress-test"
+
+    def __init__(self) -> None:
+        """Keep nothing so far."""
+        self.asked: list[str] = []
+        self.answers: list[int] = []
+
+    def keep_columns(self, run: Run, context: RecordedRuns) -> int:
+        """Note the run, and return the next of the answers, or 0."""
+        assert context.ledger.run(run.id).id == run.id
+        self.asked.append(run.id)
+        return self.answers.pop(0) if self.answers else 0
+
+    def since(self) -> list[str]:
+        """The runs since this was called last."""
+        asked, self.asked = self.asked, []
+        return asked
+
+
+Kept = tuple[Ledger, Method, ColumnKeeper]
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
+    """A ledger, a method and a keeper of parts of four items."""
+    monkeypatch.setattr(keeping, "PART", PART)
+    ledger, method = new_ledger(tmp_path), Method()
+    folder = ColumnFolder(tmp_path / "columns", 10**9)
+    joined = JoinedWork(AtOnce(RecordedRuns(ledger=ledger, store=BlobStore("memory://keeper"))), 8)
+    yield ledger, method, ColumnKeeper(ledger, [method], joined, folder)
+    ledger.close()
+
+
+def finish(ledger: Ledger, groups: int) -> None:
+    """Finish so many groups."""
+    for _ in range(groups):
+        for item in lease(ledger).items:
+            ledger.finish(item.id, item.fence, done())
+
+
+async def test_a_run_is_kept_when_four_parts_more_have_ended_and_at_its_end(kept: Kept) -> None:
+    ledger, method, keeper = kept
+    run = create_run(ledger, sources=10, per_source=KEPT_AT_ONCE)
+    await keeper.look()
+    assert method.since() == []
+    finish(ledger, 3)
+    await keeper.look()
+    assert method.since() == []
+    finish(ledger, 1)
+    method.answers = [KEPT_AT_ONCE, 1]
+    await keeper.look()
+    await keeper.look()
+    assert method.since() == [run, run], "there may be more after a full task"
+    await keeper.look()
+    assert method.since() == []
+    finish(ledger, 6)
+    await keeper.look()
+    assert method.since() == [run]
+    await keeper.look()
+    assert method.since() == [], "an ended run whose columns are kept is done with"
+
+
+async def test_small_runs_and_deleted_runs_are_left_alone(kept: Kept) -> None:
+    ledger, method, keeper = kept
+    create_run(ledger, sources=1, per_source=PART - 1)
+    finish(ledger, 1)
+    await keeper.look()
+    assert method.since() == []
+    large = create_run(ledger, sources=5, per_source=KEPT_AT_ONCE)
+    await keeper.look()
+    ledger.cancel(large)
+    ledger.delete_run(large)
+    await keeper.look()
+    assert method.since() == []
+
+
+async def test_files_of_runs_that_are_gone_are_swept(kept: Kept, tmp_path: Path) -> None:
+    ledger, _, keeper = kept
+    run = create_run(ledger)
+    for name in (run, "run-of-another-gateway"):
+        (tmp_path / "columns" / name).mkdir(parents=True)
+    await keeper.look()
+    assert [each.name for each in (tmp_path / "columns").iterdir()] == [run]
