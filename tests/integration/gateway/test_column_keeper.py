@@ -109,13 +109,13 @@ async def test_a_run_is_kept_when_four_parts_more_have_ended_and_at_its_end(kept
 async def test_small_runs_and_deleted_runs_are_left_alone(kept: Kept) -> None:
     ledger, method, keeper = kept
     create_run(ledger, sources=1, per_source=PART - 1)
-    finish(ledger, 1)
-    await keeper.look()
-    assert method.since() == []
     large = create_run(ledger, sources=5, per_source=KEPT_AT_ONCE)
     await keeper.look()
+    assert [run.id for run in ledger.large_runs(least_items=PART, known=[])] == [large]
     ledger.cancel(large)
+    assert [run.id for run in ledger.large_runs(least_items=PART, known=[large])] == [large]
     ledger.delete_run(large)
+    assert ledger.large_runs(least_items=PART, known=[large]) == []
     await keeper.look()
     assert method.since() == []
 
