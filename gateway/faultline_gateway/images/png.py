@@ -41,10 +41,11 @@ def png_of(ref: str, store: RememberingStore, sources: SourceImages) -> bytes:
         ArtifactMissing: nothing is stored under ``ref``, or it is not an image.
         ArtifactCorrupt: the stored bytes no longer match their digest.
     """
-    # Every image that no user provided was made here: new kinds of images are marked by default.
-    if sources.is_source_image(ref):
-        return marked_png(ref, store, {})
+    # Asked first: a generated image stays one where it is registered as an image of a dataset.
     of_words = store.recall(GENERATED_KIND, ref) is not None
+    # Every image that no user provided was made here: new kinds of images are marked by default.
+    if not of_words and sources.is_source_image(ref):
+        return marked_png(ref, store, {})
     source_type = GENERATED_SOURCE_TYPE if of_words else DIGITAL_SOURCE_TYPE
     return marked_png(ref, store, synthetic_marks(source_type, artifact=ref))
 

@@ -121,6 +121,7 @@ OWN: Mapping[str, Errors] = {
     "POST /v1/stress-tests": (UnknownEditType,),
     "POST /v1/shift-benchmarks": (NotFound,),
     "POST /v1/adversarial-datasets": (NotFound, RunNotEnded),
+    "POST /v1/adversarial-datasets/{run_id}:register": (*OF_STORE, DatasetEmpty, QuotaExceeded),
     "POST /v1/transfers": (*OF_STORE, NotFound, RunNotEnded),
     "POST /v1/stress-tests:estimate": (*OF_PLANNING, UnknownEditType),
     "POST /v1/stress-tests/{run_id}/findings/{number}:prove": (*OF_PLANNING, *OF_STORE, RunNotEnded),

@@ -6,15 +6,19 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
-from faultline_core.contract.adversarial_datasets import AdversarialDatasetCreate
+from faultline_core.contract.adversarial_datasets import AdversarialDatasetCreate, DatasetRegistration
+from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
 from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.exports.registration import register
+from faultline_gateway.images.quota import Quotas
 from faultline_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from faultline_gateway.routes.reports import Part, report_response, summary_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
+from faultline_gateway.runs.summaries import summary_of
 
 router = run_router(ADVERSARIAL_DATASET)
 
@@ -25,6 +29,22 @@ async def create_adversarial_dataset(
 ) -> Run:
     """Create an adversarial dataset; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(ADVERSARIAL_DATASET, body, context, key), router, response)
+
+
+@router.post("/{run_id:segment}:register", status_code=201)
+def register_adversarial_dataset(run_id: RunId, body: DatasetRegistration, context: Context) -> Dataset:
+    """Register the kept images as a dataset; registering the same images again changes nothing."""
+    summary = summary_of(ADVERSARIAL_DATASET, run_id, None, context)
+    items = context.ledger.items_of(run_id, ADVERSARIAL_DATASET.item)
+    _, records = ADVERSARIAL_DATASET.export(summary, items, ExportChoice())
+    return register(
+        body.name,
+        summary.config.labels,
+        records,
+        ledger=context.ledger,
+        store=context.store,
+        quotas=Quotas.of(context.settings),
+    )
 
 
 @router.get("/{run_id:segment}/summary", response_model=AdversarialDatasetSummary)

@@ -20,7 +20,7 @@ from faultline_core.contract.features import FeatureVector
 from faultline_core.contract.runs import RunItem
 from faultline_core.contract.samples import SampleResult
 from faultline_core.contract.shift_benchmarks import ShiftText
-from faultline_core.types import BlobRef, ClassifierSpec, Cosine, Seed
+from faultline_core.types import BlobRef, ClassifierSpec, Cosine, PortableName, Seed
 
 AdversarialPhase = Literal["seed", "baseline", "sample", "reference"]
 """What an item is for: the caption of a ``seed``, ``baseline`` images of a label alone, a ``sample`` of a
@@ -145,6 +145,12 @@ class AdversarialDatasetCreate(ClassifiersUnderTest):
     def _distinct(cls, values: list[str] | None) -> list[str] | None:
         require_distinct(values or ())
         return values
+
+
+class DatasetRegistration(ClientBody):
+    """``POST /v1/adversarial-datasets/{id}:register``: its images as a dataset that other methods take."""
+
+    name: PortableName = Field(description="Name of the dataset, unique on this gateway.")
 
 
 class AdversarialPrompt(ResponseBody):

@@ -19,6 +19,7 @@ from fakes.world import Shown
 from faultline import AsyncClient
 from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from faultline_core.contract.adversarial_datasets import AdversarialItem
+from faultline_core.contract.editor import GENERATED_KIND
 from faultline_core.contract.runs import Run
 
 ROOT = "/v1/adversarial-datasets"
@@ -173,6 +174,27 @@ async def test_the_images_are_exported_as_a_marked_dataset(
         assert b"trainedAlgorithmicMedia" in marked.read()
     more = await gateway.http.get(f"{ROOT}/{found.run_id}/export?dropped=true")
     assert len(more.content) > len(answer.content)
+
+
+async def test_the_images_become_a_dataset_that_other_methods_take_and_stay_marked(
+    found: AdversarialDatasetSummary, gateway: FakeGateway
+) -> None:
+    client = AsyncClient(http=gateway.http)
+    run = await client.adversarial_datasets.get(found.run_id)
+    dataset = await run.register("fooling")
+    assert (dataset.n_sources, dataset.classes) == (found.kept, ["plate"])
+    assert (await run.register("fooling")).digest == dataset.digest
+    source = gateway.ledger.sources("fooling")[0]
+    assert source.caption == SNOW
+    assert source.group is not None
+    assert source.group.startswith("plate, caption ")
+    body = {"dataset": "fooling", "classifiers": ["steady"], "seed": 1}
+    # One class alone can hide nothing: the dataset is known, its classes are too few.
+    answer = await gateway.http.post("/v1/stress-tests", json=body)
+    assert "fooling" in answer.text
+    gateway.store.remember(GENERATED_KIND, source.image, source.image)
+    shown = await gateway.http.get(f"/v1/artifacts/{source.image}.png")
+    assert b"trainedAlgorithmicMedia" in shown.content
 
 
 async def test_the_report_shows_images_first_and_what_each_filter_dropped(
