@@ -9,12 +9,9 @@ from itertools import chain
 from faultline_core.bug_hunt.budget import findable_rate
 from faultline_core.bug_hunt.descriptions import baseline_template
 from faultline_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction
-from faultline_core.contract.classifiers import DescribeRequest
-from faultline_core.contract.editor import GenerateItem, GenerationPreset
 from faultline_core.contract.failure_criteria import TakenFor
-from faultline_core.errors import InvalidRequest, RequestError
+from faultline_core.errors import InvalidRequest
 from faultline_core.text.class_prompts import check_prompt, fill
-from faultline_core.types import BlobRef
 from faultline_gateway.methods.bug_hunt.drawing import first_held_out
 from faultline_gateway.methods.bug_hunt.estimate import most_captions, provable_rate, shares_of
 from faultline_gateway.methods.bug_hunt.measuring import (
@@ -29,15 +26,12 @@ from faultline_gateway.methods.bug_hunt.parents import (
     prompt_parents,
 )
 from faultline_gateway.methods.bug_hunt.photographs import photographs_of, plan_photographs
-from faultline_gateway.methods.bug_hunt.samples import numbered, plan_samples
-from faultline_gateway.runs.classifiers import check_classifiers, require_known
+from faultline_gateway.methods.bug_hunt.samples import plan_samples
+from faultline_gateway.runs.classifiers import check_classifiers, common_classes
 from faultline_gateway.runs.context import RunContext
-from faultline_gateway.runs.generation import images_per_call
-from faultline_gateway.runs.items import Plan, PlannedItem
-from faultline_gateway.runs.seeds import image_seed
-from faultline_gateway.runs.stores import check_image
+from faultline_gateway.runs.examples import draw_examples
+from faultline_gateway.runs.items import Plan, PlannedItem, numbered
 from faultline_gateway.runs.submission import require_quota
-from faultline_gateway.services.ports import Services
 from faultline_gateway.version import VERSIONS
 
 FIRST_BASELINE = 64
@@ -64,14 +58,14 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     shares = None if request.descriptions else shares_of(request, suite)
     varied = 0 if shares is None else shares.varied
     require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
-    classes = await _classes(request, context.services)
+    classes = await common_classes(request.classifiers, request.classes, context.services)
     _check_labels(request, classes)
     parents = failure_parents(request, classes)
     templates = _templates(request, suite.editor.photo_prompt, prompt_parents(request, classes))
     own = own_descriptions(request, classes, templates)
     prompts = {label: fill(template, label) for label, template in templates.items()}
     generation = (suite.editor.hunt_generation or suite.editor.generation).changed_by(request)
-    examples = await _examples(request, prompts, generation, context)
+    examples = await draw_examples(prompts, generation, request.seed, context)
     await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
     photographs = await photographs_of(request, own, context)
     await check_drawable(own, generation, request.seed, context)
@@ -114,35 +108,6 @@ def _first_baseline(config: BugHuntConfig) -> Iterator[PlannedItem]:
         yield from plan_samples(config, label, told, first)
 
 
-async def _classes(create: BugHuntCreate, services: Services) -> list[str]:
-    """The classes among which the classifiers choose: the request's, or those that all of them have."""
-    if create.classes is not None:
-        return list(create.classes)
-    listed = {each.spec: each.classes for each in (await services.classifiers.list_classifiers()).classifiers}
-    common: list[str] | None = None
-    for index, spec in enumerate(create.classifiers):
-        require_known(spec, index, listed)
-        known = listed.get(spec)
-        if known is None:
-            known = await _described_classes(spec, index, services)
-        if known is None:
-            raise InvalidRequest(
-                f"the classes of the classifier {spec!r} are not known; name them in `classes`",
-                pointer="/classes",
-            )
-        common = known if common is None else [name for name in common if name in set(known)]
-    return list(common or [])
-
-
-async def _described_classes(spec: str, index: int, services: Services) -> list[str] | None:
-    try:
-        return (await services.classifiers.describe(DescribeRequest(classifier=spec))).classes
-    except RequestError as error:
-        # The service's pointer is for its own request, which our caller never saw.
-        error.pointer = f"/classifiers/{index}"
-        raise
-
-
 def _check_labels(create: BugHuntCreate, classes: Sequence[str]) -> None:
     shown = ", ".join(classes[:8]) + (" …" if len(classes) > 8 else "")
     for index, label in enumerate(create.labels):
@@ -174,34 +139,6 @@ def _templates(create: BugHuntCreate, default: str, parents: Mapping[str, str]) 
         templates[label] = baseline_template(create.prompt or default, parents.get(label))
         check_prompt(templates[label])
     return templates
-
-
-async def _examples(
-    create: BugHuntCreate, prompts: dict[str, str], generation: GenerationPreset, context: RunContext
-) -> dict[str, BlobRef]:
-    """Draw one image of each label, with the seed of its first sample.
-
-    Raises:
-        InvalidRequest: the generator does not know a label's words.
-    """
-    examples: dict[str, BlobRef] = {}
-    size = images_per_call(generation)
-    for start in range(0, len(create.labels), size):
-        labels = create.labels[start : start + size]
-        asked = [
-            GenerateItem(prompt=prompts[label], seed=image_seed(create.seed, label, 0)) for label in labels
-        ]
-        response = await context.services.editor.generate(generation.request(asked))
-        for place, (label, outcome) in enumerate(zip(labels, response.outcomes, strict=True), start=start):
-            try:
-                examples[label] = outcome.unwrap().image
-            except RequestError as error:
-                raise InvalidRequest(
-                    f"the generator of suite {context.suite.name!r} cannot draw {label!r}: {error.detail}",
-                    pointer=f"/labels/{place}",
-                ) from error
-            await check_image(examples[label], context.store)
-    return examples
 
 
 def _notes(create: BugHuntCreate, detectable: float | None, findable: float | None, suite: str) -> list[str]:

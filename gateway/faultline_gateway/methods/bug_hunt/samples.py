@@ -83,9 +83,3 @@ def begun_until(until: dt.datetime | None, items: Iterable[PlannedItem]) -> Iter
             yield item
         else:
             yield replace(item, instruction={**item.instruction, "until": until.isoformat()})
-
-
-def numbered(items: Iterable[PlannedItem]) -> Iterator[PlannedItem]:
-    """Give planned items the ordinals of one stage."""
-    for ordinal, item in enumerate(items):
-        yield replace(item, ordinal=ordinal)

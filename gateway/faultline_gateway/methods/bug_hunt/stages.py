@@ -24,9 +24,9 @@ from faultline_gateway.methods.bug_hunt.refinement import (
     plan_refinement,
     refined_winners,
 )
-from faultline_gateway.methods.bug_hunt.samples import begun_until, numbered, plan_captions, plan_samples
+from faultline_gateway.methods.bug_hunt.samples import begun_until, plan_captions, plan_samples
 from faultline_gateway.methods.bug_hunt.varied import captions_to_edit, plan_varied
-from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.items import PlannedItem, numbered
 from faultline_gateway.runs.stages import StagePlan
 
 
