@@ -134,6 +134,9 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
         (bug.state, bug.classifier, bug.description, bug.failure_rate, bug.discovery.rate, bug.taken_for)
         for bug in summary.bugs
     ]
+    explained = [
+        (bug.description, bug.mentions, bug.contribution) for bug in summary.bugs if bug.contribution
+    ]
     baselines = [
         (each.label, each.classifier, each.failure.rate, _left_out(each.failure))
         for each in summary.baselines
@@ -150,6 +153,7 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
             *_unless_empty(
                 ("state", "classifier", "bug", "held-out rate", "discovery rate", "taken for"), bugs
             ),
+            *_unless_empty(("bug", "in captions of the label", "part of all its images"), explained),
             *_unless_empty(("label", "classifier", "baseline rate", "left out"), baselines),
             *_unless_empty(("description", "from", "classifier", "discovery rate", "outcome"), tried),
             *failed,

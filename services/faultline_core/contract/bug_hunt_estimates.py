@@ -31,7 +31,7 @@ class BugHuntEstimate(ResponseBody):
     power: float = Field(description="Probability with which the rates below are found and proven.")
     findable: float | None = Field(
         description="Smallest failure rate of the label alone of which two failures are seen, without which "
-        "nothing can be described; null if no rate is."
+        "nothing can be described; null if no rate is, or nothing is searched."
     )
     provable: float | None = Field(
         description="Smallest failure rate of a description that held-out images prove where the label alone "
@@ -51,11 +51,14 @@ class BugHuntEstimate(ResponseBody):
             lines.append(f"in its minutes about {self.images_in_time} images")
         if self.reason is not None:
             return "\n".join([*lines, f"Nothing can be found: {self.reason}."])
+        if self.findable is not None:
+            lines.append(
+                f"a label that fails on {_rate(self.findable)} of its images or more shows two failures, as "
+                f"descriptions need, with probability {self.power:g}"
+            )
         return "\n".join(
             [
                 *lines,
-                f"a label that fails on {_rate(self.findable)} of its images or more shows two failures, as "
-                f"descriptions need, with probability {self.power:g}",
                 f"a description that fails on {_rate(self.provable)} or more is proven with probability "
                 f"{self.power:g}, where the label alone never fails",
             ]

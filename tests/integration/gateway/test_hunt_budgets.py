@@ -14,9 +14,11 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import CIRCUMSTANCES, FAILS_IN_SNOW, hunted_services
 from fakes.ledgers import Clock
 from faultline import AsyncClient
+from faultline._cli.tables import bug_hunt_text
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
 from faultline_core.contract.bug_hunts import HuntItem
 from faultline_core.contract.runs import Run
+from faultline_core.errors import InvalidRequest
 from faultline_gateway.methods.bug_hunt import estimate, process
 
 ROOT = "/v1/bug-hunts"
@@ -132,6 +134,20 @@ async def test_an_estimate_goes_by_the_rates_of_earlier_hunts(
     assert none.reason == "8 held-out images prove no failure rate"
 
 
+async def test_an_estimate_of_descriptions_of_your_own_searches_nothing(gateway: FakeGateway) -> None:
+    client = AsyncClient(http=gateway.http)
+    own: dict[str, Any] = {
+        "labels": ["plate"], "descriptions": ["a photo of a plate at night", "a photo of a wet plate"],
+        "held_out": 40, "mentions": 50,
+    }  # fmt: skip
+    found = await client.bug_hunts.estimate(classifiers=["steady", "leaning"], budget={"images": 120}, **own)
+    assert (found.tests, found.findable, found.captions) == (4, None, 40)
+    assert found.provable is not None
+    assert "two failures" not in str(found)
+    with pytest.raises(InvalidRequest, match="a label alone have 40 held-out images each; allow 120"):
+        await client.bug_hunts.estimate(classifiers=["steady"], budget={"images": 119}, **own)
+
+
 @pytest.mark.paper("BUGS-X-rare")
 async def test_captions_of_the_label_alone_say_how_much_a_bug_explains(gateway: FakeGateway) -> None:
     found = await hunted(gateway, BODY | {"classifiers": ["leaning"], "mentions": 64, "winners": 1})
@@ -146,3 +162,7 @@ async def test_captions_of_the_label_alone_say_how_much_a_bug_explains(gateway: 
         assert 0.0 < figure.low <= truth <= figure.high
     report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
     assert "of all its images fail like this" in report
+    told = bug_hunt_text(found)
+    assert "in captions of the label" in told
+    assert bug.contribution is not None
+    assert f"{bug.contribution.estimate:.3f}" in told
