@@ -73,6 +73,12 @@ Described = Annotated[
         "Repeatable.",
     ),
 ]
+Vary = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE", help="Share of a label's images to draw from edited captions of the others instead."
+    ),
+]
 Refine = Annotated[
     int, typer.Option(metavar="N", help="Images of each shorter form of a winner; 0 for no refinement.")
 ]
@@ -120,6 +126,7 @@ def bug_hunt(
     clusters: Clusters = "none",
     mentions: Mentions = 0,
     words: Words = "frequency",
+    vary: Vary = 0.0,
     parent: Parents = None,
     steps: Steps = None,
     seed: Seed = 0,
@@ -144,6 +151,7 @@ def bug_hunt(
             "clusters": named(clusters, HuntClusters),
             "words": named(words, HuntWords),
             "mentions": mentions,
+            "vary": vary,
             "parents": parents_of(parent or ()),
             "steps": steps,
             "seed": seed,
