@@ -9,6 +9,7 @@ from evaluation.evidence import faults, papers
 from evaluation.evidence.dataset_interfaces import interfaces_page
 from evaluation.evidence.findings import findings_page
 from evaluation.evidence.hunt_statistics import hunt_statistics_page
+from evaluation.evidence.hunts import hunts_page
 from evaluation.evidence.load import load_drawings, load_page, read_load
 from evaluation.evidence.markdown import GENERATED
 from evaluation.evidence.markers import markers
@@ -28,6 +29,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "validity.md": validity_page(),
         EVIDENCE / "findings.md": findings_page(),
         EVIDENCE / "dataset-interfaces.md": interfaces_page(),
+        EVIDENCE / "bug-hunts.md": hunts_page(),
         EVIDENCE / "quality.md": quality_page(),
         EVIDENCE / "statistics.md": statistics_page(),
         EVIDENCE / "hunt-statistics.md": hunt_statistics_page(),

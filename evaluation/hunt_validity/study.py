@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +43,8 @@ class Study:
     def path(self, one: Planned) -> Path:
         """Where its summary is kept."""
         weights = (self.models / one.taught.name / "model.safetensors").read_bytes()
-        key = cache_key(
-            request=self.request(one).model_dump(mode="json"), weights=cache_key(weights=weights.hex())
-        )
+        # What is shared, not the whole request: an option that hunts gain later changes none that is done.
+        key = cache_key(request=self.shared, weights=hashlib.sha256(weights).hexdigest())
         return self.folder / f"{one.taught.name}-{one.label}-{key[:12]}.json"
 
     def done(self, one: Planned) -> BugHuntSummary | None:

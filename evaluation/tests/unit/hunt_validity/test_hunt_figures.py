@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import jsonschema
+
 from evaluation.hunt_validity.figures import aims_of, by_attribute, fates_of, figures_of
 from evaluation.hunt_validity.report import BugReport, ClaimReport, Fate, HuntReport, HuntValidity
 from evaluation.paths import RESULTS
@@ -66,6 +68,8 @@ def test_recall_is_told_by_what_the_circumstance_is() -> None:
     }
 
 
-def test_the_schema_describes_the_report() -> None:
+def test_the_schema_describes_the_written_file() -> None:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     assert schema == HuntValidity.model_json_schema(mode="serialization")
+    written = json.loads((RESULTS / "hunt-validity.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(written)

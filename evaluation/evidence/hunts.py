@@ -1,0 +1,117 @@
+"""The page about bug hunts compared with rendered truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
+from evaluation.hunt_validity.report import HuntValidity
+from evaluation.paths import RESULTS
+
+HUNTS = RESULTS / "hunt-validity.json"
+FATES = {
+    "found": "found: a finding that breaks names the circumstance",
+    "not-proven": "held-out images did not prove it",
+    "not-chosen": "described, but not chosen",
+    "not-described": "no description names it",
+    "always-fails": "the label fails on nearly every image",
+    "not-shown": "failures do not show the label, by the hunt's own filter",
+    "not-seen": "no image failed that could be described",
+}
+FIGURES = (
+    ("planted bugs found, true rate 0.3 or more", "recall_of_strong"),
+    ("planted bugs found, all", "recall"),
+    ("of these, described by nothing else", "alone"),
+    ("findings that break and are true", "precision"),
+    ("control hunts with a finding", "control_hunts_with_a_finding"),
+    ("control hunts with a finding that renderings do not show", "control_hunts_with_a_false_finding"),
+    ("held-out intervals with the true rate, where a bug is named", "covered"),
+    ("held-out rate less true rate, where a bug is named", "difference"),
+    ("discovery rate less held-out rate", "winners_curse"),
+)
+BUG_COLUMNS = ("classifier", "bug", "strength taught", "true rate", "of the label alone", "outcome")
+CLAIM_COLUMNS = (
+    "classifier", "description", "held-out rate", "n", "true rate", "names a bug", "true",
+)  # fmt: skip
+
+
+def hunts_page(file: Path = HUNTS) -> str:
+    """Write the page."""
+    made = HuntValidity.model_validate_json(file.read_bytes())
+    figures = [[title, *cells(getattr(made.figures, name), 2)] for title, name in FIGURES]
+    body = [
+        *table(("figure", "value", "n"), figures), "",
+        "## Where bugs are lost", "",
+        *table(("bugs with a true rate of 0.3 or more", "bugs"), _fates(made)), "",
+        *table(("circumstance", "found", "n"), _attributes(made)), "",
+        "## Every bug", "",
+        *table(BUG_COLUMNS, _bugs(made)), "",
+        "## Every finding", "",
+        *table(CLAIM_COLUMNS, _claims(made)), "",
+        "## Aims", "",
+        *table(("aim", "target", "reached", "n", "met"), _aims(made)),
+    ]  # fmt: skip
+    return page("Bug hunts compared with rendered truth", finding(made), body, _how(made))
+
+
+def finding(made: HuntValidity) -> str:
+    """Say what hunts find, and how often they find something where nothing is planted."""
+    figures, setting = made.figures, made.setting
+    images, alarms = setting.request["budget"]["images"], figures.control_hunts_with_a_finding
+    done = f"{setting.hunts} of {setting.planned} hunts were run."
+    return (
+        f"Bug hunts of {images} images find {figure(figures.recall_of_strong, 2)} of the planted bugs with a"
+        f" true failure rate of 0.3 or more (n = {size(figures.recall_of_strong)});"
+        f" {figure(figures.precision, 2)} of what they prove is true (n = {size(figures.precision)});"
+        f" {figure(alarms, 2)} of the hunts on classifiers without a planted bug prove something"
+        f" (n = {size(alarms)}). {done}"
+    )
+
+
+def _fates(made: HuntValidity) -> Iterator[list[str]]:
+    for fate, title in FATES.items():
+        yield [title, str(made.fates.get(fate, 0))]
+
+
+def _attributes(made: HuntValidity) -> Iterator[list[str]]:
+    for name, found in made.by_attribute.items():
+        yield [name, *cells(found, 2)]
+
+
+def _bugs(made: HuntValidity) -> Iterator[list[str]]:
+    for bug in made.bugs:
+        told = (f"{bug.label}, {bug.value}", f"{bug.strength:g}")
+        rates = (figure(bug.true_rate, 2), figure(bug.label_rate, 2))
+        yield [bug.classifier, *told, *rates, bug.fate.replace("-", " ")]
+
+
+def _claims(made: HuntValidity) -> Iterator[list[str]]:
+    for claim in made.claims:
+        rates = (figure(claim.held_out, 2), size(claim.held_out), figure(claim.true_rate, 2))
+        answers = ("yes" if claim.names_bug else NONE, "yes" if claim.is_true else "**no**")
+        yield [claim.classifier, claim.description, *rates, *answers]
+
+
+def _aims(made: HuntValidity) -> Iterator[list[str]]:
+    for aim in made.aims:
+        met = {None: "unknown", True: "yes", False: "**no**"}[aim.met]
+        yield [aim.name, aim.aim, *cells(aim.reached, 2), met]
+
+
+def _how(made: HuntValidity) -> list[str]:
+    setting, request = made.setting, made.setting.request
+    return [
+        f"- `make validate-hunt`: {setting.classifiers} classifiers with {setting.planted} planted bugs and"
+        f" {setting.controls} controls of stretch {setting.stretch}; one hunt a classifier and label, of"
+        f" {request['budget']['images']} images at most ({request['steps']} denoising steps,"
+        f" {request['held_out']} held-out images a prompt, vary {request['vary']:g}).",
+        "",
+        "A planted bug is a class under one circumstance that the training labels as another class. The true",
+        f"rate is that of {setting.scenes} rendered scenes of the class under the circumstance; what else",
+        "of them is drawn as for the generator's training. A finding is true if it names a planted bug of",
+        "its classifier and label, or if renderings of what its words name fail surely more often than those",
+        "of the label alone. Classifiers, bugs, and scenes come from seeds that nothing was tuned on; the",
+        "hunts of a label share their first images, so their outcomes are not independent.",
+        "[How a hunt works](../design/bug-hunts.md), [how truth is made](../design/validity.md).",
+    ]
