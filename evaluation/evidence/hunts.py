@@ -24,6 +24,7 @@ FIGURES = (
     ("planted bugs found, all", "recall"),
     ("of these, described by nothing else", "alone"),
     ("findings that break and are true", "precision"),
+    ("findings that break, and whose renderings fail surely more often than the label", "surely_above"),
     ("control hunts with a finding", "control_hunts_with_a_finding"),
     ("control hunts with a finding that renderings do not show", "control_hunts_with_a_false_finding"),
     ("held-out intervals with the true rate, where a bug is named", "covered"),

@@ -33,6 +33,7 @@ def figures_of(
         recall=_share([bug.fate == "found" for bug in bugs]),
         alone=_share([bool(bug.alone) for bug in found]),
         precision=_share([claim.is_true for claim in claims]),
+        surely_above=_share([claim.surely_above for claim in claims]),
         control_hunts_with_a_finding=_share([hunt.findings > 0 for hunt in of_controls]),
         control_hunts_with_a_false_finding=_share(
             [(hunt.classifier, hunt.label) in false for hunt in of_controls]

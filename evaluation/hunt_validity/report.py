@@ -37,8 +37,8 @@ class ClaimReport(Part):
     """A finding that breaks, compared with rendered truth.
 
     ``true_rate``: failures on renderings of what its words name. ``covered``: whether its held-out interval
-    has this rate. ``difference``: held-out rate less true rate. ``is_true``: it names a planted bug, or the
-    true rate is surely above that of the label alone.
+    has this rate. ``difference``: held-out rate less true rate. ``surely_above``: the
+    true rate's interval lies above that of the label alone. ``is_true``: that, or it names a planted bug.
     """
 
     classifier: str
@@ -53,6 +53,7 @@ class ClaimReport(Part):
     covered: bool
     difference: float
     names_bug: bool
+    surely_above: bool
     is_true: bool
 
 
@@ -87,7 +88,8 @@ class Setting(Part):
 class HuntFigures(Part):
     """The figures over all hunts.
 
-    ``recall_of_strong``: of bugs with a true rate of 0.3 or more. ``precision``: findings that are true.
+    ``recall_of_strong``: of bugs with a true rate of 0.3 or more. ``precision``: findings that are true;
+    ``surely_above``: by their rates on renderings, whatever they name.
     ``control_hunts_with_a_finding``: hunts of a label without a planted bug by classifiers without any.
     ``covered``: findings whose held-out interval has the true rate, those that name a planted bug.
     """
@@ -96,6 +98,7 @@ class HuntFigures(Part):
     recall: Estimate
     alone: Estimate
     precision: Estimate
+    surely_above: Estimate
     control_hunts_with_a_finding: Estimate
     control_hunts_with_a_false_finding: Estimate
     covered: Estimate

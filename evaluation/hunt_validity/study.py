@@ -85,6 +85,7 @@ class Study:
         for bug in _proven(summary):
             told = says(bug.words, one.label)
             true = self.rate(one, told)
+            above = (true.low or 0.0) > (1.0 if alone.high is None else alone.high)
             names = any(names_bug(bug.words, one.label, planted) for planted in one.bugs)
             yield ClaimReport(
                 classifier=one.taught.name,
@@ -99,7 +100,8 @@ class Study:
                 covered=_has(bug.failure_rate, true),
                 difference=(bug.failure_rate.estimate or 0.0) - (true.estimate or 0.0),
                 names_bug=names,
-                is_true=names or (true.low or 0.0) > (1.0 if alone.high is None else alone.high),
+                surely_above=above,
+                is_true=names or above,
             )
 
     def hunt_report(self, one: Planned, summary: BugHuntSummary) -> HuntReport:

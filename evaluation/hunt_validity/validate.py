@@ -41,7 +41,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make validate-hunt", description=__doc__.splitlines()[0])
     parser.add_argument("--stretch", type=int, default=VALIDATION, help="stretch of bugs and seeds")
     parser.add_argument("--controls", type=int, default=6, help="classifiers without a bug")
-    parser.add_argument("--labels", type=int, default=5, help="hunts of each of them")
+    parser.add_argument("--labels", type=int, default=8, help="hunts of each of them")
     parser.add_argument("--images", type=int, default=640, help="budget of a hunt")
     parser.add_argument("--held-out", type=int, default=32, help="held-out images of a prompt")
     parser.add_argument("--steps", type=int, default=5, help="denoising steps")
