@@ -61,6 +61,8 @@ BUG_HUNT: dict[str, Any] = {
 
 ADVERSARIAL_DATASET: dict[str, Any] = {
     "classifiers": ["steady"], "images": 24, "baseline": 8, "samples": 16,
+    # Every image fails by it, so that there is something to transfer.
+    "criterion": {"name": "low-confidence", "below": 1.0}, "near_duplicates": None,
     "seeds": {"kind": "captions", "captions": [{"label": "sled", "text": "a photo of a sled"}]},
 }  # fmt: skip
 
@@ -98,6 +100,9 @@ async def _known(gateway: FakeGateway) -> Known:
         await _created(gateway, "/v1/shift-benchmarks", body)
         await _created(gateway, "/v1/bug-hunts", BUG_HUNT | {"seed": seed})
         await _created(gateway, "/v1/adversarial-datasets", ADVERSARIAL_DATASET | {"seed": seed})
+    await gateway.worker().work_off()
+    for run in gateway.ledger.run_list(kind="adversarial-dataset").runs:
+        await _created(gateway, "/v1/transfers", {"source": run.id, "classifiers": ["steady"], "seed": 1})
     await gateway.worker().work_off()
     runs: dict[str, list[str]] = {}
     for run in gateway.ledger.run_list(state="completed").runs:

@@ -111,6 +111,17 @@ async def test_a_caption_that_fails_often_costs_fewer_images(gateway: FakeGatewa
         assert each.fooling.low <= truth <= each.fooling.high
 
 
+async def test_a_caption_of_words_that_the_generator_does_not_know_costs_one_round(
+    gateway: FakeGateway,
+) -> None:
+    given = [{"label": "plate", "text": f"a photo of a plate {place}"} for place in ("zyx", "in the snow")]
+    found = await made(gateway, GIVEN | {"seeds": {"kind": "captions", "captions": given}})
+    unknown, snow = found.captions
+    assert (unknown.made, unknown.kept, unknown.fooling.n) == (16, 0, 0)
+    assert found.dropped["invalid-request"] == found.failed_codes["invalid-request"] == 16
+    assert snow.kept == BODY["most_kept"]
+
+
 async def test_unchosen_images_say_how_often_captions_fail(gateway: FakeGateway) -> None:
     found = await made(gateway, GIVEN | {"most_kept": 100, "near_duplicates": None})
     leaning = {each.classifier: each for each in found.classifiers}["leaning"]

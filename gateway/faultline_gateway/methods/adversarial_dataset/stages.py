@@ -36,10 +36,13 @@ def progress_of(recorded: RecordedDataset) -> list[CaptionProgress]:
     kept = Counter(
         item.instruction.caption for item in recorded.selection.kept if item.instruction is not None
     )
-    return [
-        CaptionProgress(len(recorded.by_caption.get(number, [])), kept[number])
-        for number, _ in enumerate(recorded.prompts.prompts, start=1)
-    ]
+    request, found = recorded.config.request, list[CaptionProgress]()
+    for number, _ in enumerate(recorded.prompts.prompts, start=1):
+        items = recorded.by_caption.get(number, [])
+        # Words that the generator does not know fail for every image: more of them would, too.
+        is_hopeless = bool(items) and all(item.result is None for item in items)
+        found.append(CaptionProgress(len(items), request.most_kept if is_hopeless else kept[number]))
+    return found
 
 
 def _planned(
