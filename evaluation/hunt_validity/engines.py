@@ -12,7 +12,13 @@ from typing import Any, cast
 from evaluation.paths import SUITE_WEIGHTS
 from faultline_core.blobs import BlobStore, cache_key
 from faultline_core.contract.base import Outcome
-from faultline_core.contract.captioner import Caption, CaptionRequest, CaptionResponse
+from faultline_core.contract.captioner import (
+    Caption,
+    CaptionRequest,
+    CaptionResponse,
+    LogLikelihoodRequest,
+    LogLikelihoodResponse,
+)
 from faultline_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse
 from faultline_core.contract.editor import GeneratedImage, GenerateRequest, GenerateResponse
 from faultline_core.contract.perturber import PerturbRequest, PerturbResponse
@@ -111,6 +117,9 @@ class _Captioner:
         return CaptionResponse(
             outcomes=[Outcome[Caption](value=one) for one in captions], model=self.engine.identity
         )
+
+    async def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
+        return self.engine.log_likelihood(request)
 
 
 @dataclass
