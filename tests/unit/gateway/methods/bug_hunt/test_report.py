@@ -106,3 +106,4 @@ def test_the_report_shows_all_of_it_without_images_too(hunt: BugHuntSummary) -> 
     assert '<i style="width:76.3%"></i><u style="width:1.6%"></u>' in text
     assert text.count('<li class="') == 4
     assert "image not available" in text
+    assert "Times the baseline: 27.7 (8.0 to 100.7)." in text
