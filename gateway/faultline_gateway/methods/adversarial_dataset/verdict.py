@@ -24,7 +24,8 @@ def verdict(run: Run, summary: AdversarialDatasetSummary) -> str:
         )
     worst = max(summary.classifiers, key=lambda each: each.rate.estimate or 0.0)
     images = "1 image fools" if summary.kept == 1 else f"{summary.kept} images{so_far} fool"
-    return f"{images} {whom}, of {summary.images} from {len(summary.captions)} captions. {_rates(worst)}"
+    captions = "1 caption" if len(summary.captions) == 1 else f"{len(summary.captions)} captions"
+    return f"{images} {whom}, of {summary.images} from {captions}. {_rates(worst)}"
 
 
 def _rates(worst: ClassifierFailures) -> str:
