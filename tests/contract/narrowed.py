@@ -116,7 +116,7 @@ def _spell_integers(part: Any) -> None:
 
 
 def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
-    interfaces, hunts = live.known.runs["dataset-interface"], live.known.runs["bug-hunt"]
+    interfaces = live.known.runs["dataset-interface"]
     fooled = live.known.runs["adversarial-dataset"]
     return {
         "DatasetCreate.name": NEW,
@@ -195,7 +195,9 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "AdversarialDatasetCreate.baseline": {"enum": [8]},
         "AdversarialDatasetCreate.reference": {"enum": ["demo", NOWHERE]},
         "DatasetSeeds.dataset": {"enum": ["demo", NOWHERE]},
-        "HuntSeeds.run": {"enum": [*hunts, NOWHERE]},
+        # The hunts here prove nothing, so that there is nothing to generate from.
+        "HuntSeeds.run": {"enum": [NOWHERE]},
+        "DatasetRegistration.name": NEW,
         "TransferCreate.source": {"enum": [*fooled, NOWHERE]},
         "TransferCreate.classifiers": CLASSIFIER,
         "TransferCreate.criterion": None,

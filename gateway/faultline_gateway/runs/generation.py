@@ -44,6 +44,9 @@ async def generate_images(
     Raises:
         BackendError: the editor failed as a whole.
     """
+    if not asked:
+        # As where none of the items is worth drawing any more.
+        return []
     request = generation.request([wanted for _, wanted in asked])
     response = await attempt.call("editor", services.editor.generate, request)
     outcomes = attempt.outcomes("editor", response)
