@@ -31,6 +31,7 @@ from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.runs.columns import KeepColumns
+from faultline_gateway.runs.freed_memory import return_freed_memory
 from faultline_gateway.runs.summaries import Report, Summary
 from faultline_gateway.settings import GatewaySettings
 from faultline_gateway.summary_processes import recorded_runs, summary_processes
@@ -111,7 +112,7 @@ def recorded(folder: Path, items: int) -> tuple[str, str]:
 
 def in_process(task: Callable[P, V], *arguments: P.args, **options: P.kwargs) -> V:
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as process:
+    with ProcessPoolExecutor(1, mp_context=context, initializer=return_freed_memory) as process:
         return process.submit(task, *arguments, **options).result()
 
 

@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
 from faultline_core.errors import FaultlineError, InternalError, error_for
+from faultline_gateway.runs.freed_memory import return_freed_memory
 
 V = TypeVar("V")
 Task = Callable[[Any], V]
@@ -162,6 +163,7 @@ def _serve(pipe: Connection, opened: Callable[[], object]) -> None:
     # The gateway ends us: an interrupt from the terminal reaches it too, and its callers get answers first.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
+    return_freed_memory()
     runs: object = None
     with contextlib.suppress(EOFError, OSError):
         while pipe.poll(IDLE_SECONDS):
