@@ -49,6 +49,9 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
         schemas[f"Narrow{model}"] = json.loads(text)
     for model in models:
         _spell_integers(schemas[f"Narrow{model}"])
+    # Runs with images of other classes cannot share a dataset's name.
+    (run,) = document["paths"]["/v1/adversarial-datasets/{run_id}:register"]["post"]["parameters"]
+    run["schema"]["enum"] = [live.known.runs["adversarial-dataset"][0], NOWHERE]
     # Of two, one may be empty where the other says so, and both the same.
     schemas["NarrowStressTestCreate"]["properties"]["interventions"]["maxItems"] = 1
     # By their defaults, the small budget would be too small.
@@ -68,8 +71,8 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
 def _narrow(parameter: dict[str, Any], method: str, path: str, live: Live) -> None:
     schema, kind = parameter["schema"], path.removeprefix("/v1/").partition("s/")[0]
     match parameter["name"]:
-        case "run_id" if method == "delete":
-            # What other operations ask for must stay.
+        case "run_id" if method == "delete" or path.endswith(":register"):
+            # What other operations ask for must stay, and a dataset of any valid name would be known to them.
             schema["enum"] = [NOWHERE]
         case "run_id" if path.endswith("/items"):
             # A cursor is of one run.
@@ -174,7 +177,7 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "BugHuntCreate.photographs": None,
         "DescriptionsCreate.photographs": None,
         "DescriptionsCreate.functions": None,
-        "DescriptionsCreate.descriptions": {"enum": ["a photo of a sled in the snow", "a plate at night"]},
+        "DescriptionsCreate.descriptions": {"enum": ["a photo of a sled in the snow", "a sled at night"]},
         "DescriptionsCreate.images": {"enum": [8]},
         "BugHuntCreate.prompt": {"enum": ["a photo of a <class>"]},
         # A budget that is too small is refused: the first is enough for two labels of 63 images each, and
@@ -197,7 +200,7 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "DatasetSeeds.dataset": {"enum": ["demo", NOWHERE]},
         # The hunts here prove nothing, so that there is nothing to generate from.
         "HuntSeeds.run": {"enum": [NOWHERE]},
-        "DatasetRegistration.name": NEW,
+        "DatasetRegistration.name": {"type": "string", "pattern": "^taken-[0-9a-f]{16}$"},
         "TransferCreate.source": {"enum": [*fooled, NOWHERE]},
         "TransferCreate.classifiers": CLASSIFIER,
         "TransferCreate.criterion": None,

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
-from faultline_core.contract.base import DISTINCT, ClientBody, ResponseBody, Text, require_distinct
+from faultline_core.contract.base import (
+    DISTINCT,
+    ClientBody,
+    ResponseBody,
+    Text,
+    require_distinct,
+    told_apart_by,
+)
 from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.dataset_interfaces import ClassName
 from faultline_core.contract.editor import (
@@ -30,7 +37,11 @@ FoolingRule = Literal["any", "all"]
 """Whether an image is kept that fools any one of the classifiers, or only one that fools all of them."""
 
 
-class DatasetSeeds(ClientBody):
+class _Seeds(ClientBody):
+    model_config = ConfigDict(json_schema_extra=told_apart_by("kind"))
+
+
+class DatasetSeeds(_Seeds):
     """Captions of a dataset's images, by default of those that a classifier gets wrong."""
 
     kind: Literal["dataset"] = Field(default="dataset", description="Where the captions come from.")
@@ -42,7 +53,7 @@ class DatasetSeeds(ClientBody):
     )
 
 
-class HuntSeeds(ClientBody):
+class HuntSeeds(_Seeds):
     """The descriptions of a bug hunt that it measured on held-out images."""
 
     kind: Literal["bug-hunt"] = Field(default="bug-hunt", description="Where the captions come from.")
@@ -56,7 +67,7 @@ class GivenCaption(ClientBody):
     text: Text = Field(description="The caption, which names the label.")
 
 
-class GivenSeeds(ClientBody):
+class GivenSeeds(_Seeds):
     """Captions of the caller's own."""
 
     kind: Literal["captions"] = Field(default="captions", description="Where the captions come from.")

@@ -1,7 +1,7 @@
 """The base classes of HTTP bodies: requests, responses, problems and the outcomes of a batch."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -27,6 +27,18 @@ Text = Annotated[str, Field(min_length=1, max_length=4000)]
 
 DISTINCT: dict[str, Any] = {"uniqueItems": True}
 """What the schema of a list says whose values `require_distinct` checks."""
+
+
+def told_apart_by(field: str) -> Callable[[dict[str, Any]], None]:
+    """Return the schema's extra of one of several bodies: a request must have the field that names which.
+
+    In Python the field has a default, so the schema would leave it open.
+    """
+
+    def require(schema: dict[str, Any]) -> None:
+        schema["required"] = [field, *schema.get("required", ())]
+
+    return require
 
 
 def require_distinct(values: Iterable[str]) -> None:

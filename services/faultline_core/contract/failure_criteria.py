@@ -6,12 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from faultline_core.contract.base import told_apart_by
+
 PAPER_TOP = 3
 """How many of the first answers the paper looks at (Wiles et al., section 3.1)."""
 
 
 class _Criterion(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, json_schema_extra=told_apart_by("name")
+    )
 
 
 class NoRelative(_Criterion):

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from faultline_core.contract.base import told_apart_by
+
 PAPER_FAILURES = 20
 """The number of target failures at which the paper stops (Wiles et al., section 4.1)."""
 
@@ -13,7 +15,9 @@ RuleName = Literal["fixed", "inverse", "sequential"]
 
 
 class _SamplingRule(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, json_schema_extra=told_apart_by("name")
+    )
 
 
 class FixedNumber(_SamplingRule):
