@@ -40,7 +40,7 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     document = with_known_ids(document, live)
     schemas = document["components"]["schemas"]
     choices = _choices(live)
-    models = {place.partition(".")[0] for place in choices} | {"SourcesAdd"}
+    models = {place.partition(".")[0] for place in choices} | {"SourcesAdd", "GivenSeeds"}
     # Copies: the answers have some of these models in them, too.
     for model in models:
         text = json.dumps(schemas[model])
@@ -54,6 +54,8 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     run["schema"]["enum"] = [live.known.runs["adversarial-dataset"][0], NOWHERE]
     # Of two, one may be empty where the other says so, and both the same.
     schemas["NarrowStressTestCreate"]["properties"]["interventions"]["maxItems"] = 1
+    # Without shifts of single classes, there must be some of all.
+    schemas["NarrowShiftBenchmarkCreate"]["properties"]["shifts"]["anyOf"][0]["minItems"] = 1
     # By their defaults, the small budget would be too small.
     schemas["NarrowBugHuntCreate"]["required"] += ["held_out", "hypotheses", "winners"]
     for place, choice in choices.items():
