@@ -207,6 +207,7 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "TransferCreate.classifiers": CLASSIFIER,
         "TransferCreate.criterion": None,
         "TransferCreate.functions": None,
-        "GivenCaption.label": {"enum": ["sled", "plate"]},
+        # The text names it.
+        "GivenCaption.label": {"enum": ["plate"]},
         "GivenCaption.text": {"enum": ["a photo of a plate on the grass"]},
     }
