@@ -23,7 +23,9 @@ Start = Callable[..., ForkServerProcess]
 def child_processes() -> Iterator[Start]:
     """Return a function that starts ``target(*arguments)`` in a separate process."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fakes.ledger_worker", "fakes.staged_worker", "fakes.gateway_server"])
+    context.set_forkserver_preload(
+        ["fakes.ledger_worker", "fakes.staged_worker", "fakes.gateway_server", "fakes.hunting_worker"]
+    )
     with pytest.MonkeyPatch.context() as patch:
         # The fork server finds the modules to preload only through the environment.
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))

@@ -1,0 +1,152 @@
+"""A process that works on a bug hunt with the fakes' services and can be killed at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fakes.gateway import SharedStore
+from fakes.hunted_world import HuntEditor, hunted_services
+from fakes.ledger_worker import acknowledge, acknowledged
+from fakes.world import FakeWorld, Shown
+from faultline_core.blobs import BlobStore
+from faultline_core.errors import LeaseLost
+from faultline_core.types import FINAL_RUN_STATES, RunKind
+from faultline_gateway.ledger import Ended, Ledger
+from faultline_gateway.methods import METHODS
+from faultline_gateway.runs.items import LeasedGroup, LeasedStage
+from faultline_gateway.runs.planner import Planner
+from faultline_gateway.runs.stages import staged_methods
+from faultline_gateway.services.ports import Services
+from faultline_gateway.worker import Worker
+
+LEASE_SECONDS = 1_000.0
+
+
+class KeptShown(dict[str, Shown]):
+    """What images show, in a folder: a process knows the images of those before it, as services do."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+
+    def __setitem__(self, ref: str, shown: Shown) -> None:
+        """Keep it; a kill leaves no half of a file."""
+        half = self._folder / f"{ref}.{os.getpid()}"
+        half.write_text(f"{shown.label}\n{shown.caption}", encoding="utf-8")
+        half.replace(self._folder / ref)
+        super().__setitem__(ref, shown)
+
+    def __missing__(self, ref: str) -> Shown:
+        label, _, caption = (self._folder / ref).read_text(encoding="utf-8").partition("\n")
+        return Shown(label, caption)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a process is killed: some seconds after so many lines of a stage, or of a later one, were logged.
+
+    If it pauses, it waits with a lease until another process has recorded the first of its items, and lives
+    until it has tried to record an outcome.
+    """
+
+    stage: int
+    lines: int
+    seconds: float = 0.0
+    pauses: bool = False
+
+
+def in_stage(log: Path, stage: int) -> int:
+    """How many lines of a stage were logged."""
+    return sum(line.startswith(f"{stage} ") for line in acknowledged(log))
+
+
+class MortalLedger(Ledger):
+    """Logs what is leased, and what is recorded once it is; its process ends at a moment."""
+
+    def __init__(self, url: str, log: Path, ahead: float, moment: Moment | None) -> None:
+        super().__init__(url, clock=lambda: time.time() + ahead)
+        self._log = log
+        self._moment = moment
+        self._has_paused = False
+
+    def lease_stage(
+        self, kinds: Collection[RunKind], *, seconds: float, first_of: Collection[RunKind] = ()
+    ) -> LeasedStage | None:
+        """Lease the planning of a stage."""
+        leased = super().lease_stage(kinds, seconds=seconds, first_of=first_of)
+        if leased is not None:
+            self._note(leased.stage, "planning")
+        return leased
+
+    def lease_group(self, worker: str, *, seconds: float, run_id: str | None = None) -> LeasedGroup | None:
+        """Lease a group."""
+        group = super().lease_group(worker, seconds=seconds, run_id=run_id)
+        if group is not None:
+            self._note(self.run(group.run_id).stage, "leased", pauses_for=group.items[0].id)
+        return group
+
+    def finish_many(self, ended: Sequence[Ended]) -> None:
+        """Record outcomes; a process that paused does so once, and is killed then."""
+        stage = self.run(ended[0].item_id.rpartition(".")[0]).stage
+        try:
+            super().finish_many(ended)
+        except LeaseLost:
+            acknowledge(self._log, f"{stage} refused")
+            raise
+        else:
+            for each in ended:
+                self._note(stage, f"recorded {each.item_id}")
+        finally:
+            if self._has_paused:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def _note(self, stage: int, told: str, *, pauses_for: str = "") -> None:
+        acknowledge(self._log, f"{stage} {told}")
+        moment, logged = self._moment, in_stage(self._log, stage)
+        # A stage may have ended before a late kill of the process before this one.
+        if moment is None or (stage, logged) < (moment.stage, moment.lines):
+            return
+        if not moment.pauses:
+            self._moment = None
+            threading.Timer(moment.seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        elif pauses_for:
+            self._moment, self._has_paused = None, True
+            acknowledge(self._log, f"{stage} paused")
+            while not any(line.endswith(f"recorded {pauses_for}") for line in acknowledged(self._log)):
+                time.sleep(0.01)
+
+
+def deep_snow(world: FakeWorld) -> Services:
+    """The hunted world, in which snow is said with an adjective that descriptions do not need."""
+    return replace(hunted_services(world), editor=HuntEditor(world, snow="deep snow"))
+
+
+def hunt(url: str, folder: Path, run_id: str, log: Path, number: int, moment: Moment | None) -> None:
+    """Work until the hunt has ended, or the moment has come.
+
+    The clock of each process is ahead of those with a smaller number by more than a lease: what they hold
+    has run out, whether they were killed or still live.
+    """
+    ledger = MortalLedger(url, log, 2.0 * LEASE_SECONDS * number, moment)
+    store = BlobStore(str(folder / "store"))
+    world = FakeWorld(store=SharedStore(store), shown=KeptShown(folder / "shown"))
+    planner = Planner(
+        ledger, staged_methods(METHODS), lease_seconds=LEASE_SECONDS, most_items=100_000, store=store
+    )
+    worker = Worker(
+        f"process-{number}", ledger=ledger, store=store, services=deep_snow(world), concurrency=1,
+        lease_seconds=LEASE_SECONDS, planner=planner,
+    )  # fmt: skip
+    while ledger.run(run_id).state not in FINAL_RUN_STATES:
+        asyncio.run(worker.work_off())
+    if moment is not None:
+        # It may come after the last outcome.
+        time.sleep(moment.seconds + 1.0)
