@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import config, planned_items
 from fakes.problems import problem
 from faultline_core.contract.base import Problem
 from faultline_gateway.app import bare_app
@@ -186,15 +187,23 @@ async def test_every_operation_refuses_an_idempotency_key_that_is_none(
     gateway: FakeGateway, key: str
 ) -> None:
     assert len(KEYED) >= 6
-    names = {"run_id": await ended(gateway), "number": "1", "name": "demo"}
+    hunt = gateway.ledger.create_run(
+        kind="bug-hunt", dataset="", config=config(), items=planned_items(1, 1), fingerprint="e" * 64
+    ).id  # fmt: skip
+    names = {"number": "1", "name": "demo"}
     before = gateway.ledger.run_list()
     for method, path in KEYED:
         given = [(b"idempotency-key", key.encode()), (b"content-type", b"application/json")]
-        answer = await gateway.http.request(method, path.format(**names), content=b"{}", headers=given)
+        # A run of another kind is not found, whatever the key.
+        run_id = hunt if path.startswith("/v1/bug-hunts") else await ended(gateway)
+        address = path.format(run_id=run_id, **names)
+        answer = await gateway.http.request(method, address, content=b"{}", headers=given)
         assert answer.status_code == 422, path
         found = Problem.model_validate_json(answer.content)
         assert "/idempotency-key" in [each.pointer for each in found.errors], path
     assert gateway.ledger.run_list() == before
+    gateway.ledger.cancel(hunt)
+    gateway.ledger.delete_run(hunt)
 
 
 @pytest.mark.fault("B54")
