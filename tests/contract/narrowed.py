@@ -58,6 +58,7 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     schemas["NarrowShiftBenchmarkCreate"]["properties"]["shifts"]["anyOf"][0]["minItems"] = 1
     # By their defaults, the small budget would be too small.
     schemas["NarrowBugHuntCreate"]["required"] += ["held_out", "hypotheses", "winners"]
+    schemas["NarrowAdversarialDatasetCreate"]["required"] += ["baseline"]
     for place, choice in choices.items():
         model, _, field = place.partition(".")
         _narrow_field(schemas[f"Narrow{model}"]["properties"], field, choice)
