@@ -12,7 +12,7 @@ from faultline_core.suite import Suite
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.http.accept import require_acceptable
 from faultline_gateway.http.edge import Edge
-from faultline_gateway.http.in_flight import InFlight
+from faultline_gateway.http.in_flight import InFlight, Room
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.http.turns import Turns
@@ -77,14 +77,19 @@ def create_app(
     """
     metrics = Metrics()
     sessions = Sessions([key.get_secret_value().encode() for key in settings.api_keys])
+    room = Room(
+        requests=settings.max_requests_in_flight, listeners=settings.max_listeners,
+        turned_away=metrics.count_refusal,
+    )  # fmt: skip
     app = bare_app()
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
     app.add_middleware(Turns)
     app.add_middleware(Edge, settings=settings, sessions=sessions)
-    app.add_middleware(InFlight, requests=settings.max_requests_in_flight, listeners=settings.max_listeners)
+    app.add_middleware(InFlight, room=room)
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(ResponseCounter, metrics=metrics)
     app.state.pages = PageState()
+    app.state.room = room
     app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
         metrics=metrics, sessions=sessions, status=RunStatus(ledger), followed=FollowedRuns(ledger),

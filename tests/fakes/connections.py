@@ -14,25 +14,28 @@ from uvicorn.server import ServerState
 
 from faultline_core.contract.base import Problem
 from faultline_gateway.http.connection import HeaderLimits, http_protocol
+from faultline_gateway.http.in_flight import Room
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def uvicorn_protocol(
-    app: ASGIApp, limits: HeaderLimits, state: ServerState | None = None
+    app: ASGIApp, limits: HeaderLimits, state: ServerState | None = None, room: Room | None = None
 ) -> Callable[[], asyncio.Protocol]:
     """Return what makes the protocol of one connection to ``app``."""
-    protocol: Any = http_protocol(limits)
+    protocol: Any = http_protocol(limits, room)
     config = uvicorn.Config(app, http=protocol, log_config=None, lifespan="off")
     config.load()
     return partial(protocol, config=config, server_state=state or ServerState(), app_state={})
 
 
 @asynccontextmanager
-async def connected(app: ASGIApp, limits: HeaderLimits | None = None) -> AsyncIterator[Connection]:
-    """Open one connection to ``app``."""
+async def connected(
+    app: ASGIApp, limits: HeaderLimits | None = None, room: Room | None = None
+) -> AsyncIterator[Connection]:
+    """Open one connection to ``app``, whose server answers by itself where ``room`` is full."""
     state = ServerState()
-    protocol = uvicorn_protocol(app, limits or HeaderLimits(), state)
+    protocol = uvicorn_protocol(app, limits or HeaderLimits(), state, room)
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     try:

@@ -13,7 +13,7 @@ from faultline._cli.groups import examples
 from faultline._cli.options import AsJson, Classifiers, Detach, Report, Seed, Steps, Url
 from faultline._cli.tables import bug_hunt_text
 from faultline._cli.terminal import connected, show
-from faultline_core.contract.bug_hunts import HuntClusters, HuntWords
+from faultline_core.contract.bug_hunts import VARY, HuntClusters, HuntWords
 from faultline_core.contract.failure_criteria import (
     LowConfidence,
     NoRelative,
@@ -126,7 +126,7 @@ def bug_hunt(
     clusters: Clusters = "none",
     mentions: Mentions = 0,
     words: Words = "frequency",
-    vary: Vary = 0.0,
+    vary: Vary = VARY,
     parent: Parents = None,
     steps: Steps = None,
     seed: Seed = 0,

@@ -30,6 +30,7 @@ SETTINGS: dict[str, Any] = {
     "budget": {"images": IMAGES},
     "held_out": HELD_OUT,
     "winners": WINNERS,
+    "vary": 0.0,
     "seed": 0,
 }
 REPORT, FIGURES = "hunt.html", "hunt.json"

@@ -13,7 +13,7 @@ from faultline._calls import Call, reading
 from faultline._python_function.model import AnyClassifier
 from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.bug_hunt_estimates import BugHuntEstimate
-from faultline_core.contract.bug_hunts import BugHuntCreate, HuntClusters, HuntWords
+from faultline_core.contract.bug_hunts import VARY, BugHuntCreate, HuntClusters, HuntWords
 from faultline_core.contract.failure_criteria import Criterion
 from faultline_core.contract.sampling_rules import SamplingRule
 from faultline_core.errors import InvalidRequest
@@ -45,7 +45,7 @@ class _Creating(RunVerbs[H], Generic[H, E]):
         winners: int = 2,
         held_out: int = 96,
         refine: int = 0,
-        vary: float = 0.0,
+        vary: float = VARY,
         clusters: HuntClusters = "none",
         words: HuntWords = "frequency",
         sentences: int = 4,

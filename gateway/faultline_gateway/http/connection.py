@@ -9,11 +9,13 @@ import asyncio
 from dataclasses import dataclass
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from faultline_core.errors import FaultlineError, HeadersTooLarge, MalformedRequest
+from faultline_gateway.http.in_flight import Room
 from faultline_gateway.http.one_write import OneWrite
 from faultline_gateway.http.slow_clients import HeaderDeadline, raw_problem
+from faultline_gateway.http.turning_away import TurnsAway
 
 LINGER_SECONDS = 2.0
 """Seconds for which a refused client may go on sending: its answer is lost if we close on unread bytes."""
@@ -27,12 +29,15 @@ class HeaderLimits:
     most_fields: int = 100
 
 
-def http_protocol(limits: HeaderLimits) -> type[asyncio.Protocol]:
-    """Return the protocol class that uvicorn makes one of for each connection."""
-    return type("HttpProtocol", (HeaderDeadline, _BoundedHeaders), {"limits": limits})
+def http_protocol(limits: HeaderLimits, room: Room | None = None) -> type[asyncio.Protocol]:
+    """Return the protocol class that uvicorn makes one of for each connection.
+
+    ``room``: where it is full, the protocol itself answers; None leaves all to the application.
+    """
+    return type("HttpProtocol", (HeaderDeadline, _BoundedHeaders), {"limits": limits, "room": room})
 
 
-class _BoundedHeaders(HttpToolsProtocol):
+class _BoundedHeaders(TurnsAway):
     limits = HeaderLimits()
     # Bytes since a head or a part of a body was complete: of a head, a trailer or a chunk's extension.
     _unparsed = _bytes = _fields = 0

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faultline_core.contract.services import CircuitState
+from faultline_core.errors import RateLimited
 from faultline_core.types import Cost
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -60,6 +61,10 @@ class Metrics:
         """Count one answer; ``route`` is the template, so ids make no series of their own."""
         self._requests.labels(method, route, str(status)).inc()
         self._latency.labels(method, route).observe(seconds)
+
+    def count_refusal(self, method: str) -> None:
+        """Count a request that found no room; it is answered before its route is known."""
+        self.observe(method, "none", RateLimited.status, 0.0)
 
     def exposition(self, active_runs: int, circuits: Mapping[str, CircuitState], cost: Cost) -> bytes:
         """Return all series in Prometheus' text format; ``cost`` is what all runs took so far."""

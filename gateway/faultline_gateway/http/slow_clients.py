@@ -36,6 +36,10 @@ class HeaderDeadline(asyncio.Protocol):
         self._forget()
         super().connection_lost(exc)
 
+    def request_ended(self) -> None:
+        """Begin anew with the next request: this one was answered without the application."""
+        self._forget()
+
     def _watch(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
             self._forget()

@@ -58,6 +58,10 @@ HuntClusters = Literal["none", "predicted", "features"]
 by it and then by the likeness of their images (agglomerative, on the cosine of CLIP's features)."""
 
 
+VARY = 0.75
+"""The share with which hunts are validated (docs/evidence/bug-hunts.md)."""
+
+
 class HuntBudget(ClientBody):
     """How much a hunt may spend."""
 
@@ -157,12 +161,12 @@ class BugHuntCreate(ClassifiersUnderTest):
         "best without each of its adjectives; 0 leaves winners as they are.",
     )
     vary: float = Field(
-        default=0.0,
+        default=VARY,
         ge=0.0,
         le=0.9,
         description="Share of a label's baseline images that are drawn from edited captions of the others "
-        "instead: scenes that the label alone hardly ever shows; 0 for none. They propose descriptions, and "
-        "count in no rate.",
+        "instead: scenes that the label alone hardly ever shows; 0 for none, as where the suite has no "
+        "language model. They propose descriptions, and count in no rate.",
     )
     captions: int = Field(
         default=32,

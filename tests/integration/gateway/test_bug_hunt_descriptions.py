@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest_asyncio
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import hunted_services
 from fakes.ledgers import Clock
-from fakes.world import Shown
+from fakes.world import Shown, fake_suite
 from faultline import AsyncBugHunt, AsyncClient
 from faultline_core.bug_hunt.comparison import FailureCounts, above_baseline
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
@@ -63,6 +64,29 @@ async def test_each_description_is_tested_for_each_classifier_beside_the_label_a
     assert measured.verdict == bug.sentence
     assert {each.source for each in measured.hypotheses} == {"user"}
     assert "has one generator" in measured.config.notes[0]
+
+
+@pytest.mark.paper("BUGS-S4.1-generators")
+async def test_a_gateway_with_another_generator_measures_the_same_description(
+    measured: BugHuntSummary, tmp_path: Path
+) -> None:
+    bug = next(each for each in measured.bugs if each.state == "breaks")
+    suite = fake_suite()
+    other = suite.editor.model_copy(update={"model": "another-generator"})
+    second = suite.model_copy(update={"name": "second", "editor": other})
+    async with fake_gateway(tmp_path, Clock(), ports=hunted_services, suite=second) as gateway:
+        hunt = await AsyncClient(http=gateway.http).bug_hunts.create(
+            classifiers=[bug.classifier], labels=[bug.label], descriptions=[bug.description],
+            held_out=48, seed=9,
+        )  # fmt: skip
+        await gateway.worker().work_off()
+        found = (await hunt.summary()).bugs[0]
+        config = (await hunt.summary()).config
+    assert (found.description, found.words, found.state) == (bug.description, bug.words, "breaks")
+    assert (config.suite, config.models["editor"]) == ("second", "another-generator")
+    assert measured.config.models["editor"] != "another-generator"
+    # Other images: nothing of the first gateway's is there.
+    assert not {image.image for image in found.images} & {image.image for image in bug.images}
 
 
 async def test_the_test_is_corrected_over_descriptions_and_classifiers(measured: BugHuntSummary) -> None:

@@ -36,7 +36,7 @@ from faultline_gateway.services.ports import Services
 ROOT = "/v1/bug-hunts"
 BODY: dict[str, Any] = {
     "classifiers": ["steady", "leaning"], "labels": ["plate"], "budget": {"images": 420}, "held_out": 64,
-    "hypotheses": 6, "captions": 24, "seed": 5,
+    "hypotheses": 6, "captions": 24, "vary": 0.0, "seed": 5,
 }  # fmt: skip
 SMALL = BODY | {"budget": {"images": 150}, "held_out": 16, "winners": 1, "captions": 12}
 

@@ -24,7 +24,7 @@ from faultline_gateway.methods.bug_hunt import estimate, process
 ROOT = "/v1/bug-hunts"
 BODY: dict[str, Any] = {
     "classifiers": ["steady", "leaning"], "labels": ["plate"], "budget": {"images": 420}, "held_out": 64,
-    "hypotheses": 6, "captions": 24, "seed": 5,
+    "hypotheses": 6, "captions": 24, "vary": 0.0, "seed": 5,
 }  # fmt: skip
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -115,7 +115,7 @@ async def test_an_estimate_goes_by_the_rates_of_earlier_hunts(
 ) -> None:
     monkeypatch.setattr(estimate, "seconds_per_item", lambda runs, is_alike: [0.5, 1.0, 2.0])
     client = AsyncClient(http=gateway.http)
-    settings: dict[str, Any] = {"labels": ["plate"], "held_out": 32, "captions": 18}
+    settings: dict[str, Any] = {"labels": ["plate"], "held_out": 32, "captions": 18, "vary": 0.0}
     found = await client.bug_hunts.estimate(budget={"images": 564, "minutes": 8}, **settings)
     assert (found.minutes, found.fastest, found.slowest, found.runs) == (10.0, 5.0, 20.0, 3)
     # Eight of ten minutes, without the time of the captions.

@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run
 from faultline_core.errors import RateLimited
-from faultline_gateway.http.in_flight import InFlight
+from faultline_gateway.http.in_flight import InFlight, Room
 from faultline_gateway.http.turns import Turns
 from faultline_gateway.runs import following
 
@@ -94,7 +94,7 @@ async def test_a_request_that_fails_or_is_cut_off_gives_its_place_back() -> None
     async def hang() -> None:
         await asyncio.Event().wait()
 
-    bounded = InFlight(app, requests=1, listeners=1)
+    bounded = InFlight(app, room=Room(requests=1, listeners=1))
 
     async def ask(work: Callable[[], object], path: str = "/v1/runs") -> None:
         await bounded({"type": "http", "path": path, "work": work}, _nothing, _nothing)  # type: ignore[arg-type]  # neither is called

@@ -37,7 +37,7 @@ def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
     match hunt.last:
         case "baseline":
             planned = _more_of_baseline(config, hunt) or (
-                _clusters(config, hunt) if not config.request.vary else []
+                [] if config.shares.varied else _clusters(config, hunt)
             )
             planned = planned or _captions(config, hunt)
         case "clusters":
