@@ -22,7 +22,8 @@ BATCHES = 1024
 
 _MOST_KINDS = 64
 _DECIMALS = 12
-_STEPS = 60
+_NEAR = 1e-15
+"""The error of a saddle point, which is about 1 or less."""
 _FLAT = 1e-4
 
 
@@ -81,19 +82,7 @@ def _tail(tables: Sequence[Floats], true: float) -> float:
     least = sum(float(table.min(axis=1).sum()) for table in tables)
     if true >= most or true <= least:
         return 0.0 if true >= most else 1.0
-    # The derivative of the cumulant function grows from least to most: bisection always ends.
-    low, high = -1.0, 1.0
-    while _cumulants(tables, high)[1] < true:
-        high *= 2.0
-    while _cumulants(tables, low)[1] > true:
-        low *= 2.0
-    for _ in range(_STEPS):
-        point = (low + high) / 2.0
-        if _cumulants(tables, point)[1] < true:
-            low = point
-        else:
-            high = point
-    point = (low + high) / 2.0
+    point = _saddle_point(tables, true)
     value, _, spread = _cumulants(tables, point)
     root = math.copysign(math.sqrt(max(0.0, 2.0 * (point * true - value))), point)
     weighed = point * math.sqrt(spread)
@@ -102,6 +91,19 @@ def _tail(tables: Sequence[Floats], true: float) -> float:
         return float(0.5 - third / (6.0 * spread**1.5 * math.sqrt(2.0 * math.pi)))
     density = math.exp(-(root**2) / 2.0) / math.sqrt(2.0 * math.pi)
     return float(scipy.special.ndtr(-root)) + density * (1.0 / weighed - 1.0 / root)
+
+
+def _saddle_point(tables: Sequence[Floats], true: float) -> float:
+    """Where the derivative of the cumulant function, which grows from least to most, is ``true``."""
+
+    def off(point: float) -> float:
+        return _cumulants(tables, point)[1] - true
+
+    side = 1.0 if off(0.0) < 0.0 else -1.0
+    end = side
+    while off(end) * side < 0.0:
+        end *= 2.0
+    return float(scipy.optimize.brentq(off, 0.0, end, xtol=_NEAR, rtol=_NEAR))
 
 
 def _cumulants(tables: Sequence[Floats], point: float) -> tuple[float, float, float]:
