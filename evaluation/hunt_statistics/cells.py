@@ -16,10 +16,21 @@ from faultline_core.types import Estimate
 
 from .coverage import RATES, RULES, careless, coverage, own_stop, whoever_looks
 from .hunts import ALIKE, NOTHING, REQUESTED, STRONG, Winner, World, hunted
-from .rare_failures import WORLDS, covered, estimates, fewer_images
+from .rare_failures import (
+    WORLDS,
+    covered,
+    covered_by_captions,
+    covered_for_two,
+    estimates,
+    estimates_for_two,
+    fewer_by_captions,
+    fewer_images,
+)
 
 _STANDARD_ERRORS = 4.0
 _NORMAL = 1.96
+BY_CAPTIONS = ("rate 0.001, all described", "rate 0.0001, all described")
+"""Worlds in which captions tell the shares, too."""
 LEAST_RATE, MOSTLY = 1.01e-4, 0.9
 """The estimate must save images where the rate is no higher, and most failures are described."""
 
@@ -159,6 +170,19 @@ SHARES: dict[str, Cell] = {
         )
         for rule in REQUESTED
     },
+    **{
+        f"interval of a rare rate holds, {name}, two classifiers": Cell(
+            "rare", partial(covered_for_two, world), 0.95, most=False
+        )
+        for name, world in WORLDS.items()
+    },
+    **{
+        # The contrast: no limit of ours.
+        f"interval of a rare rate that takes shares from captions for known, {name}": Cell(
+            "contrast of captions", partial(covered_by_captions, WORLDS[name]), 0.0, most=False
+        )
+        for name in BY_CAPTIONS
+    },
 }
 """Shares of simulated hunts, each with its limit."""
 
@@ -183,6 +207,10 @@ MEANS: dict[str, Mean] = {
         f"held-out images of a winner, {rule}": Mean(partial(_images, STRONG, rule), unbiased=False)
         for rule in ("inverse", "sequential")
     },
+    **{
+        f"rare rate, {name}, two classifiers": Mean(partial(estimates_for_two, world))
+        for name, world in WORLDS.items()
+    },
 }
 """Means of estimates relative to their truth."""
 
@@ -193,10 +221,12 @@ class Gain:
 
     world: str
     least: float | None
+    by_captions: bool = False
 
     def simulate(self, replicates: int, generator: Generator) -> tuple[float, bool | None]:
         """Return it, and whether it is above the least."""
-        times = fewer_images(WORLDS[self.world], replicates, generator)
+        fewer = fewer_by_captions if self.by_captions else fewer_images
+        times = fewer(WORLDS[self.world], replicates, generator)
         return times, None if self.least is None else times >= self.least
 
 
@@ -204,5 +234,5 @@ LEAST_GAIN = 10.0
 GAINS: dict[str, Gain] = {
     name: Gain(name, LEAST_GAIN if world.truth <= LEAST_RATE and world.described >= MOSTLY else None)
     for name, world in WORLDS.items()
-}
+} | {f"{name}, shares from captions": Gain(name, None, by_captions=True) for name in BY_CAPTIONS}
 """Images that the weighted estimate saves, by world."""

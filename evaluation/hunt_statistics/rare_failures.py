@@ -1,4 +1,8 @@
-"""Rare failures in a world of known rates: how many fewer images the weighted estimate takes."""
+"""Rare failures in a world of known rates: how many fewer images the weighted estimate takes.
+
+And why a hunt takes shares that are stated: shares that captions of the label's own images estimate are no
+better known than the rate itself.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,17 @@ import numpy as np
 from numpy.random import Generator
 
 from faultline_core.bug_hunt.comparison import FailureCounts
-from faultline_core.bug_hunt.rare import Stratum, allocate, rare_rate, variance_of
+from faultline_core.bug_hunt.rare import Stratum, allocate, divide, rare_rate, variance_of
 from faultline_core.statistics.bootstrap import proportion
 from faultline_core.types import Estimate
 
 IMAGES, PILOT = 2_000, 32
 """Images that are divided, and of each stratum's pilot, which is paid too."""
 FAILS = 0.5
+COUNTS = 0.95
+"""Share of images that count as failure or success; the others do not show their label, or were not made."""
+CAPTIONED = 2_000
+"""The label's own images whose captions tell the shares, where no shares are stated."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,32 @@ class RareWorld:
             for share, count, number in zip(self.shares, failures, images, strict=True)
         ]
 
+    def shared_strata(self, generator: Generator) -> list[Stratum]:
+        """Return what a hunt of two classifiers sees of the first, after a pilot; some images do not count.
+
+        The second one fails in the circumstances in which the first one does not, and seldom in others.
+        """
+        others = (*(1.0 - rate for rate in self.rates[:-1]), self.rates[-1])
+        pilots = [
+            [FailureCounts(int(generator.binomial(PILOT, rate)), PILOT) for rate in rates]
+            for rates in (self.rates, others)
+        ]
+        divided = divide(self.shares, pilots, IMAGES)
+        images = np.maximum(1, generator.binomial(divided, COUNTS))
+        failures = generator.binomial(images, self.rates)
+        return [
+            Stratum(share, int(count), int(number))
+            for share, count, number in zip(self.shares, failures, images, strict=True)
+        ]
+
+    def captioned_strata(self, generator: Generator) -> list[Stratum]:
+        """Return what a hunt sees that knows shares from captions of the label's own images alone."""
+        named = generator.multinomial(CAPTIONED, self.shares)
+        return [
+            Stratum(int(count) / CAPTIONED, each.failures, each.images)
+            for count, each in zip(named, self.strata(generator), strict=True)
+        ]
+
     @property
     def paid(self) -> int:
         """All images of one hunt, those of the pilot too."""
@@ -86,6 +120,47 @@ def covered(world: RareWorld, described: bool, replicates: int, generator: Gener
         assert found.high is not None
         held += found.low <= truth <= found.high
     return proportion(held, replicates)
+
+
+def covered_for_two(world: RareWorld, replicates: int, generator: Generator) -> Estimate:
+    """Return how often the interval holds the rate of the whole where two classifiers share the images."""
+    return _held(world, [rare_rate(world.shared_strata(generator)) for _ in range(replicates)])
+
+
+def covered_by_captions(world: RareWorld, replicates: int, generator: Generator) -> Estimate:
+    """Return how often the interval does that takes shares from captions for known: the contrast."""
+    return _held(world, [rare_rate(world.captioned_strata(generator)) for _ in range(replicates)])
+
+
+def _held(world: RareWorld, found: list[Estimate]) -> Estimate:
+    held = sum(
+        each.low is not None and each.high is not None and each.low <= world.truth <= each.high
+        for each in found
+    )
+    return proportion(held, len(found))
+
+
+def estimates_for_two(
+    world: RareWorld, replicates: int, generator: Generator
+) -> tuple[list[float], list[float]]:
+    """Return the estimates of so many hunts of two classifiers, and their truth."""
+    found = [rare_rate(world.shared_strata(generator)).estimate or 0.0 for _ in range(replicates)]
+    return found, [world.truth] * replicates
+
+
+def fewer_by_captions(world: RareWorld, replicates: int, generator: Generator) -> float:
+    """Return how many times as many images naive sampling takes where captions tell the shares.
+
+    By the variance that each hunt's division of its images has; captioned images are paid, too. It hardly
+    exceeds 1 / the rate of the circumstances: the share of 1 in 1,000 is known as well as a rate of it.
+    """
+    shares, rates = np.array(world.shares), np.array(world.rates)
+    squares = shares**2 + shares * (1.0 - shares) / CAPTIONED
+    of_shares = float(shares @ rates**2 - world.truth**2) / CAPTIONED
+    divided = [[each.images for each in world.strata(generator)] for _ in range(replicates)]
+    of_rates = np.mean([(squares * rates * (1.0 - rates) / images).sum() for images in divided])
+    paid = world.paid + CAPTIONED
+    return world.truth * (1.0 - world.truth) / (of_shares + float(of_rates)) / paid
 
 
 def fewer_images(world: RareWorld, replicates: int, generator: Generator) -> float:

@@ -178,6 +178,8 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "BugHuntCreate.functions": None,
         "BugHuntCreate.descriptions": None,
         "BugHuntCreate.photographs": None,
+        # Shares must add up to 1 at most.
+        "BugHuntCreate.mixture": None,
         "DescriptionsCreate.photographs": None,
         "DescriptionsCreate.functions": None,
         "DescriptionsCreate.descriptions": {"enum": ["a photo of a sled in the snow", "a sled at night"]},

@@ -26,6 +26,7 @@ def hunt(client: Any) -> Any:
         sentences=3,
         captions=16,
         mentions=8,
+        mixture={"images": 40, "components": [{"prompt": "a photo of a <class> in the fog", "share": 0.1}]},
         prompt="a photo of a <class>",
         steps=20,
         guidance=3.0,
@@ -43,6 +44,7 @@ HUNTED = {
     "sampling": {"name": "inverse", "failures": 10}, "hypotheses": 4, "winners": 1, "held_out": 64,
     "refine": 16, "vary": 0.5, "clusters": "features", "words": "both", "sentences": 3, "captions": 16,
     "mentions": 8,
+    "mixture": {"images": 40, "components": [{"prompt": "a photo of a <class> in the fog", "share": 0.1}]},
     "prompt": "a photo of a <class>", "steps": 20, "guidance": 3.0,
     "scheduler": "DDIMScheduler", "seed": 3,
 }  # fmt: skip

@@ -86,6 +86,18 @@ Mentions = Annotated[
     int,
     typer.Option(metavar="N", help="Captions of the label alone that say how much each bug explains."),
 ]
+Mixed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mixture",
+        metavar="PROMPT=SHARE",
+        help="Measure how often the label fails where so many images have this prompt, as in "
+        "'a photo of a <class> in the snow=0.001'; the label alone has the rest. Repeatable.",
+    ),
+]
+MixtureImages = Annotated[
+    int, typer.Option(metavar="N", help="Images of each label for its mixture, of the budget.")
+]
 Words = Annotated[
     str,
     typer.Option(
@@ -125,6 +137,8 @@ def bug_hunt(
     refine: Refine = 0,
     clusters: Clusters = "none",
     mentions: Mentions = 0,
+    mixture: Mixed = None,
+    mixture_images: MixtureImages = 1000,
     words: Words = "frequency",
     vary: Vary = VARY,
     parent: Parents = None,
@@ -151,6 +165,7 @@ def bug_hunt(
             "clusters": named(clusters, HuntClusters),
             "words": named(words, HuntWords),
             "mentions": mentions,
+            "mixture": mixture_of(mixture, mixture_images) if mixture else None,
             "vary": vary,
             "parents": parents_of(parent or ()),
             "steps": steps,
@@ -218,6 +233,24 @@ def _value(of: str, field: str, text: str) -> str | int | float:
         return readers[field](text) if field in readers else text
     except ValueError as error:
         raise InvalidRequest(f"{text!r} is no {field} of the {of}: give a number") from error
+
+
+def mixture_of(texts: list[str], images: int) -> dict[str, Any]:
+    """Return the mixture of prompts that are written as ``prompt=share``.
+
+    Raises:
+        InvalidRequest: a text has no ``=``, or no number behind it.
+    """
+    components = []
+    for text in texts:
+        prompt, _, share = text.rpartition("=")
+        try:
+            components.append({"prompt": prompt, "share": float(share)})
+        except ValueError as error:
+            raise InvalidRequest(
+                f"{text!r} has no share: write PROMPT=SHARE, as 'a photo of a <class> in the snow=0.001'"
+            ) from error
+    return {"images": images, "components": components}
 
 
 def parents_of(texts: list[str] | tuple[str, ...]) -> dict[str, str]:

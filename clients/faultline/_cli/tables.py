@@ -156,6 +156,7 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
             *_unless_empty(("bug", "in captions of the label", "part of all its images"), explained),
             *_unless_empty(("label", "classifier", "baseline rate", "left out"), baselines),
             *_unless_empty(("description", "from", "classifier", "discovery rate", "outcome"), tried),
+            *(each.sentence for each in summary.mixtures),
             *failed,
             f"images: {summary.images}; cost: {summary.cost}",
             *summary.config.notes,

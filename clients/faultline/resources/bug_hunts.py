@@ -15,6 +15,7 @@ from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.bug_hunt_estimates import BugHuntEstimate
 from faultline_core.contract.bug_hunts import VARY, BugHuntCreate, HuntClusters, HuntWords
 from faultline_core.contract.failure_criteria import Criterion
+from faultline_core.contract.mixtures import Mixture
 from faultline_core.contract.sampling_rules import SamplingRule
 from faultline_core.errors import InvalidRequest
 
@@ -51,6 +52,7 @@ class _Creating(RunVerbs[H], Generic[H, E]):
         sentences: int = 4,
         captions: int = 32,
         mentions: int = 0,
+        mixture: Mixture | Mapping[str, Any] | None = None,
         prompt: str | None = None,
         steps: int | None = None,
         guidance: float | None = None,
@@ -86,6 +88,9 @@ class _Creating(RunVerbs[H], Generic[H, E]):
             captions: most failures, and as many successes, to caption for each label and classifier.
             mentions: held-out images of a label alone to caption, which tells the share of all its images
                 that fail as each bug says; 0 for none.
+            mixture: prompts with known shares, on which each label's failure rate is measured in the end,
+                however rare: ``{"images": 2000, "components": [{"prompt": "a photo of a <class> in the
+                snow", "share": 0.001}]}``; the label alone has the rest.
             prompt: the prompt of the label alone, with ``<class>``; default: the suite's.
             steps: denoising steps; default: the suite's.
             guidance: guidance scale; default: the suite's.
@@ -93,7 +98,13 @@ class _Creating(RunVerbs[H], Generic[H, E]):
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
         """
-        optional = {"budget": budget, "criterion": criterion, "parents": parents, "sampling": sampling}
+        optional = {
+            "budget": budget,
+            "criterion": criterion,
+            "parents": parents,
+            "sampling": sampling,
+            "mixture": mixture,
+        }
         body = BugHuntCreate.model_validate(
             {
                 **self._named(classifiers),

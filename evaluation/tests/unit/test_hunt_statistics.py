@@ -11,10 +11,15 @@ import pytest
 
 from evaluation.hunt_statistics import __main__ as command
 from evaluation.hunt_statistics import hunts
-from evaluation.hunt_statistics.cells import GAINS, MEANS, SHARES, Mean
+from evaluation.hunt_statistics.cells import BY_CAPTIONS, GAINS, MEANS, SHARES, Mean
 from evaluation.hunt_statistics.coverage import careless, coverage, own_stop
 from evaluation.hunt_statistics.hunts import ALIKE, REQUESTED, STRONG, World, hunted
-from evaluation.hunt_statistics.rare_failures import WORLDS, RareWorld
+from evaluation.hunt_statistics.rare_failures import (
+    WORLDS,
+    RareWorld,
+    covered_by_captions,
+    covered_for_two,
+)
 from faultline_core.bug_hunt.sampling import FixedSampling
 from faultline_core.statistics.bootstrap import proportion
 from faultline_core.types import Estimate
@@ -43,6 +48,16 @@ def test_a_label_without_undescribed_failures_takes_ten_times_fewer_images() -> 
     lost, told = GAINS["rate 0.0001, half described"].simulate(5, generator)
     assert (lost < 2, told) == (True, None)
     assert RareWorld.of(1e-4).paid == 2000 + 5 * 32
+
+
+def test_shares_from_captions_save_nothing_and_their_interval_does_not_hold() -> None:
+    generator = np.random.default_rng(0)
+    for name in BY_CAPTIONS:
+        times, told = GAINS[f"{name}, shares from captions"].simulate(5, generator)
+        assert (times < 2, told) == (True, None)
+    world = WORLDS["rate 0.001, all described"]
+    assert (covered_by_captions(world, 60, generator).estimate or 0.0) < 0.9
+    assert (covered_for_two(world, 60, generator).estimate or 0.0) >= 0.95
 
 
 def test_an_interval_that_is_too_narrow_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

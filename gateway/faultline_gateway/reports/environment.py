@@ -35,6 +35,7 @@ TEMPLATES.globals |= {
 }
 TEMPLATES.filters |= {
     "percent": numbers.percent,
+    "rare_percent": numbers.rare_percent,
     "signed": numbers.signed,
     "share_interval": numbers.share_interval,
     "signed_interval": numbers.signed_interval,

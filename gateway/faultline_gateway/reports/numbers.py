@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numpy import format_float_positional
+
 from faultline_core.types import Estimate
 
 MINUS = "−"
@@ -11,6 +13,13 @@ NOTHING = "–"
 def percent(value: float | None, digits: int = 0) -> str:
     """A share in per cent."""
     return NOTHING if value is None else f"{100 * value:.{digits}f} %"
+
+
+def rare_percent(value: float | None) -> str:
+    """A share in per cent with two significant digits, however small: 0.0012 %."""
+    if value is None:
+        return NOTHING
+    return f"{format_float_positional(100 * value, precision=2, fractional=False, trim='-')} %"
 
 
 def signed(value: float | None, digits: int = 3) -> str:

@@ -24,13 +24,14 @@ ROUNDS = 3
 @dataclass(frozen=True)
 class Shares:
     """Images of a label's baseline, of all its descriptions together, held-out ones of a prompt, those of all
-    shorter forms together, and those of edited captions."""
+    shorter forms together, those of edited captions, and those of a mixture of prompts."""
 
     baseline: int
     hypotheses: int
     held_out: int
     refinement: int = 0
     varied: int = 0
+    mixture: int = 0
 
 
 def share(
@@ -42,11 +43,13 @@ def share(
     held_out: int,
     refine: int = 0,
     vary: float = 0.0,
+    mixture: int = 0,
 ) -> Shares:
     """Divide a budget: held-out images first, and the rest evenly between baseline and descriptions.
 
     ``refine``: images of each shorter form of a winner, of which it has `FORMS` at most; reserved too.
-    ``vary``: the share of the baseline that edited captions get instead, in [0, 1).
+    ``vary``: the share of the baseline that edited captions get instead, in [0, 1). ``mixture``: images of a
+    mixture of prompts, reserved too.
 
     Raises:
         InvalidRequest: the budget is too small; the least that would do is named, the pointer is
@@ -54,14 +57,17 @@ def share(
     """
     kept = min(winners, hypotheses)
     refinement = refine * FORMS * kept
-    reserved = held_out * (1 + kept) + refinement
+    reserved = held_out * (1 + kept) + refinement + mixture
     least = reserved + LEAST_BASELINE + LEAST_ROUND * hypotheses
     each = images // labels
     if each < least:
-        kept_for = "held out or of shorter forms" if refinement else "held out"
+        kept_for = " or ".join(
+            ["held out", *["of shorter forms"] * bool(refinement), *["of the mixture"] * bool(mixture)]
+        )
         raise InvalidRequest(
             f"a budget of {images} images is too small for {labels} labels: each needs {least}, of which "
-            f"{reserved} are {kept_for}; allow {least * labels}, or lower held_out, winners or hypotheses",
+            f"{reserved} are {kept_for}; allow {least * labels}, or lower held_out, winners"
+            f"{', the images of the mixture' * bool(mixture)} or hypotheses",
             pointer="/budget/images",
         )
     left = each - reserved
@@ -69,7 +75,7 @@ def share(
     described = min(max(left // (3 if vary else 2), LEAST_ROUND * hypotheses), left - LEAST_BASELINE)
     baseline = left - described
     varied = min(int(vary * baseline), baseline - LEAST_BASELINE)
-    return Shares(baseline - varied, described, held_out, refinement, varied)
+    return Shares(baseline - varied, described, held_out, refinement, varied, mixture)
 
 
 def findable_rate(images: int, *, failures: int = FEWEST_FAILURES, power: float = POWER) -> float | None:

@@ -57,15 +57,35 @@ def allocate(
     Args:
         shares: how often the generator draws each stratum (s,).
         pilot: images of each by which it is divided; they must not be counted again.
-        images: how many to divide; each stratum gets at least one.
+        images: how many to divide, at least one of each stratum.
         defensive: the part that is divided by the shares, in (0, 1].
+
+    Raises:
+        ValueError: there are fewer images than strata.
     """
+    if images < len(shares):
+        raise ValueError(f"{images} images are too few for {len(shares)} strata")
     natural = np.asarray(shares, dtype=np.float64)
     wanted = natural * np.array([_deviation(each) for each in pilot])
     aimed = wanted / wanted.sum() if wanted.any() else natural / natural.sum()
     divided = defensive * natural + (1.0 - defensive) * aimed
     # Rounding of floats must not take an image away.
-    return [max(1, math.floor(images * share + 1e-6)) for share in divided]
+    return [1 + math.floor((images - len(shares)) * share + 1e-6) for share in divided]
+
+
+def divide(shares: Sequence[float], pilots: Sequence[Sequence[FailureCounts]], images: int) -> list[int]:
+    """Divide images that several classifiers share: the mean of what is best for each.
+
+    Args:
+        shares: the share of each stratum (s,); their sum is 1.
+        pilots: for each classifier, the images of each stratum by which it is divided (c, s).
+        images: how many to divide.
+
+    Raises:
+        ValueError: there are fewer images than strata.
+    """
+    each = np.array([allocate(shares, pilot, images) for pilot in pilots])
+    return [int(number) for number in each.sum(axis=0) // len(pilots)]
 
 
 def _deviation(pilot: FailureCounts) -> float:

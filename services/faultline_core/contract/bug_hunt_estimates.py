@@ -49,6 +49,8 @@ class BugHuntEstimate(ResponseBody):
         lines = [f"at most {self.images} images and {self.captions} captions, {took}"]
         if self.images_in_time is not None:
             lines.append(f"in its minutes about {self.images_in_time} images")
+        if self.shares is not None and self.shares.mixture:
+            lines.append(f"of these, {self.shares.mixture} images of each label measure the mixture's rate")
         if self.reason is not None:
             return "\n".join([*lines, f"Nothing can be found: {self.reason}."])
         if self.findable is not None:

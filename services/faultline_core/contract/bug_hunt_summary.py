@@ -243,6 +243,32 @@ class FailureCluster(ResponseBody):
     images: list[BugImage] = Field(default=[], description="Some of them.")
 
 
+class ComponentRate(ResponseBody):
+    """How often a classifier fails on images of one prompt of a mixture."""
+
+    number: int = Field(description="Place among the mixture's prompts, from 1; 0 is the label alone.")
+    prompt: str = Field(description="Prompt of its images.")
+    share: float = Field(description="Share of the mixture's images that are drawn from it.")
+    pilot_images: int = Field(
+        description="Images of the hunt, or of its own, by which new ones were divided; they count nowhere."
+    )
+    pilot_failures: int = Field(description="Failures among them.")
+    failure: FailureRate = Field(description="Failure rate on its images.")
+
+
+class MixtureRate(ResponseBody):
+    """How often a classifier fails on images of a label that are drawn as the mixture says."""
+
+    label: str = Field(description="The label.")
+    classifier: str = Field(description="Name of the classifier.")
+    rate: Estimate = Field(
+        description="Failure rate of the mixture: unbiased, with a 95 % interval for weighted counts of rare "
+        "events (Fay and Feuer 1997). Null while a prompt of it has no image that counts."
+    )
+    components: list[ComponentRate] = Field(description="Its prompts, the label alone last.")
+    sentence: str = Field(description="The rate in one sentence.")
+
+
 class BugHuntSummary(ResponseBody):
     """``GET /v1/bug-hunts/{id}/summary``."""
 
@@ -265,9 +291,13 @@ class BugHuntSummary(ResponseBody):
         default=[],
         description="The search from each label alone to held-out images, each node after its parent.",
     )
+    mixtures: list[MixtureRate] = Field(
+        default=[], description="Failure rates of the mixture of prompts, by label and classifier."
+    )
     failed_codes: dict[str, int] = Field(default={}, description="Number of failed items, by error code.")
     cost: Cost = Field(description="Cost of the run.")
     verdict: str = Field(description="The hunt in one sentence.")
 
     def __str__(self) -> str:
-        return "\n".join([self.verdict, *map(str, self.bugs)])
+        rates = (each.sentence for each in self.mixtures)
+        return "\n".join([self.verdict, *map(str, self.bugs), *rates])

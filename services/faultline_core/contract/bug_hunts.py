@@ -17,6 +17,7 @@ from faultline_core.contract.editor import (
     StepsOverride,
 )
 from faultline_core.contract.failure_criteria import Criterion, TopOne
+from faultline_core.contract.mixtures import Mixture
 from faultline_core.contract.runs import RunItem
 from faultline_core.contract.samples import SampleResult
 from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
@@ -34,12 +35,15 @@ HuntPhase = Literal[
     "photographs",
     "held-out",
     "mentions",
+    "pilot",
+    "mixture",
 ]
 """What an item of a hunt is for: ``baseline`` samples of a label, ``clusters`` of its failures, ``captions``
 of failures and successes, ``varied`` samples of captions that the language model has edited, the
 ``combination`` of sentences that is likeliest for failures, samples of a ``hypothesis``, those of its shorter
 forms (``refinement``), ``photographs`` of the user's, the ``held-out`` samples that a finding is measured on,
-and captions of those of the label alone (``mentions``)."""
+captions of those of the label alone (``mentions``), and samples of the prompts of a ``mixture`` and of the
+``pilot`` by which these are divided."""
 
 HypothesisSource = Literal["words", "caption", "sentence", "combination", "part", "adjective", "user"]
 """Where a description comes from: words that captions of failures have more often than those of successes,
@@ -181,6 +185,11 @@ class BugHuntCreate(ClassifiersUnderTest):
         description="Most held-out images of a label alone that are captioned in the end, to tell how often "
         "the generator draws by itself what a bug says, and which share of all images fails so; 0 for none.",
     )
+    mixture: Mixture | None = Field(
+        default=None,
+        description="Prompts with known shares, on whose mixture the failure rate of each label is measured "
+        "in the end, however rare failures are; null for none.",
+    )
     clusters: HuntClusters = Field(
         default="none",
         description="How failures are clustered before they are described, each cluster by itself: `none`; "
@@ -258,6 +267,7 @@ class HuntShares(ResponseBody):
     held_out: int = Field(description="Held-out images of the baseline and of each winner.")
     refinement: int = Field(default=0, description="Images of all shorter forms of winners together.")
     varied: int = Field(default=0, description="Images of edited captions.")
+    mixture: int = Field(default=0, description="Images of the mixture of prompts, its pilot's included.")
 
 
 class BugHuntConfig(ResponseBody):
@@ -308,6 +318,10 @@ class HuntInstruction(ResponseBody):
     )
     hypothesis: int | None = Field(
         default=None, description="Number of the description in the hunt, from 1, or null for none."
+    )
+    component: int | None = Field(
+        default=None,
+        description="Number of the mixture's prompt, from 1, 0 for the label alone; null outside of it.",
     )
     source: HypothesisSource | None = Field(
         default=None, description="Where the description comes from, or null for none."

@@ -1,4 +1,4 @@
-"""What bug hunts may spend: sampling rules, minutes by the clock, estimates, and what a bug explains."""
+"""What bug hunts may spend, and measure: rules, minutes, estimates, mixtures, and what bugs explain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from fakes.gateway import FakeGateway, fake_gateway
-from fakes.hunted_world import CIRCUMSTANCES, FAILS_IN_SNOW, hunted_services
+from fakes.hunted_world import CIRCUMSTANCES, FAILS_ELSEWHERE, FAILS_IN_SNOW, hunted_services
 from fakes.ledgers import Clock
 from faultline import AsyncClient
 from faultline._cli.tables import bug_hunt_text
@@ -166,3 +166,97 @@ async def test_captions_of_the_label_alone_say_how_much_a_bug_explains(gateway: 
     assert "in captions of the label" in told
     assert bug.contribution is not None
     assert f"{bug.contribution.estimate:.3f}" in told
+
+
+SNOW, GRASS = "a photo of a <class> in the snow", "a photo of a <class> on the grass"
+MIXTURE: dict[str, Any] = {
+    "images": 400, "components": [{"prompt": SNOW, "share": 0.002}, {"prompt": GRASS, "share": 0.99}]
+}  # fmt: skip
+
+
+@pytest.mark.paper("BUGS-X-rare")
+async def test_the_rate_of_a_mixture_of_prompts_is_measured_with_images_where_failures_are(
+    gateway: FakeGateway,
+) -> None:
+    body = BODY | {"labels": ["plate", "sled"], "budget": {"images": 1700}, "mixture": MIXTURE}
+    found = await hunted(gateway, body)
+    assert [(each.label, each.classifier) for each in found.mixtures] == [
+        ("plate", "steady"), ("plate", "leaning"), ("sled", "steady"), ("sled", "leaning")
+    ]  # fmt: skip
+    in_snow = CIRCUMSTANCES.count("in the snow") / len(CIRCUMSTANCES)
+    for each in found.mixtures:
+        snow = FAILS_IN_SNOW if (each.label, each.classifier) == ("plate", "leaning") else FAILS_ELSEWHERE
+        truth = 0.002 * snow + 0.99 * FAILS_ELSEWHERE
+        truth += 0.008 * (in_snow * snow + (1.0 - in_snow) * FAILS_ELSEWHERE)
+        assert each.rate.low is not None
+        assert each.rate.high is not None
+        assert each.rate.low <= truth <= each.rate.high
+    _, leaning, _, sled = found.mixtures
+    assert [each.number for each in leaning.components] == [1, 2, 0]
+    # Many more images in the snow than its share, where it fails: for plates alone.
+    plates, sleds = (each.components[0].failure.made for each in (leaning, sled))
+    assert plates > 5 * sleds
+    # The bug was found: its images are the pilot.
+    assert "a photo of a plate in the snow" in [each.description for each in found.bugs]
+    assert leaning.components[0].pilot_images >= 64
+    items = [
+        item for item in gateway.ledger.items_of(found.run_id, HuntItem)
+        if item.instruction is not None and item.instruction.phase in ("pilot", "mixture")
+    ]  # fmt: skip
+    assert len(items) <= 2 * 400
+    seeds = [(item.label, item.result.seed) for item in items if item.result is not None]
+    assert len(set(seeds)) == len(seeds) == len(items)
+    assert found.images <= 1700
+    report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    assert 'id="mixtures"' in report
+    assert "0.2 %" in report[report.index('id="mixtures"') :]
+    assert leaning.sentence in report
+    assert leaning.sentence in bug_hunt_text(found)
+
+
+async def test_descriptions_of_your_own_and_estimates_have_mixtures_too(gateway: FakeGateway) -> None:
+    own: dict[str, Any] = {
+        "labels": ["plate"], "descriptions": ["a photo of a plate at night"], "held_out": 40,
+        "mixture": MIXTURE,
+    }  # fmt: skip
+    client = AsyncClient(http=gateway.http)
+    told = await client.bug_hunts.estimate(classifiers=["steady"], budget={"images": 480}, **own)
+    assert told.shares is not None
+    assert told.shares.mixture == 400
+    assert "400 images of each label measure the mixture's rate" in str(told)
+    with pytest.raises(InvalidRequest, match="and the mixture 400; allow 480"):
+        await client.bug_hunts.estimate(classifiers=["steady"], budget={"images": 479}, **own)
+    with pytest.raises(InvalidRequest, match="the mixture 400 of each label; allow 480"):
+        await client.bug_hunts.create(classifiers=["steady"], budget={"images": 479}, **own)
+    with pytest.raises(InvalidRequest, match="464 are held out or of the mixture"):
+        await client.bug_hunts.estimate(
+            labels=["plate"], held_out=32, winners=1, budget={"images": 400}, mixture=MIXTURE
+        )
+    found = await hunted(gateway, own | {"classifiers": ["steady"], "budget": {"images": 480}, "seed": 1})
+    (mixture,) = found.mixtures
+    assert mixture.rate.estimate is not None
+    assert found.images == 80 + 32 * 2 + mixture.rate.n
+    assert found.images <= 480
+    hunt = await client.bug_hunts.get(found.run_id)
+    child = await hunt.measure("a photo of a plate in the fog", images=8)
+    assert child.run.resolved_config["request"]["mixture"] is None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ("a plate in the snow", "has no <class>"),
+        ("a <class> next to a sled", "names another class, 'sled'"),
+        ("a <class> in the zyx", "cannot draw 'a plate in the zyx'"),
+    ],
+)
+async def test_a_prompt_of_a_mixture_that_cannot_be_drawn_is_refused(
+    gateway: FakeGateway, prompt: str, message: str
+) -> None:
+    wrong = {"components": [{"prompt": SNOW, "share": 0.1}, {"prompt": prompt, "share": 0.1}]}
+    answer = await gateway.http.post(ROOT, json=BODY | {"budget": {"images": 1420}, "mixture": wrong})
+    assert answer.status_code == 422
+    problem = answer.json()
+    (named,) = problem.get("errors") or [problem]
+    assert named["pointer"] == "/mixture/components/1/prompt", problem
+    assert message in problem["detail"]

@@ -11,9 +11,10 @@ from pydantic import TypeAdapter
 from fakes.command import Play, run
 from fakes.estimates import HUNT_ESTIMATE
 from fakes.sdk import ok
-from faultline._cli.bug_hunt import criterion_named, parents_of, sampling_named
+from faultline._cli.bug_hunt import criterion_named, mixture_of, parents_of, sampling_named
 from faultline_core.contract.bug_hunt_estimates import BugHuntEstimate
 from faultline_core.contract.failure_criteria import Criterion
+from faultline_core.contract.mixtures import Mixture
 from faultline_core.contract.sampling_rules import SamplingRule
 from faultline_core.errors import InvalidRequest
 
@@ -47,6 +48,19 @@ def test_a_criterion_is_a_name_with_its_value(text: str, read: dict[str, Any]) -
 def test_a_criterion_that_cannot_be_read_is_named(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         criterion_named(text)
+
+
+def test_a_mixture_is_prompts_with_their_shares() -> None:
+    snow = "a photo of a <class> in the snow"
+    told = mixture_of([f"{snow}=0.001", "a <class> = b=1e-2"], 500)
+    assert told == {
+        "images": 500,
+        "components": [{"prompt": snow, "share": 0.001}, {"prompt": "a <class> = b", "share": 0.01}],
+    }
+    Mixture.model_validate(told)
+    for text in (snow, f"{snow}=rarely"):
+        with pytest.raises(InvalidRequest, match="has no share: write PROMPT=SHARE"):
+            mixture_of([text], 500)
 
 
 def test_parents_are_pairs() -> None:

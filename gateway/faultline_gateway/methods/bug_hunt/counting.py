@@ -12,7 +12,7 @@ from faultline_core.types import Cost
 from faultline_gateway.runs.failed_samples import Counted, count_failures, label_threshold
 
 SampleKey = tuple[HuntPhase, str, int | None]
-"""The phase, the label, and the number of the description."""
+"""The phase, the label, and the number of the description, or of the mixture's prompt."""
 
 
 @dataclass
@@ -58,7 +58,8 @@ class RecordedHunt:
             if (of_failures := hunt._of_failures(told.phase)) is not None:
                 of_failures.append(item)
                 continue
-            hunt.samples.setdefault((told.phase, item.label, told.hypothesis), []).append(item)
+            number = told.hypothesis if told.component is None else told.component
+            hunt.samples.setdefault((told.phase, item.label, number), []).append(item)
             if told.phase == "hypothesis":
                 stages.add(item.stage)
             if told.hypothesis is not None:
@@ -69,7 +70,11 @@ class RecordedHunt:
     @property
     def has_varied(self) -> bool:
         """Whether there are images of edited captions."""
-        return any(phase == "varied" for phase, _, _ in self.samples)
+        return self.has("varied")
+
+    def has(self, phase: HuntPhase) -> bool:
+        """Whether there are images of a phase."""
+        return any(each == phase for each, _, _ in self.samples)
 
     def explored(self, label: str) -> list[HuntItem]:
         """The images that propose descriptions: of the label alone, and of edited captions."""

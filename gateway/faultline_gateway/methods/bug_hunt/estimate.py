@@ -64,15 +64,18 @@ def shares_of(create: BugHuntCreate, suite: Suite, images: int | None = None) ->
         InvalidRequest: it is too small.
     """
     most = create.budget.images if images is None else images
+    mixture = 0 if create.mixture is None else create.mixture.images
     if create.descriptions:
-        least = (len(create.descriptions) + 1) * create.held_out
+        least = (len(create.descriptions) + 1) * create.held_out + mixture
         if most < least:
+            mixed = f" and the mixture {mixture}" if mixture else ""
             raise InvalidRequest(
                 f"a budget of {most} images is too small: {len(create.descriptions)} descriptions and a "
-                f"label alone have {create.held_out} held-out images each; allow {least}, or lower held_out",
+                f"label alone have {create.held_out} held-out images each{mixed}; allow {least}, or lower "
+                "held_out",
                 pointer="/budget/images",
             )
-        return HuntShares(baseline=0, hypotheses=0, held_out=create.held_out)
+        return HuntShares(baseline=0, hypotheses=0, held_out=create.held_out, mixture=mixture)
     found = share(
         most,
         len(create.labels),
@@ -82,6 +85,7 @@ def shares_of(create: BugHuntCreate, suite: Suite, images: int | None = None) ->
         refine=create.refine,
         # Without a language model there is nobody to edit captions.
         vary=create.vary if suite.perturber is not None else 0.0,
+        mixture=mixture,
     )
     return HuntShares.model_validate(vars(found))
 

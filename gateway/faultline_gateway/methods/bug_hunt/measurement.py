@@ -71,6 +71,8 @@ async def _request(run_id: str, create: DescriptionsCreate, context: RunContext)
         update={
             "descriptions": create.descriptions,
             "photographs": create.photographs,
+            # The hunt has measured it.
+            "mixture": None,
             # All, if none is named: the plan says so.
             "labels": [label for label in asked.labels if label in named] or asked.labels,
             "held_out": images,

@@ -75,14 +75,17 @@ def own_shares(create: BugHuntCreate, own: Sequence[OwnDescription]) -> HuntShar
         InvalidRequest: the budget is too small for them.
     """
     prompts = len(own) + len({each.label for each in own})
-    if prompts * create.held_out > create.budget.images:
+    mixture = 0 if create.mixture is None else create.mixture.images
+    least = prompts * create.held_out + mixture * len(create.labels)
+    if least > create.budget.images:
+        mixed = f", and the mixture {mixture} of each label" if mixture else ""
         raise InvalidRequest(
             f"a budget of {create.budget.images} images is too small: {prompts} prompts, those of the labels "
-            f"alone among them, have {create.held_out} held-out images each; allow "
-            f"{prompts * create.held_out}, or lower held_out",
+            f"alone among them, have {create.held_out} held-out images each{mixed}; allow {least}, or lower "
+            "held_out",
             pointer="/budget/images",
         )
-    return HuntShares(baseline=0, hypotheses=0, held_out=create.held_out)
+    return HuntShares(baseline=0, hypotheses=0, held_out=create.held_out, mixture=mixture)
 
 
 async def check_drawable(

@@ -20,6 +20,7 @@ from faultline_gateway.methods.bug_hunt.measuring import (
     own_shares,
     plan_own,
 )
+from faultline_gateway.methods.bug_hunt.mixture import check_mixture
 from faultline_gateway.methods.bug_hunt.parents import (
     failure_parents,
     notes_on_parents,
@@ -69,6 +70,7 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
     photographs = await photographs_of(request, own, context)
     await check_drawable(own, generation, request.seed, context)
+    await check_mixture(request, classes, generation, context)
     detectable = await asyncio.to_thread(provable_rate, request, request.held_out)
     findable = None if shares is None else findable_rate(shares.baseline)
     config = BugHuntConfig(
@@ -155,5 +157,10 @@ def _notes(create: BugHuntCreate, detectable: float | None, findable: float | No
         notes.append(
             f"a label that fails on fewer than {100 * findable:.2g} % of its images may show no two "
             "failures, without which nothing is described"
+        )
+    if create.mixture is not None:
+        notes.append(
+            "the rate of the mixture is that of its prompts by the shares that you gave: whether users meet "
+            "them as often, and whether other images of them fail as often, is not measured"
         )
     return notes

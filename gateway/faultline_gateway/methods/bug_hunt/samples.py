@@ -31,7 +31,7 @@ def plan_samples(
 ) -> Iterator[PlannedItem]:
     """Plan the images of one prompt at these places; `numbered` gives them their ordinals."""
     size = images_per_call(config.generation)
-    number = 0 if instruction.hypothesis is None else instruction.hypothesis
+    number = instruction.hypothesis or instruction.component or 0
     told = instruction.model_dump(mode="json", exclude_defaults=True)
     for place in places:
         group = cache_key(phase=instruction.phase, label=label, hypothesis=number, chunk=place // size)

@@ -16,6 +16,7 @@ from faultline_gateway.methods.bug_hunt.combining import plan_combinations
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import first_held_out, more_held_out, more_of_baseline
 from faultline_gateway.methods.bug_hunt.mentions import plan_mentions
+from faultline_gateway.methods.bug_hunt.mixture import plan_mixture
 from faultline_gateway.methods.bug_hunt.proposals import Proposal, proposals
 from faultline_gateway.methods.bug_hunt.refinement import (
     Form,
@@ -58,6 +59,8 @@ def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
             planned = _more_held_out(config, hunt) or list(plan_mentions(config, hunt))
         case _:
             planned = []
+    # Its rate is asked for whether or not a bug is found.
+    planned = planned or plan_mixture(config, hunt)
     reserved = _reserved(config, _phase(planned[0])) if planned else 0
     until = TimeLeft.of(config, hunt).until(reserved=reserved)
     return StagePlan(numbered(begun_until(until, planned))) if planned else None
@@ -115,12 +118,18 @@ def refined(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Refin
 
 
 def _reserved(config: BugHuntConfig, phase: str = "hypothesis") -> int:
-    """Return the images whose time is kept back from a phase: held-out ones, and a round of descriptions."""
+    """Return the images whose time is kept back from a phase: held-out ones, and a round of descriptions.
+
+    A mixture's, too, but for held-out images themselves, which go before it.
+    """
     request = config.request
+    if phase in ("pilot", "mixture"):
+        return 0
     prompts = 0 if phase == "held-out" else 1 + min(request.winners, request.hypotheses)
     held_out = prompts * config.shares.held_out
     rounds = LEAST_ROUND * request.hypotheses if phase == "baseline" else 0
-    return len(request.labels) * (held_out + rounds)
+    mixture = 0 if phase == "held-out" else config.shares.mixture
+    return len(request.labels) * (held_out + rounds + mixture)
 
 
 def _more_of_baseline(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:

@@ -19,6 +19,7 @@ from faultline_gateway.methods.bug_hunt.bugs import bugs_of, shown_images, verdi
 from faultline_gateway.methods.bug_hunt.clustering import answer_of, clusters_of
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import baseline_rule
+from faultline_gateway.methods.bug_hunt.mixture import mixture_rates
 from faultline_gateway.methods.bug_hunt.proposals import count_captions, proposed
 from faultline_gateway.methods.bug_hunt.stages import standings, winners
 from faultline_gateway.methods.bug_hunt.tree import search_tree
@@ -49,6 +50,7 @@ def summarize(run: Run, items: Iterable[HuntItem]) -> BugHuntSummary:
         hypotheses=hypotheses,
         bugs=bugs,
         tree=search_tree(config, hunt, baselines, hypotheses, bugs),
+        mixtures=mixture_rates(config, hunt),
         failed_codes=count_reasons(item.code for item in listed if item.state == "failed"),
         cost=hunt.cost,
         verdict=verdict(run, config, bugs, baselines, len(hypotheses)),

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from faultline_core.bug_hunt.comparison import FailureCounts
-from faultline_core.bug_hunt.rare import Stratum, allocate, contribution, rare_rate, variance_of
+from faultline_core.bug_hunt.rare import (
+    Stratum,
+    allocate,
+    contribution,
+    divide,
+    rare_rate,
+    variance_of,
+)
 
 SHARES, RATES, IMAGES = (0.001, 0.0004, 0.9986), (0.5, 0.9, 0.00001), (12, 6, 4)
 
@@ -51,13 +58,26 @@ def test_without_a_failure_the_interval_tells_what_the_heaviest_stratum_may_hide
 
 def test_images_go_where_the_pilot_shows_failures_and_half_goes_by_the_shares() -> None:
     pilot = [FailureCounts(16, 32), FailureCounts(0, 32), FailureCounts(0, 32)]
-    assert allocate([0.001, 0.004, 0.995], pilot, 2000) == [1001, 4, 995]
+    assert allocate([0.001, 0.004, 0.995], pilot, 2000) == [1000, 4, 994]
     # Where no pilot shows any, images are divided as the generator would.
-    assert allocate([0.1, 0.4, 0.5], [FailureCounts(0, 32)] * 3, 200) == [20, 80, 100]
+    assert allocate([0.1, 0.4, 0.5], [FailureCounts(0, 32)] * 3, 203) == [21, 81, 101]
     # A pilot in which all images fail says not that all will.
     always = [FailureCounts(32, 32), FailureCounts(16, 32)]
     assert allocate([0.5, 0.5], always, 1000)[0] > 250
     assert min(allocate([1e-9, 1.0], [FailureCounts(0, 32), FailureCounts(1, 32)], 100)) == 1
+    # A hundred rare strata take no image more than there are.
+    rare = [1e-6] * 99 + [1.0 - 99e-6]
+    assert sum(allocate(rare, [FailureCounts(0, 32)] * 100, 150)) <= 150
+    with pytest.raises(ValueError, match="99 images are too few for 100 strata"):
+        allocate(rare, [FailureCounts(0, 32)] * 100, 99)
+
+
+def test_several_classifiers_share_the_mean_of_what_is_best_for_each() -> None:
+    shares, none = [0.001, 0.002, 0.997], FailureCounts(0, 32)
+    first, second = [FailureCounts(16, 32), none, none], [none, FailureCounts(16, 32), none]
+    each = [allocate(shares, pilot, 2000) for pilot in (first, second)]
+    assert divide(shares, [first, second], 2000) == [sum(pair) // 2 for pair in zip(*each, strict=True)]
+    assert divide(shares, [first], 2000) == each[0]
 
 
 def test_no_image_stands_for_more_than_twice_what_a_naive_one_does() -> None:
