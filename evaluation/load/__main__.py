@@ -18,6 +18,7 @@ from tqdm import tqdm
 from evaluation.load import leases, ledger, pipeline, submissions, summaries
 from evaluation.load.benchmarks import benchmarks
 from evaluation.load.headers import headers
+from evaluation.load.hunts import hunts
 from evaluation.load.listeners import listeners, mixed
 from evaluation.load.measuring import SOAK_SECONDS, Load
 from evaluation.load.overload import overload
@@ -48,6 +49,7 @@ GROUPS: Mapping[str, Group] = {
     "startup": startup,
     "summaries": summaries.measure,
     "benchmarks": benchmarks,
+    "hunts": hunts,
     "headers": headers,
     "uploads": uploads,
     "soak": soak,

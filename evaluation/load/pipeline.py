@@ -63,7 +63,7 @@ async def _free(folder: Path, asked: dict[str, Any], hands: int, sources: int) -
         answer = await gateway.http.post("/v1/stress-tests", json=body)
         answer.raise_for_status()
         start = time.perf_counter()
-        await _until_ended(gateway, gateway.worker(concurrency=hands), answer.json()["id"])
+        await until_ended(gateway, gateway.worker(concurrency=hands), answer.json()["id"])
         return float(answer.json()["request_counts"]["total"]) / (time.perf_counter() - start)
 
 
@@ -72,7 +72,7 @@ async def _overhead(folder: Path, items: int, per_source: int) -> float:
     async with fake_gateway(folder) as gateway:
         run_id = create_run(gateway.ledger, sources=items // per_source, per_source=per_source)
         start = time.perf_counter()
-        await _until_ended(gateway, _sleeping(gateway), run_id)
+        await until_ended(gateway, _sleeping(gateway), run_id)
         return (time.perf_counter() - start) / (items * ITEM_SECONDS / HANDS)
 
 
@@ -95,7 +95,7 @@ async def _shared(folder: Path, items: int) -> float:
         return taken[1] / taken[0]
 
 
-async def _until_ended(gateway: FakeGateway, worker: Worker, run_id: str) -> None:
+async def until_ended(gateway: FakeGateway, worker: Worker, run_id: str) -> None:
     stop = asyncio.Event()
     working = asyncio.create_task(worker.work(stop))
     await _ended(gateway, run_id)

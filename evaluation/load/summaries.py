@@ -172,7 +172,7 @@ def _read(folder: Path, url: str, run_id: str, number: int) -> tuple[float, list
 async def _readers(address: str, run_id: str, number: int, server: int) -> tuple[float, list[float]]:
     path = f"/v1/stress-tests/{run_id}"
     async with httpx.AsyncClient(base_url=address, timeout=600.0) as client:
-        await _until_ready(client)
+        await until_ready(client)
         reading = [asyncio.create_task(client.get(f"{path}/summary")) for _ in range(number)]
         polls: list[float] = []
         while not all(each.done() for each in reading):
@@ -185,7 +185,7 @@ async def _readers(address: str, run_id: str, number: int, server: int) -> tuple
         return _processor_seconds_below(server), polls
 
 
-async def _until_ready(client: httpx.AsyncClient) -> None:
+async def until_ready(client: httpx.AsyncClient) -> None:
     end = time.monotonic() + _READY_SECONDS
     while True:
         try:

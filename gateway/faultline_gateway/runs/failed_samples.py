@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from faultline_core.bug_hunt.comparison import FailureCounts
-from faultline_core.contract.samples import SampleResult
 from faultline_core.shift_benchmark.object_thresholds import object_thresholds
-from faultline_core.types import ItemState
+from faultline_core.types import BlobRef, ItemState
 
 LEAST_SHOWN = 20
 """Right answers by which an object threshold is set: below, a percentile of 5 is the smallest of them."""
@@ -20,6 +19,44 @@ DUPLICATE = "duplicate"
 UNANSWERED = "unanswered"
 UNFINISHED = ("pending", "leased", "cancelled", "out-of-time")
 """What is counted of images that are not made yet, or never will be."""
+
+
+class Answer(Protocol):
+    """A classifier's answer to an image; `faultline_core.contract.runs.PredictionPair` is one."""
+
+    @property
+    def rank_true(self) -> int:
+        """Rank of the true class, from 1."""
+        ...
+
+    @property
+    def top(self) -> Sequence[tuple[str, float] | tuple[str]]:
+        """The most probable class, and perhaps others, best first."""
+        ...
+
+
+class ClassifiedImage(Protocol):
+    """An image with every answer to it; `faultline_core.contract.samples.SampleResult` is one."""
+
+    @property
+    def image(self) -> BlobRef:
+        """The image."""
+        ...
+
+    @property
+    def object_similarity(self) -> float | None:
+        """CLIP's cosine with the caption of the label."""
+        ...
+
+    @property
+    def predictions(self) -> Mapping[str, Answer]:
+        """The answers, by classifier."""
+        ...
+
+    @property
+    def failed(self) -> Mapping[str, bool]:
+        """Whether each classifier that answered fails."""
+        ...
 
 
 class Sample(Protocol):
@@ -51,7 +88,7 @@ class Sample(Protocol):
         ...
 
     @property
-    def result(self) -> SampleResult | None:
+    def result(self) -> ClassifiedImage | None:
         """The image and the answers."""
         ...
 
@@ -128,7 +165,9 @@ def recognised(counted: Counted[SampleT]) -> dict[str, int]:
     """Return how many of the failures each other classifier answers rightly: controls of the generator."""
     found: dict[str, int] = {}
     for item in counted.failures:
-        for name, pair in ({} if item.result is None else item.result.predictions).items():
+        if item.result is None:
+            continue
+        for name, pair in item.result.predictions.items():
             if name != counted.classifier:
                 found[name] = found.get(name, 0) + (pair.rank_true == 1)
     return found

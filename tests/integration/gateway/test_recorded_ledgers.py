@@ -6,14 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
 from evaluation.load.recorded import load_recorded
 from evaluation.load.recorded_benchmarks import load_recorded_benchmark
+from evaluation.load.recorded_hunts import load_recorded_hunt, written_hunt
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import fake_gateway
 from fakes.ledgers import new_ledger
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.bug_hunts import HuntItem
 from faultline_core.contract.runs import Item
 from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
-from faultline_gateway.ledger import Ledger
+from faultline_gateway.ledger import Ledger, schema
+from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
 from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.runs.context import RecordedRuns
@@ -90,6 +96,67 @@ async def test_a_recorded_benchmark_has_the_form_that_a_worker_writes(tmp_path: 
     runs = RecordedRuns(ledger=ledger, store=gateway.store)
     assert Summary(SHIFT_BENCHMARK, run_id, OBJECT_PERCENTILE)(runs).counts["done"] == 300
     ledger.close()
+
+
+OF_A_TIME = ("service_seconds", "began_at", "ended_at")
+
+
+async def test_a_recorded_hunt_of_the_written_size_is_what_a_worker_writes(tmp_path: Path) -> None:
+    written = await written_hunt()
+    ledger = new_ledger(tmp_path)
+    run_id = await load_recorded_hunt(ledger, f"sqlite:///{tmp_path}/ledger.db", written.samples)
+    found = [_apart(item._asdict(), run_id) for item in ledger.recorded_items(run_id)]
+    names = found[0].keys()
+    known = [
+        _apart({name: row[name] for name in names}, written.run["id"]) for row in written.items
+    ]  # fmt: skip
+    assert found == known
+    run = ledger.run(run_id)
+    assert run.resolved_config == written.run["config"]
+    assert run.request_counts.total == len(known)
+    assert ledger.audit(run_id) == []
+    ledger.close()
+
+
+def _apart(item: dict[str, Any], run_id: str) -> Any:
+    """An item without times, which two runs never share, and with the run's name left out of ids."""
+    if item["result"] is not None:
+        left = {name: each for name, each in item["result"].items() if name not in OF_A_TIME}
+        item = item | {"result": left}
+    return json.loads(json.dumps(item).replace(run_id, "run"))
+
+
+async def test_a_larger_recorded_hunt_has_the_written_images_again(tmp_path: Path) -> None:
+    written = await written_hunt()
+    samples = 3 * written.samples + 10
+    ledger = new_ledger(tmp_path)
+    run_id = await load_recorded_hunt(ledger, f"sqlite:///{tmp_path}/ledger.db", samples)
+    items = list(ledger.items_of(run_id, HuntItem))
+    known = {json.dumps(form(each)) for each in written.items}
+    found = _rows(ledger, run_id)
+    assert {json.dumps(form(each)) for each in found} <= known
+    images = [item for item in items if item.kind == "sample"]
+    assert len(images) == samples
+    assert len({(item.instruction.phase, item.label, item.instruction.hypothesis, item.slot)
+                for item in images if item.instruction is not None}) == samples  # fmt: skip
+    made = {item.id: item.result.image for item in images if item.result is not None}
+    captions = [item for item in items if item.kind == "caption" and item.instruction is not None]
+    assert captions
+    assert all(
+        made[str(item.instruction.sample)] == item.source_image for item in captions if item.instruction
+    )
+    assert ledger.audit(run_id) == []
+    runs = RecordedRuns(ledger=ledger, store=BlobStore("memory://hunts"))
+    summary = Summary(BUG_HUNT, run_id, None)(runs)
+    assert summary.images == samples
+    assert [bug.words for bug in summary.bugs if bug.state == "breaks"] == ["in the snow"]
+    ledger.close()
+
+
+def _rows(ledger: Ledger, run_id: str) -> list[dict[str, Any]]:
+    with ledger._database.reading() as connection:
+        query = select(schema.items).where(schema.items.c.run_id == run_id)
+        return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def _without_names(item: Any) -> str:

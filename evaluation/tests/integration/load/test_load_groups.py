@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.load import leases, ledger, pipeline, submissions
+from evaluation.load import hunt_pace, hunts, leases, ledger, pipeline, submissions
 from evaluation.load.measuring import Load
 from evaluation.load.report import Growth, LoadRow
 
@@ -22,6 +22,9 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     monkeypatch.setattr(submissions, "READS", 2)
     monkeypatch.setattr(pipeline, "ITEM_SECONDS", 0.005)
     monkeypatch.setattr(pipeline, "REPEATS", 1)
+    monkeypatch.setattr(hunt_pace, "IMAGE_SECONDS", 0.004)
+    monkeypatch.setattr(hunt_pace, "CLASSIFY_SECONDS", 0.002)
+    monkeypatch.setattr(hunts, "READS_QUICK", 5)
     return Load(tmp_path, quick=True)
 
 
@@ -53,3 +56,16 @@ def test_a_pipeline_is_measured_free_with_work_and_shared(load: Load) -> None:
     assert [each.meets for each in found] == [("L3",)] * 2 + [("L4",)] * 2 + [("L7",)]
     assert [each.target for each in found] == [8.0, 60.0, 1.05, None, 3.0]
     assert all(each.value > 0 for each in found)
+
+
+def test_a_hunt_is_read_summed_up_and_drawn_beside_its_generator(load: Load) -> None:
+    found = list(hunts.hunts(load))
+    grown = [each for each in found if isinstance(each, Growth)]
+    assert [[size for size, _ in each.points] for each in grown] == [[1_000]] * 2
+    rows = [each for each in found if isinstance(each, LoadRow)]
+    assert [(each.unit, each.target) for each in rows] == [
+        ("s", 5.0), ("MB", None), ("ms", 50.0), ("ms", 50.0), ("s", 5.0), ("/s", None), ("", 0.9), ("", 0.9),
+    ]  # fmt: skip
+    assert all(each.value > 0 for each in rows)
+    assert [each.n for each in rows[-2:]] == [48, rows[-1].n]
+    assert all(each.value < 1.0 for each in rows[-2:])

@@ -17,13 +17,14 @@ from faultline_core.contract.bug_hunt_summary import (
     LabelObject,
     RefinedForm,
 )
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
+from faultline_core.contract.bug_hunts import BugHuntConfig
 from faultline_core.contract.findings import FindingState
 from faultline_core.contract.runs import Run
 from faultline_core.statistics.p_values import holm
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import HeldOut, held_out_rule
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.methods.bug_hunt.mentions import mentions_of
 from faultline_gateway.methods.bug_hunt.photographs import photograph_rates
 from faultline_gateway.methods.bug_hunt.refinement import Refined
@@ -45,11 +46,11 @@ class _Tested:
     rule: Sampling
 
     @property
-    def described(self) -> Counted[HuntItem]:
+    def described(self) -> Counted[HuntedItem]:
         return self.held_out.described
 
     @property
-    def baseline(self) -> Counted[HuntItem]:
+    def baseline(self) -> Counted[HuntedItem]:
         return self.held_out.baseline
 
 
@@ -161,7 +162,7 @@ def _form_rate(config: BugHuntConfig, hunt: RecordedHunt, tested: _Tested, numbe
 
 
 def state_of(
-    described: Counted[HuntItem], baseline: Counted[HuntItem], p_adjusted: float | None
+    described: Counted[HuntedItem], baseline: Counted[HuntedItem], p_adjusted: float | None
 ) -> FindingState:
     """Return what held-out images say of a description, in the words of a stress test's findings."""
     if p_adjusted is None:
@@ -196,7 +197,7 @@ def _against(baseline: FailureRate, ratio: float | None) -> str:
     return counts if ratio is None else f"{ratio:.1f} times the baseline ({counts})"
 
 
-def shown_images(failures: Sequence[HuntItem], classifier: str) -> list[BugImage]:
+def shown_images(failures: Sequence[HuntedItem], classifier: str) -> list[BugImage]:
     """Return the first failures, as reports show them."""
     return [
         BugImage(item=item.id, image=item.result.image, answer=item.result.predictions[classifier].top[0][0])

@@ -10,13 +10,13 @@ import numpy as np
 
 from faultline_core.blobs import cache_key
 from faultline_core.bug_hunt.clusters import by_size, cluster_failures
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntResult
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntResult
 from faultline_core.errors import FaultlineError
 from faultline_core.images.clip_metrics import Vectors
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.runs.attempt import OpenItems
 from faultline_gateway.runs.clip import embed_images, require_one_space, unit_vector
-from faultline_gateway.runs.failed_samples import Counted, count_failures
 from faultline_gateway.runs.items import LeasedItem, PlannedItem
 from faultline_gateway.services.ports import Services
 
@@ -32,7 +32,7 @@ def plan_clusters(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[Planned
     slot = 0
     for label in config.request.labels:
         for classifier in config.request.classifiers:
-            counted = _counted(hunt, label, classifier)
+            counted = hunt.counted_explored(label, classifier)
             if not counted.failures or not counted.successes:
                 continue
             failures = counted.failures[:MOST_FAILURES]
@@ -83,9 +83,9 @@ async def cluster(attempt: OpenItems, item: LeasedItem, told: HuntInstruction, s
 
 def clusters_of(
     config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str
-) -> list[list[HuntItem]]:
+) -> list[list[HuntedItem]]:
     """Return the failures of a classifier in clusters, the largest first, or all in one."""
-    failures = _counted(hunt, label, classifier).failures
+    failures = hunt.counted_explored(label, classifier).failures
     if config.request.clusters == "none":
         return [failures] if failures else []
     by_features = _by_features(hunt, label, classifier)
@@ -95,27 +95,23 @@ def clusters_of(
         for item, image in zip(failures, _images(failures), strict=True)
     ]
     numbers = by_size(keys)
-    return [
-        [item for item, number in zip(failures, numbers, strict=True) if number == cluster]
-        for cluster in range(max(numbers, default=-1) + 1)
-    ]
+    clusters: list[list[HuntedItem]] = [[] for _ in range(max(numbers, default=-1) + 1)]
+    for item, number in zip(failures, numbers, strict=True):
+        clusters[number].append(item)
+    return clusters
 
 
-def in_turns(clusters: Sequence[Sequence[HuntItem]]) -> list[HuntItem]:
+def in_turns(clusters: Sequence[Sequence[HuntedItem]]) -> list[HuntedItem]:
     """Return the failures of all clusters, one of each in turns, so that a small cluster has captions too."""
     return [item for item in chain.from_iterable(zip_longest(*clusters)) if item is not None]
 
 
-def answer_of(item: HuntItem, classifier: str) -> str:
+def answer_of(item: HuntedItem, classifier: str) -> str:
     """Return the class that an image is taken for."""
     return "" if item.result is None else item.result.predictions[classifier].top[0][0]
 
 
-def _counted(hunt: RecordedHunt, label: str, classifier: str) -> Counted[HuntItem]:
-    return count_failures(hunt.explored(label), classifier, hunt.threshold(label).threshold)
-
-
-def _images(items: Sequence[HuntItem]) -> list[str]:
+def _images(items: Sequence[HuntedItem]) -> list[str]:
     return [item.result.image for item in items if item.result is not None]
 
 

@@ -20,10 +20,11 @@ from faultline_core.bug_hunt.combination import (
 from faultline_core.bug_hunt.descriptions import Description, usable
 from faultline_core.bug_hunt.parts import beside
 from faultline_core.contract.base import MAX_BATCH, Outcome
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntResult, Weighed
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntResult, Weighed
 from faultline_core.contract.captioner import LogLikelihood, LogLikelihoodItem, LogLikelihoodRequest
 from faultline_gateway.methods.bug_hunt.clustering import clusters_of
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.runs.attempt import OpenItems
 from faultline_gateway.runs.items import LeasedItem, PlannedItem
 from faultline_gateway.services.ports import Services
@@ -89,14 +90,14 @@ def combined_descriptions(
 
 def _clusters(
     config: BugHuntConfig, hunt: RecordedHunt, label: str
-) -> Iterator[tuple[str, int, list[HuntItem]]]:
+) -> Iterator[tuple[str, int, list[HuntedItem]]]:
     for classifier in config.request.classifiers:
         for number, cluster in enumerate(clusters_of(config, hunt, label, classifier)):
             yield classifier, number, cluster
 
 
 def _asked(
-    config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str, cluster: Sequence[HuntItem]
+    config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str, cluster: Sequence[HuntedItem]
 ) -> HuntInstruction | None:
     captions = forced_captions(hunt)
     told = [captions[item.id] for item in cluster if item.id in captions]

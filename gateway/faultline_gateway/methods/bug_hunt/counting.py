@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from faultline_core.contract.bug_hunt_summary import LabelObject
-from faultline_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntPhase, HuntResult
+from faultline_core.contract.bug_hunts import HuntInstruction, HuntPhase
 from faultline_core.types import Cost
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem, HuntedResult
 from faultline_gateway.runs.failed_samples import Counted, count_failures, label_threshold
 
 SampleKey = tuple[HuntPhase, str, int | None]
@@ -19,12 +20,12 @@ SampleKey = tuple[HuntPhase, str, int | None]
 class RecordedHunt:
     """The items of a hunt so far, by what they are for."""
 
-    samples: dict[SampleKey, list[HuntItem]] = field(default_factory=dict)
-    captions: list[HuntItem] = field(default_factory=list)
-    mentions: list[HuntItem] = field(default_factory=list)
+    samples: dict[SampleKey, list[HuntedItem]] = field(default_factory=dict)
+    captions: list[HuntedItem] = field(default_factory=list)
+    mentions: list[HuntedItem] = field(default_factory=list)
     """Captions of held-out images of labels alone."""
-    clusterings: list[HuntItem] = field(default_factory=list)
-    combinations: list[HuntItem] = field(default_factory=list)
+    clusterings: list[HuntedItem] = field(default_factory=list)
+    combinations: list[HuntedItem] = field(default_factory=list)
     described: dict[int, tuple[str, HuntInstruction]] = field(default_factory=dict)
     """By number of a description, its label and what its first image was asked for."""
     shortened: dict[int, tuple[str, HuntInstruction]] = field(default_factory=dict)
@@ -38,14 +39,19 @@ class RecordedHunt:
     """When work on the first item began, and when the last one ended."""
     ended: dt.datetime | None = None
     cost: Cost = field(default_factory=Cost)
+    failed_codes: list[str | None] = field(default_factory=list)
+    """Why items failed, of each that did."""
     _thresholds: dict[str, LabelObject] = field(default_factory=dict, repr=False)
-    _counted: dict[tuple[SampleKey, str], Counted[HuntItem]] = field(default_factory=dict, repr=False)
+    _counted: dict[tuple[SampleKey, str], Counted[HuntedItem]] = field(default_factory=dict, repr=False)
+    _explored: dict[tuple[str, str], Counted[HuntedItem]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, items: Iterable[HuntItem]) -> RecordedHunt:
+    def of(cls, items: Iterable[HuntedItem]) -> RecordedHunt:
         """Sort the items of a run, in planned order."""
         hunt, stages = cls(), set[int]()
         for item in items:
+            if item.state == "failed":
+                hunt.failed_codes.append(item.code)
             told = item.instruction
             if told is None:
                 continue
@@ -76,11 +82,19 @@ class RecordedHunt:
         """Whether there are images of a phase."""
         return any(each == phase for each, _, _ in self.samples)
 
-    def explored(self, label: str) -> list[HuntItem]:
+    def explored(self, label: str) -> list[HuntedItem]:
         """The images that propose descriptions: of the label alone, and of edited captions."""
         return [*self.of_label("baseline", label), *self.of_label("varied", label)]
 
-    def _of_failures(self, phase: HuntPhase) -> list[HuntItem] | None:
+    def counted_explored(self, label: str, classifier: str) -> Counted[HuntedItem]:
+        """Count a classifier's failures among them, only once for a stage or a summary."""
+        key = label, classifier
+        if key not in self._explored:
+            threshold = self.threshold(label).threshold
+            self._explored[key] = count_failures(self.explored(label), classifier, threshold)
+        return self._explored[key]
+
+    def _of_failures(self, phase: HuntPhase) -> list[HuntedItem] | None:
         """The list of what has no image of its own."""
         return {
             "clusters": self.clusterings,
@@ -95,13 +109,13 @@ class RecordedHunt:
         elif told.phase == "refinement" and told.refines is not None:
             self.shortened.setdefault(number, (label, told))
 
-    def _note_times(self, result: HuntResult) -> None:
+    def _note_times(self, result: HuntedResult) -> None:
         if result.began_at is not None:
             self.began = min(self.began or result.began_at, result.began_at)
         if result.ended_at is not None:
             self.ended = max(self.ended or result.ended_at, result.ended_at)
 
-    def of_label(self, phase: HuntPhase, label: str, number: int | None = None) -> list[HuntItem]:
+    def of_label(self, phase: HuntPhase, label: str, number: int | None = None) -> list[HuntedItem]:
         """The images of a label's baseline, or of the description of this number."""
         return self.samples.get((phase, label, number), [])
 
@@ -123,7 +137,7 @@ class RecordedHunt:
 
     def counted(
         self, phase: HuntPhase, label: str, classifier: str, number: int | None = None
-    ) -> Counted[HuntItem]:
+    ) -> Counted[HuntedItem]:
         """Count a classifier's failures among images, each only once for a stage or a summary."""
         key = (phase, label, number), classifier
         if key not in self._counted:

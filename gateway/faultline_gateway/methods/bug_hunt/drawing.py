@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from faultline_core.bug_hunt.comparison import above_baseline
 from faultline_core.bug_hunt.pairs import DiscordantPairs, is_settled
 from faultline_core.bug_hunt.sampling import Sampling, further_images, under_budget
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
+from faultline_core.contract.bug_hunts import BugHuntConfig
 from faultline_core.contract.sampling_rules import FixedNumber
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.runs.failed_samples import Counted
 
 FIRST_HELD_OUT = 32
@@ -44,8 +45,8 @@ def first_held_out(config: BugHuntConfig) -> int:
 class HeldOut:
     """A winner's held-out images and those of the label alone, as its classifier answers them."""
 
-    described: Counted[HuntItem]
-    baseline: Counted[HuntItem]
+    described: Counted[HuntedItem]
+    baseline: Counted[HuntedItem]
     is_fixed: bool
 
     @classmethod

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from faultline_core.bug_hunt.descriptions import content_words
 from faultline_core.bug_hunt.rare import contribution
 from faultline_core.bug_hunt.sampling import FixedSampling
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
+from faultline_core.contract.bug_hunts import BugHuntConfig
 from faultline_core.types import Estimate
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.methods.bug_hunt.samples import plan_captions
 from faultline_gateway.runs.failed_samples import Counted
 from faultline_gateway.runs.items import PlannedItem
@@ -23,7 +24,7 @@ def plan_mentions(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[Planned
 
 
 def mentions_of(
-    hunt: RecordedHunt, label: str, words: str, described: Counted[HuntItem]
+    hunt: RecordedHunt, label: str, words: str, described: Counted[HuntedItem]
 ) -> tuple[Estimate | None, Estimate | None]:
     """Return the share of a label's own captions that have a bug's words, and its part of all failures.
 

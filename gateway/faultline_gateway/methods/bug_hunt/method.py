@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
 from faultline_core.contract.bug_hunts import HuntItem
-from faultline_core.contract.runs import Run, RunItem
+from faultline_core.contract.runs import Run
 from faultline_core.types import RunKind
+from faultline_gateway.methods.bug_hunt.hunted_items import read_items
 from faultline_gateway.methods.bug_hunt.plan import plan
 from faultline_gateway.methods.bug_hunt.process import process
 from faultline_gateway.methods.bug_hunt.report import render
@@ -16,7 +16,7 @@ from faultline_gateway.methods.bug_hunt.stages import next_stage
 from faultline_gateway.methods.bug_hunt.summary import summarize
 from faultline_gateway.runs.context import RecordedRuns
 from faultline_gateway.runs.method import FiguresOfEvents
-from faultline_gateway.runs.stages import StagePlan
+from faultline_gateway.runs.stages import StagePlan, StageResults
 
 
 class BugHunt(FiguresOfEvents):
@@ -28,15 +28,16 @@ class BugHunt(FiguresOfEvents):
     plan = staticmethod(plan)
     process = staticmethod(process)
 
-    def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
+    def next_stage(self, run: Run, results: StageResults) -> StagePlan | None:
         """Plan captions, rounds of descriptions, and held-out images of the winners."""
-        return next_stage(run, (item for item in results if isinstance(item, HuntItem)))
+        return next_stage(run, read_items(results.recorded()))
 
     def summarize(
         self, run: Run, items: Iterable[HuntItem], view: None, context: RecordedRuns
     ) -> BugHuntSummary:
         """Sum up baseline rates, descriptions and bugs."""
-        return summarize(run, items)
+        # Not by models, which take ten times as long: a hunt may have 100,000 images.
+        return summarize(run, read_items(context.ledger.recorded_items(run.id)))
 
     def report(
         self,

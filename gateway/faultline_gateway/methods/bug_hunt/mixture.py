@@ -10,13 +10,14 @@ from faultline_core.bug_hunt.comparison import FailureCounts
 from faultline_core.bug_hunt.descriptions import other_classes
 from faultline_core.bug_hunt.rare import Stratum, divide, rare_rate
 from faultline_core.contract.bug_hunt_summary import ComponentRate, MixtureRate
-from faultline_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction, HuntItem
+from faultline_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction
 from faultline_core.contract.editor import GenerateItem, GenerationPreset
 from faultline_core.errors import InvalidRequest, PromptTooLong, RequestError
 from faultline_core.text.class_prompts import CLASS_SLOT, check_prompt, fill
 from faultline_core.types import Estimate
 from faultline_gateway.methods.bug_hunt.clock import TimeLeft
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt, SampleKey
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.methods.bug_hunt.samples import plan_samples
 from faultline_gateway.reports.numbers import rare_percent
 from faultline_gateway.runs.context import RunContext
@@ -151,7 +152,7 @@ def _seen(hunt: RecordedHunt, label: str, prompt: str) -> list[SampleKey]:
     ]
 
 
-def _prompt(item: HuntItem) -> str:
+def _prompt(item: HuntedItem) -> str:
     return item.instruction.prompt or "" if item.instruction is not None else ""
 
 
@@ -200,7 +201,7 @@ def _rate(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str
     )
 
 
-def _estimate(components: Sequence[Component], counted: Sequence[Counted[HuntItem]]) -> Estimate:
+def _estimate(components: Sequence[Component], counted: Sequence[Counted[HuntedItem]]) -> Estimate:
     counts = [each.counts for each in counted]
     if not all(each.images for each in counts):
         # A prompt that has no image may fail as often as it likes.

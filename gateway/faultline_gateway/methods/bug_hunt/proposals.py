@@ -12,7 +12,6 @@ from faultline_core.contract.bug_hunts import BugHuntConfig
 from faultline_gateway.methods.bug_hunt.clustering import clusters_of
 from faultline_gateway.methods.bug_hunt.combining import combined_descriptions
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
-from faultline_gateway.runs.failed_samples import count_failures
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def proposals(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Pro
 
 def proposed(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str) -> Proposed:
     """Return the descriptions of one classifier's failures, and the captions that were left out."""
-    counted = count_failures(hunt.explored(label), classifier, hunt.threshold(label).threshold)
+    counted = hunt.counted_explored(label, classifier)
     if not counted.failures or not counted.successes:
         return Proposed([])
     captions, words = caption_by_sample(hunt), config.request.words

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from faultline_core.blobs import cache_key
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntPhase
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntPhase
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.runs.generation import images_per_call
 from faultline_gateway.runs.items import LeasedItem, PlannedItem
 from faultline_gateway.runs.seeds import derive_seed, image_seed
@@ -49,7 +50,7 @@ def plan_samples(
 
 def plan_captions(
     label: str,
-    samples: Iterable[HuntItem],
+    samples: Iterable[HuntedItem],
     edit: Collection[str] = (),
     *,
     prompt: str | None = None,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from faultline_core.bug_hunt.budget import LEAST_ROUND, ROUNDS, Standing, promising, round_size
 from faultline_core.bug_hunt.comparison import LEVEL
 from faultline_core.bug_hunt.descriptions import content_words
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntPhase
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntPhase
 from faultline_core.contract.runs import Run
 from faultline_core.contract.sampling_rules import FixedNumber
 from faultline_gateway.methods.bug_hunt.clock import TimeLeft
@@ -15,6 +15,7 @@ from faultline_gateway.methods.bug_hunt.clustering import clusters_of, in_turns,
 from faultline_gateway.methods.bug_hunt.combining import plan_combinations
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import first_held_out, more_held_out, more_of_baseline
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.methods.bug_hunt.mentions import plan_mentions
 from faultline_gateway.methods.bug_hunt.mixture import plan_mixture
 from faultline_gateway.methods.bug_hunt.proposals import Proposal, proposals
@@ -31,7 +32,7 @@ from faultline_gateway.runs.items import PlannedItem, numbered
 from faultline_gateway.runs.stages import StagePlan
 
 
-def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
+def next_stage(run: Run, results: Iterable[HuntedItem]) -> StagePlan | None:
     """Plan the stage that follows, from what is recorded; None where nothing is left to find or to prove."""
     config = BugHuntConfig.model_validate(run.resolved_config)
     hunt = RecordedHunt.of(results)
@@ -157,7 +158,7 @@ def _captions(config: BugHuntConfig, hunt: RecordedHunt, phase: HuntPhase = "bas
     """
     most, planned = config.request.captions, list[PlannedItem]()
     for label in config.request.labels:
-        free, forced = dict[str, HuntItem](), dict[str, HuntItem]()
+        free, forced = dict[str, HuntedItem](), dict[str, HuntedItem]()
         for classifier in config.request.classifiers:
             counted = hunt.counted(phase, label, classifier)
             # A label that always fails has nothing to be worse than.

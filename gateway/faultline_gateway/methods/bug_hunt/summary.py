@@ -13,12 +13,13 @@ from faultline_core.contract.bug_hunt_summary import (
     LabelBaseline,
     LabelObject,
 )
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem, HuntPhase
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntPhase
 from faultline_core.contract.runs import Run
 from faultline_gateway.methods.bug_hunt.bugs import bugs_of, shown_images, verdict
 from faultline_gateway.methods.bug_hunt.clustering import answer_of, clusters_of
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import baseline_rule
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.methods.bug_hunt.mixture import mixture_rates
 from faultline_gateway.methods.bug_hunt.proposals import count_captions, proposed
 from faultline_gateway.methods.bug_hunt.stages import standings, winners
@@ -28,11 +29,10 @@ from faultline_gateway.runs.failure_rates import failure_rate, ratio_of, taken_f
 from faultline_gateway.runs.recorded import recorded_config
 
 
-def summarize(run: Run, items: Iterable[HuntItem]) -> BugHuntSummary:
+def summarize(run: Run, items: Iterable[HuntedItem]) -> BugHuntSummary:
     """Sum up the run so far: a part of an answer is an answer."""
-    listed = list(items)
     config = recorded_config(BugHuntConfig, run)
-    hunt = RecordedHunt.of(listed)
+    hunt = RecordedHunt.of(items)
     objects = {label: hunt.threshold(label) for label in config.request.labels}
     hypotheses = _hypotheses(config, hunt, objects)
     baselines = _baselines(config, hunt, objects)
@@ -51,7 +51,7 @@ def summarize(run: Run, items: Iterable[HuntItem]) -> BugHuntSummary:
         bugs=bugs,
         tree=search_tree(config, hunt, baselines, hypotheses, bugs),
         mixtures=mixture_rates(config, hunt),
-        failed_codes=count_reasons(item.code for item in listed if item.state == "failed"),
+        failed_codes=count_reasons(hunt.failed_codes),
         cost=hunt.cost,
         verdict=verdict(run, config, bugs, baselines, len(hypotheses)),
     )

@@ -7,10 +7,11 @@ from itertools import zip_longest
 
 from faultline_core.bug_hunt.descriptions import is_usable
 from faultline_core.contract.base import MAX_BATCH
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction
 from faultline_core.contract.perturber import PerturbItem, PerturbRequest
 from faultline_core.types import EDIT_TYPES
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from faultline_gateway.methods.bug_hunt.samples import plan_samples
 from faultline_gateway.runs.attempt import OpenItems
 from faultline_gateway.runs.items import LeasedItem, PlannedItem
@@ -21,7 +22,7 @@ EDITS = 2
 """Edits of each type that are asked for of a caption."""
 
 
-def captions_to_edit(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[HuntItem]:
+def captions_to_edit(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[HuntedItem]:
     """Return the baseline images whose captions are to be edited, the first ones, whatever their answers."""
     needed = -(-config.shares.varied // (EDITS * len(EDIT_TYPES)))
     made = [item for item in hunt.of_label("baseline", label) if item.state == "done"]
