@@ -73,7 +73,8 @@ async def load_recorded_hunt(ledger: Ledger, url: str, samples: int) -> str:
             connection.execute(insert(schema.runs), [written.run | {"config": config}])
             while several := list(islice(rows, _AT_ONCE)):
                 connection.execute(insert(schema.items), several)
-            counts = {"total": ends.total(), **{state: ends[state] for state in FINAL_ITEM_STATES}}
+            counts: dict[str, int] = {state: ends[state] for state in FINAL_ITEM_STATES}
+            counts["total"] = ends.total()
             connection.execute(schema.runs.update().where(schema.runs.c.id == written.run["id"]), counts)
             event = written.event | {"counts": written.event["counts"] | counts}
             connection.execute(insert(schema.events), [event])
@@ -92,10 +93,15 @@ def _rows(written: Written, samples: int, ends: Counter[str]) -> Iterator[Row]:
         if row["kind"] == "sample":
             times, more = often + (more > 0), more - 1
         for number in range(times):
-            own = {"id": f"{run_id}.{ordinal}", "ordinal": ordinal}
-            ids.setdefault(row["id"], own["id"])
+            name = f"{run_id}.{ordinal}"
+            ids.setdefault(row["id"], name)
             ends[row["state"]] += 1
-            yield {**row, **own, **_again(row, number, made[_prompt(row)])} | _of_sample(row, ids)
+            yield {
+                **row,
+                "id": name,
+                "ordinal": ordinal,
+                **_again(row, number, made[_prompt(row)]),
+            } | _of_sample(row, ids)
             ordinal += 1
 
 
@@ -132,7 +138,8 @@ def _hashed(name: str, number: int) -> str:
 
 def _config(written: Row, times: float) -> Row:
     """The configuration with a budget of as many images."""
+    request = written["request"]
     shares = {name: round(times * images) for name, images in written["shares"].items()}
-    budget = {"images": round(times * written["request"]["budget"]["images"])}
-    held_out = {"held_out": min(10_000, shares["held_out"])}
-    return written | {"shares": shares, "request": written["request"] | {"budget": budget} | held_out}
+    budget = request["budget"] | {"images": round(times * request["budget"]["images"])}
+    held_out = round(times * request["held_out"])
+    return written | {"shares": shares, "request": request | {"budget": budget, "held_out": held_out}}

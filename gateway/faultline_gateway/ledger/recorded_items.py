@@ -32,8 +32,12 @@ class RecordedItems(LedgerPart):
         Those from the place ``first`` on: all, or ``number`` of them.
         """
         # As text: the driver's reader of JSON takes three times as long.
+        told, asked = None, None
         for row in self._in_order(run_id, [*_PLAIN, *_DOCUMENTS], first, number, chunk):
-            yield RecordedItem._make((*row[1:-2], _document(row[-2]), _document(row[-1])))
+            if row[-2] != told:
+                # Most items of a stage have the instruction of the item before.
+                told, asked = row[-2], _document(row[-2])
+            yield RecordedItem._make((*row[1:-2], asked, _document(row[-1])))
 
     def item_stamps(
         self, run_id: str, *, first: int = 0, number: int | None = None, chunk: int = 5000

@@ -132,9 +132,9 @@ async def test_a_larger_recorded_hunt_has_the_written_images_again(tmp_path: Pat
     ledger = new_ledger(tmp_path)
     run_id = await load_recorded_hunt(ledger, f"sqlite:///{tmp_path}/ledger.db", samples)
     items = list(ledger.items_of(run_id, HuntItem))
-    known = {json.dumps(form(each)) for each in written.items}
+    known = {json.dumps(form(each), sort_keys=True) for each in written.items}
     found = _rows(ledger, run_id)
-    assert {json.dumps(form(each)) for each in found} <= known
+    assert {json.dumps(form(each), sort_keys=True) for each in found} <= known
     images = [item for item in items if item.kind == "sample"]
     assert len(images) == samples
     assert len({(item.instruction.phase, item.label, item.instruction.hypothesis, item.slot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
 import numpy as np
@@ -115,7 +115,7 @@ def _images(items: Sequence[HuntedItem]) -> list[str]:
     return [item.result.image for item in items if item.result is not None]
 
 
-def _by_features(hunt: RecordedHunt, label: str, classifier: str) -> dict[str, int]:
+def _by_features(hunt: RecordedHunt, label: str, classifier: str) -> Mapping[str, int]:
     for item in hunt.clusterings:
         told = item.instruction
         if item.label == label and item.result and told is not None and classifier in told.classifiers:

@@ -48,7 +48,7 @@ class RecordedHunt:
     @classmethod
     def of(cls, items: Iterable[HuntedItem]) -> RecordedHunt:
         """Sort the items of a run, in planned order."""
-        hunt, stages = cls(), set[int]()
+        hunt, stages, spent = cls(), set[int](), dict[str, float]()
         for item in items:
             if item.state == "failed":
                 hunt.failed_codes.append(item.code)
@@ -59,7 +59,7 @@ class RecordedHunt:
             if item.result is not None:
                 hunt.made += item.kind == "sample" and told.phase != "photographs"
                 hunt.seconds += sum(item.result.service_seconds.values())
-                hunt.cost += item.result.cost
+                _add_cost(spent, item.result.cost)
                 hunt._note_times(item.result)
             if (of_failures := hunt._of_failures(told.phase)) is not None:
                 of_failures.append(item)
@@ -71,6 +71,7 @@ class RecordedHunt:
             if told.hypothesis is not None:
                 hunt._describe(told.hypothesis, item.label, told)
         hunt.rounds = len(stages)
+        hunt.cost = Cost.model_validate(spent)
         return hunt
 
     @property
@@ -88,6 +89,8 @@ class RecordedHunt:
 
     def counted_explored(self, label: str, classifier: str) -> Counted[HuntedItem]:
         """Count a classifier's failures among them, only once for a stage or a summary."""
+        if not self.of_label("varied", label):
+            return self.counted("baseline", label, classifier)
         key = label, classifier
         if key not in self._explored:
             threshold = self.threshold(label).threshold
@@ -144,3 +147,10 @@ class RecordedHunt:
             items, shown_from = self.of_label(phase, label, number), self.threshold(label).threshold
             self._counted[key] = count_failures(items, classifier, shown_from)
         return self._counted[key]
+
+
+def _add_cost(spent: dict[str, float], cost: Cost) -> None:
+    # Not by adding models of costs, most of whose fields are zero: it took a third of a summary's time.
+    for name, value in cost:
+        if value:
+            spent[name] = spent.get(name, 0) + value

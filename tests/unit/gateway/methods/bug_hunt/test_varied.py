@@ -24,7 +24,7 @@ def test_as_many_captions_are_edited_as_the_images_take() -> None:
     baseline = [sample(number) for number in range(40)]
     # Two edits of each of five types: three captions give thirty.
     wanted = captions_to_edit(CONFIG, RecordedHunt.of(baseline), "fly")
-    assert [item.ordinal for item in wanted] == [0, 1, 2]
+    assert [item.slot for item in wanted] == [0, 1, 2]
 
 
 def test_edits_take_turns_and_lost_labels_and_other_classes_are_left_out() -> None:
