@@ -24,7 +24,7 @@ def child_processes() -> Iterator[Start]:
     """Return a function that starts ``target(*arguments)`` in a separate process."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["fakes.ledger_worker", "fakes.staged_worker", "fakes.gateway_server", "fakes.hunting_worker"]
+        ["fakes.ledger_worker", "fakes.staged_worker", "fakes.gateway_server", "fakes.mortal_worker"]
     )
     with pytest.MonkeyPatch.context() as patch:
         # The fork server finds the modules to preload only through the environment.

@@ -1,45 +1,85 @@
-"""Bug hunts with workers killed in every stage: the same findings, and nothing twice."""
+"""Bug hunts, adversarial datasets and transfers with workers killed in every stage: the same findings."""
 
 from __future__ import annotations
 
-import asyncio
-import random
-import signal
-from collections import Counter
+import base64
 from collections.abc import Iterator
-from dataclasses import dataclass
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic.main import IncEx
 
-from fakes.gateway import FakeGateway, fake_gateway
-from fakes.hunting_worker import Moment, deep_snow, hunt
-from fakes.ledger_worker import acknowledged
-from fakes.ledgers import migrated_file
-from fakes.processes import PATIENCE_SECONDS, Start, child_processes, look_until
+from fakes.gateway import FakeGateway
+from fakes.killed_runs import Killed, Recorded, killed, undisturbed
+from fakes.processes import Start, child_processes
+from fakes.store import image
+from fakes.world import Shown
+from faultline_core.contract.adversarial_datasets import AdversarialItem
 from faultline_core.contract.bug_hunts import HuntItem
-from faultline_gateway.ledger import Ledger
+from faultline_core.contract.transfers import TransferItem
 
-ROOT = "/v1/bug-hunts"
-BODY: dict[str, Any] = {
+HUNT: dict[str, Any] = {
     "classifiers": ["leaning"], "labels": ["plate"], "budget": {"images": 160}, "held_out": 16, "winners": 1,
     "hypotheses": 3, "captions": 8, "refine": 8, "words": "both", "clusters": "features", "seed": 5,
 }  # fmt: skip
-PHASES = ["baseline", "clusters", "captions", "combination", "hypothesis", "refinement", "held-out"]
+PLACES = ("in the snow", "on the grass")
+DATASET: dict[str, Any] = {
+    "classifiers": ["leaning"], "seeds": {"kind": "dataset", "dataset": "wild", "mistaken": False},
+    "samples": 32, "most_kept": 8, "images": 120, "baseline": 24, "reference": "wild",
+    "reference_images": 8, "seed": 5,
+}  # fmt: skip
+FOOLING: dict[str, Any] = {
+    "classifiers": ["leaning"], "samples": 64, "most_kept": 48, "images": 128, "baseline": 48, "seed": 1,
+    "seeds": {
+        "kind": "captions", "captions": [{"label": "plate", "text": "a photo of a plate in the snow"}],
+    },
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Hunted:
-    """What a hunt found and recorded, as if all runs had one name and took no time."""
+async def posted(gateway: FakeGateway, root: str, body: dict[str, Any]) -> str:
+    answer = await gateway.http.post(root, json=body)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
 
-    findings: dict[str, str]
-    items: list[str]
-    lines: Counter[int]
-    """Of its log, by stage."""
-    phases: list[str]
+
+async def hunt(gateway: FakeGateway) -> str:
+    return await posted(gateway, "/v1/bug-hunts", HUNT)
+
+
+async def adversarial_dataset(gateway: FakeGateway) -> str:
+    """Of photographs of plates in two places."""
+    shown = [Shown("plate", f"a photo of a plate {PLACES[number % 2]}") for number in range(20)]
+    sources = []
+    for number, each in enumerate(shown):
+        gateway.world.add(each, number)
+        content = base64.b64encode(image(each, number)).decode()
+        sources.append({"filename": f"{number}.png", "label": "plate", "content_base64": content})
+    await gateway.http.post("/v1/datasets", json={"name": "wild"})
+    answer = await gateway.http.post("/v1/datasets/wild/sources", json={"sources": sources})
+    assert answer.json()["added"] == len(shown), answer.text
+    return await posted(gateway, "/v1/adversarial-datasets", DATASET)
+
+
+async def transfer(gateway: FakeGateway) -> str:
+    """Of the images of an adversarial dataset that has ended."""
+    source = await posted(gateway, "/v1/adversarial-datasets", FOOLING)
+    await gateway.worker().work_off()
+    body = {"source": source, "classifiers": ["leaning", "steady"], "seed": 1}
+    return await posted(gateway, "/v1/transfers", body)
+
+
+KINDS = [
+    (
+        Killed("/v1/bug-hunts", HuntItem, hunt),
+        ["baseline", "clusters", "captions", "combination", "hypothesis", "refinement", "held-out"],
+    ),
+    (
+        Killed("/v1/adversarial-datasets", AdversarialItem, adversarial_dataset),
+        ["seed", "baseline", "reference", "sample"],
+    ),
+    # It has one stage.
+    (Killed("/v1/transfers", TransferItem, transfer, kills=3), ["fooling", "baseline"]),
+]
 
 
 @pytest.fixture
@@ -49,84 +89,22 @@ def start() -> Iterator[Start]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Hunted:
-    """The hunt of one worker that nobody kills."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    url, log = migrated_file(folder), folder / "log"
-    run_id = asyncio.run(created(url, folder))
-    hunt(url, folder, run_id, log, 0, None)
-    return asyncio.run(hunted(url, folder, run_id, log))
+def undisturbed_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
+    """Each run of one worker that nobody kills."""
+    return {kind.root: undisturbed(tmp_path_factory.mktemp("undisturbed"), kind) for kind, _ in KINDS}
 
 
-async def created(url: str, folder: Path) -> str:
-    async with fake_gateway(folder, ports=deep_snow, ledger=Ledger(url)) as gateway:
-        answer = await gateway.http.post(ROOT, json=BODY)
-        assert answer.status_code == 202, answer.text
-        return str(answer.json()["id"])
-
-
-async def hunted(url: str, folder: Path, run_id: str, log: Path) -> Hunted:
-    async with fake_gateway(folder, ports=deep_snow, ledger=Ledger(url)) as gateway:
-        assert gateway.ledger.run(run_id).state == "completed"
-        assert gateway.ledger.audit(run_id) == []
-        of_the_clock: IncEx = {"began_at", "ended_at", "service_seconds", "cost"}
-        left_out: IncEx = {"id": True, "attempts": True, "result": of_the_clock}
-        items = list(gateway.ledger.items_of(run_id, HuntItem))
-        told = [item.model_dump_json(exclude=left_out).replace(run_id, "run") for item in items]
-        phases = [item.instruction.phase for item in items if item.instruction is not None]
-        return Hunted(await findings(gateway, run_id), told, lines_by_stage(log), list(dict.fromkeys(phases)))
-
-
-async def findings(gateway: FakeGateway, run_id: str) -> dict[str, str]:
-    answer = await gateway.http.get(f"{ROOT}/{run_id}/summary")
-    assert answer.status_code == 200, answer.text
-    of_run = timeless(answer.json())
-    return {name: repr(each).replace(run_id, "run") for name, each in of_run.items()}
-
-
-def timeless(told: Any) -> Any:
-    """Without what was taken, which differs between equal hunts."""
-    if isinstance(told, list):
-        return [timeless(each) for each in told]
-    if not isinstance(told, dict):
-        return told
-    return {name: timeless(each) for name, each in told.items() if name not in ("seconds", "cost")}
-
-
-def lines_by_stage(log: Path) -> Counter[int]:
-    return Counter(int(line.split()[0]) for line in acknowledged(log))
-
-
-def moments(lines: Counter[int]) -> Iterator[Moment]:
-    """A kill in each stage, and in the planning after the last; the first worker is only overtaken."""
-    draw, last = random.Random(15), max(lines)
-    yield Moment(stage=1, lines=1, pauses=True)
-    for stage in range(1, last + 1):
-        late = draw.choice([0.0, draw.uniform(0.0, 0.02)])
-        # Not while the run may end meanwhile.
-        yield Moment(stage, draw.randint(1, lines[stage]), late if stage < last - 1 else 0.0)
-
-
+@pytest.mark.parametrize(("kind", "phases"), KINDS, ids=[kind.root for kind, _ in KINDS])
 def test_workers_killed_in_every_stage_find_what_an_undisturbed_one_finds(
-    url: str, tmp_path: Path, start: Start, undisturbed: Hunted
+    url: str,
+    tmp_path: Path,
+    start: Start,
+    undisturbed_runs: dict[str, Recorded],
+    kind: Killed,
+    phases: list[str],
 ) -> None:
-    assert undisturbed.phases == PHASES
-    log, living = tmp_path / "log", list[ForkServerProcess]()
-    run_id = asyncio.run(created(url, tmp_path))
-    for number, moment in enumerate(moments(undisturbed.lines), start=1):
-        worker = start(hunt, url, tmp_path, run_id, log, number, moment)
-        if moment.pauses:
-            look_until(lambda: any(line.endswith("paused") for line in acknowledged(log)))
-            living.append(worker)
-            continue
-        worker.join(PATIENCE_SECONDS)
-        assert worker.exitcode == -signal.SIGKILL, moment
-    for each in living:
-        each.join(PATIENCE_SECONDS)
-    assert "1 refused" in acknowledged(log), "the overtaken worker recorded an outcome"
-    start(hunt, url, tmp_path, run_id, log, 100, None).join(PATIENCE_SECONDS)
-    found = asyncio.run(hunted(url, tmp_path, run_id, log))
-    outcomes = [line for line in acknowledged(log) if " recorded " in line]
-    assert len(outcomes) == len(set(outcomes)), "an item was recorded twice"
-    assert found.items == undisturbed.items
-    assert found.findings == undisturbed.findings
+    alone = undisturbed_runs[kind.root]
+    assert alone.phases == phases
+    found = killed(url, tmp_path, kind, start, alone.lines)
+    assert found.items == alone.items
+    assert found.findings == alone.findings

@@ -1,4 +1,4 @@
-"""A process that works on a bug hunt with the fakes' services and can be killed at any moment."""
+"""A process that works on a run with the services of the hunted world and can be killed at any moment."""
 
 from __future__ import annotations
 
@@ -129,8 +129,15 @@ def deep_snow(world: FakeWorld) -> Services:
     return replace(hunted_services(world), editor=HuntEditor(world, snow="deep snow"))
 
 
-def hunt(url: str, folder: Path, run_id: str, log: Path, number: int, moment: Moment | None) -> None:
-    """Work until the hunt has ended, or the moment has come.
+def keep_shown(folder: Path, world: FakeWorld) -> None:
+    """Let the processes of a folder know what the images of a world show."""
+    kept = KeptShown(folder / "shown")
+    for ref, shown in world.shown.items():
+        kept[ref] = shown
+
+
+def work_until(url: str, folder: Path, run_id: str, log: Path, number: int, moment: Moment | None) -> None:
+    """Work until the run has ended, or the moment has come.
 
     The clock of each process is ahead of those with a smaller number by more than a lease: what they hold
     has run out, whether they were killed or still live.
