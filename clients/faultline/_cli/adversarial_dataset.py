@@ -1,4 +1,4 @@
-"""``faultline adversarial-dataset``: generate images that classifiers get wrong."""
+"""``faultline adversarial-dataset`` and ``register``: images that classifiers get wrong, as a dataset."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import Annotated, cast
 
 import typer
 
+from faultline._adversarial_dataset_run import AdversarialDataset
 from faultline._cli.bug_hunt import CriterionName, criterion_named
 from faultline._cli.classifiers import reachable
 from faultline._cli.datasets import dataset_name
 from faultline._cli.follow import Output, create_and_follow
 from faultline._cli.groups import examples
-from faultline._cli.options import AsJson, Classifiers, Detach, Report, Seed, Steps, Url
+from faultline._cli.options import AsJson, Classifiers, Detach, OneRun, Report, Seed, Steps, Url
 from faultline._cli.tables import adversarial_dataset_text
-from faultline._cli.terminal import connected
+from faultline._cli.terminal import connected, show
 from faultline_core.contract.adversarial_datasets import FoolingRule
 from faultline_core.errors import InvalidRequest
 
@@ -48,12 +49,14 @@ Reference = Annotated[
     str | None,
     typer.Option(metavar="DATASET", help="A dataset of real images, to measure the distance from."),
 ]
+DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the dataset.")]
 
 EXAMPLES = examples(
     "faultline adversarial-dataset photos/ --classifier leaning-vit --report adversarial.html",
     "faultline adversarial-dataset --hunt 3fa8 --classifier leaning-vit",
     codes=True,
 )
+REGISTER_EXAMPLES = examples("faultline register @last fooling")
 
 
 def adversarial_dataset(
@@ -104,6 +107,21 @@ def adversarial_dataset(
             output,
             serves_function=specs != classifier,
         )
+
+
+def register(run: OneRun, name: DatasetName, as_json: AsJson = False, url: Url = None) -> None:
+    """Make a dataset of the images that an adversarial dataset kept; other methods take it by its name.
+
+    The images stay marked as synthetic.
+    """
+    with connected(url) as client:
+        found = client.runs.get(run)
+        if not isinstance(found, AdversarialDataset):
+            raise InvalidRequest(
+                f"run {run!r} is a {found.run.kind}; `faultline register` takes adversarial datasets alone"
+            )
+        dataset = found.register(name)
+        show(dataset, f"{dataset.name}\t{dataset.n_sources} images", as_json)
 
 
 def caption_of(text: str) -> tuple[str, str]:

@@ -87,6 +87,9 @@ app.command("bug-hunt", rich_help_panel=METHODS, epilog=bug_hunt.EXAMPLES)(bug_h
 app.command("adversarial-dataset", rich_help_panel=METHODS, epilog=adversarial_dataset.EXAMPLES)(
     adversarial_dataset.adversarial_dataset
 )
+app.command("register", rich_help_panel=METHODS, epilog=adversarial_dataset.REGISTER_EXAMPLES)(
+    adversarial_dataset.register
+)
 app.command("transfer", rich_help_panel=METHODS, epilog=transfer.EXAMPLES)(transfer.transfer)
 app.command("compare-prompts", rich_help_panel=METHODS, epilog=shift_benchmark.PROMPT_EXAMPLES)(
     shift_benchmark.compare_prompts

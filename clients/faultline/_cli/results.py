@@ -14,6 +14,7 @@ from faultline._cli.terminal import check_report_path, connected, print_result
 from faultline._exported_runs import ExportedRun
 from faultline._exports import LAYOUTS, ExportLayout, check_export
 from faultline._shift_benchmark_run import ShiftBenchmark
+from faultline_core.contract.runs import Run
 from faultline_core.errors import InvalidRequest
 
 Out = Annotated[
@@ -68,8 +69,7 @@ def export(
         kind, chosen = exported.run.kind, cast("ExportLayout", layout)
         if not isinstance(exported, ExportedRun):
             raise InvalidRequest(
-                f"run {run!r} is a {kind}, which has no images to export: "
-                "export a shift benchmark of it, or use `faultline generate`"
+                f"run {run!r} is a {kind}, which exports no images: {_instead(exported.run)}"
             )
         if isinstance(exported, ShiftBenchmark):
             folder = exported.export(out, layout=chosen, dropped=dropped, found=found)
@@ -79,6 +79,26 @@ def export(
             folder = exported.export(out, layout=chosen, dropped=dropped)
         n_files = sum(1 for path in folder.rglob("*") if path.is_file())
         print_result(_described(folder, layout, n_files, as_json))
+
+
+def _instead(run: Run) -> str:
+    """What to do for images of a run that exports none."""
+    match run.kind:
+        case "bug-hunt":
+            return (
+                f"`faultline adversarial-dataset --hunt {run.id}` makes images of its descriptions that fool "
+                "classifiers, and they can be exported"
+            )
+        case "transfer":
+            source, kind = run.resolved_config["request"]["source"], run.resolved_config["source_kind"]
+            if kind == "adversarial-dataset":
+                return f"`faultline export {source}` exports those that it shows"
+            return (
+                f"it shows those of a {kind}; `faultline adversarial-dataset --hunt {source}` makes images "
+                "that can be exported"
+            )
+        case _:
+            return "export a shift benchmark of it, or use `faultline generate`"
 
 
 def _described(folder: Path, layout: str, n_files: int, as_json: bool) -> str:

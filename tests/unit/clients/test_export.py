@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -12,10 +12,13 @@ import pytest
 from fakes.archives import CARD, FILES, archive, export_answer
 from fakes.benchmark_answers import benchmark_answer
 from fakes.command import Play, run
-from fakes.interface_answers import interface_answer
-from fakes.sdk import BrokenStream, Session, problem, run_answer
+from fakes.sdk import BrokenStream, Session, a_run, ok, problem, run_answer
 from faultline._cli.exit_code import ExitCode
 from faultline_core.errors import BackendError, BadBackendOutput, DatasetEmpty, InvalidRequest, NotFound
+from faultline_core.types import RunKind
+
+KINDS = get_args(RunKind)
+"""In the order in which a run is looked for."""
 
 
 def exporting(kind: str, *answers: httpx.Response) -> tuple[Session, Any]:
@@ -139,11 +142,34 @@ def test_the_json_of_the_command_names_folder_and_layout(play: Play, tmp_path: P
     assert told == {"folder": str(tmp_path / "out"), "layout": "imagefolder", "files": 2}
 
 
-def test_an_interface_has_nothing_to_export(play: Play, tmp_path: Path) -> None:
-    play(problem(NotFound("no run")), interface_answer())
+@pytest.mark.parametrize(
+    ("run_kind", "config", "said"),
+    [
+        ("dataset-interface", {}, "export a shift benchmark of it"),
+        ("bug-hunt", {}, "`faultline adversarial-dataset --hunt run-1`"),
+        (
+            "transfer",
+            {"source_kind": "adversarial-dataset", "request": {"source": "run-0"}},
+            "`faultline export run-0`",
+        ),
+        (
+            "transfer",
+            {"source_kind": "bug-hunt", "request": {"source": "run-0"}},
+            "`faultline adversarial-dataset --hunt run-0`",
+        ),
+    ],
+)
+def test_a_run_that_exports_nothing_says_what_to_do_instead(
+    play: Play, tmp_path: Path, run_kind: RunKind, config: dict[str, Any], said: str
+) -> None:
+    found = a_run("completed", 3).model_copy(update={"kind": run_kind, "resolved_config": config})
+    others = KINDS[: KINDS.index(run_kind)]
+    script = play(*[problem(NotFound("no run"))] * len(others), ok(found.model_dump_json()))
     shown = run("export", "run-1", "--out", str(tmp_path / "out"))
     assert shown.exit_code == ExitCode.USAGE
-    assert "dataset-interface" in shown.stderr
+    assert shown.stderr.startswith(f"invalid-request: run 'run-1' is a {run_kind}, which exports no images: ")
+    assert said in shown.stderr
+    assert len(script.seen) == len(others) + 1
 
 
 @pytest.mark.parametrize("more", [["--layout", "zip"], []])
