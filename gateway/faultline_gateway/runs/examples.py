@@ -14,13 +14,18 @@ from faultline_gateway.runs.stores import check_image
 
 
 async def draw_examples(
-    prompts: Mapping[str, str], generation: GenerationPreset, seed: int, context: RunContext
+    prompts: Mapping[str, str],
+    pointers: Mapping[str, str],
+    generation: GenerationPreset,
+    seed: int,
+    context: RunContext,
 ) -> dict[str, BlobRef]:
     """Draw one image of each label's prompt, with the seed of its first sample.
 
+    ``pointers``: where the request names each label.
+
     Raises:
-        InvalidRequest: the generator does not know a label's words; the pointer is ``/labels/`` and the
-            place of the label.
+        InvalidRequest: the generator does not know a label's words.
     """
     examples: dict[str, BlobRef] = {}
     listed, size = list(prompts), images_per_call(generation)
@@ -34,7 +39,7 @@ async def draw_examples(
             except RequestError as error:
                 raise InvalidRequest(
                     f"the generator of suite {context.suite.name!r} cannot draw {label!r}: {error.detail}",
-                    pointer=f"/labels/{len(examples)}",
+                    pointer=pointers[label],
                 ) from error
             await check_image(drawn, context.store)
             examples[label] = drawn

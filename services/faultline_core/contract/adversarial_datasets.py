@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 
-from faultline_core.contract.base import (
-    DISTINCT,
-    ClientBody,
-    ResponseBody,
-    Text,
-    require_distinct,
-    told_apart_by,
-)
-from faultline_core.contract.classifiers import ClassifiersUnderTest
+from faultline_core.contract.base import ClientBody, ResponseBody, Text, told_apart_by
 from faultline_core.contract.dataset_interfaces import ClassName
-from faultline_core.contract.editor import (
-    GenerationPreset,
-    GuidanceOverride,
-    SchedulerOverride,
-    StepsOverride,
-)
-from faultline_core.contract.failure_criteria import Criterion, TopOne
 from faultline_core.contract.features import FeatureVector
+from faultline_core.contract.label_images import LabelImagesConfig, LabelImagesCreate
 from faultline_core.contract.runs import RunItem
 from faultline_core.contract.samples import SampleResult
-from faultline_core.contract.shift_benchmarks import ShiftText
-from faultline_core.types import BlobRef, ClassifierSpec, Cosine, PortableName, Seed
+from faultline_core.types import Cosine, PortableName
 
 AdversarialPhase = Literal["seed", "baseline", "sample", "reference"]
 """What an item is for: the caption of a ``seed``, ``baseline`` images of a label alone, a ``sample`` of a
@@ -77,36 +62,12 @@ class GivenSeeds(_Seeds):
 Seeds = Annotated[DatasetSeeds | HuntSeeds | GivenSeeds, Field(discriminator="kind")]
 
 
-class AdversarialDatasetCreate(ClassifiersUnderTest):
+class AdversarialDatasetCreate(LabelImagesCreate):
     """``POST /v1/adversarial-datasets``: generate images of captions, keep those that fool classifiers."""
 
-    classifiers: list[ClassifierSpec] = Field(
-        min_length=1,
-        max_length=128,
-        json_schema_extra=DISTINCT,
-        description="The classifiers to fool; all see the same images.",
-    )
     seeds: Seeds = Field(description="Where the captions come from.")
     fools: FoolingRule = Field(
         default="any", description="Whether an image has to fool any one of the classifiers, or all."
-    )
-    classes: list[ClassName] | None = Field(
-        default=None,
-        min_length=2,
-        max_length=10_000,
-        json_schema_extra=DISTINCT,
-        description="Classes among which the classifiers choose, or null for those that all of them have.",
-    )
-    parents: dict[ClassName, ClassName] = Field(
-        default={},
-        max_length=10_000,
-        description="The parent of a class, such as `insect` for `fly`, for the criterion `no-relative` and "
-        "the prompt of the label alone.",
-    )
-    criterion: Criterion = Field(
-        # Not a plain default: generators of clients refuse one for a union of objects.
-        default_factory=TopOne,
-        description="When an answer counts as a failure, `top-1` by default; stored with every rate.",
     )
     captions: int = Field(default=50, ge=1, le=10_000, description="Most captions that are generated from.")
     sentences: int = Field(
@@ -142,20 +103,6 @@ class AdversarialDatasetCreate(ClassifiersUnderTest):
     reference_images: int = Field(
         default=500, ge=20, le=50_000, description="Most images of the reference dataset that are compared."
     )
-    prompt: ShiftText | None = Field(
-        default=None,
-        description="Prompt of the label alone with the slot `<class>`; null for the suite's.",
-    )
-    steps: StepsOverride = None
-    guidance: GuidanceOverride = None
-    scheduler: SchedulerOverride = None
-    seed: Seed = Field(description="Seed of every random draw.")
-
-    @field_validator("classifiers", "classes")
-    @classmethod
-    def _distinct(cls, values: list[str] | None) -> list[str] | None:
-        require_distinct(values or ())
-        return values
 
 
 class DatasetRegistration(ClientBody):
@@ -172,31 +119,18 @@ class AdversarialPrompt(ResponseBody):
     seeds: int = Field(default=1, description="How many captions of seeds say it.")
 
 
-class AdversarialDatasetConfig(ResponseBody):
+class AdversarialDatasetConfig(LabelImagesConfig):
     """Everything that an adversarial dataset depends on, fixed when its run is created."""
 
     request: AdversarialDatasetCreate = Field(description="The request that created the run.")
-    suite: str = Field(description="Name of the model suite.")
-    generation: GenerationPreset = Field(description="How images are generated.")
-    models: dict[str, str] = Field(description="Name of each service's model.")
-    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
-    classes: list[str] = Field(description="The classes among which the classifiers choose.")
     labels: list[str] = Field(description="What the images may show.")
     baselines: dict[str, str] = Field(description="The prompt of each label alone.")
-    examples: dict[str, BlobRef] = Field(description="SHA-256 of one generated image of each label.")
     prompts: list[AdversarialPrompt] = Field(
         default=[], description="The prompts, where they are known before a seed is captioned."
     )
     dropped: dict[str, int] = Field(
         default={}, description="Captions that were left out when the run was created, by reason."
     )
-    clip: str = Field(description="The CLIP that says whether an image shows its label.")
-    objectionable: float | None = Field(
-        default=None,
-        description="CLIP cosine from which a generated image is dropped as objectionable, or null where "
-        "nothing is checked.",
-    )
-    notes: list[str] = Field(default=[], description="What the dataset cannot show, however it comes out.")
 
 
 class AdversarialInstruction(ResponseBody):

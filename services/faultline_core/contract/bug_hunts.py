@@ -8,21 +8,15 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from faultline_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
-from faultline_core.contract.classifiers import ClassifiersUnderTest, FunctionsOfCaller
+from faultline_core.contract.classifiers import FunctionsOfCaller
 from faultline_core.contract.dataset_interfaces import ClassName
-from faultline_core.contract.editor import (
-    GenerationPreset,
-    GuidanceOverride,
-    SchedulerOverride,
-    StepsOverride,
-)
-from faultline_core.contract.failure_criteria import Criterion, TopOne
+from faultline_core.contract.label_images import LabelImagesConfig, LabelImagesCreate
 from faultline_core.contract.mixtures import Mixture
 from faultline_core.contract.runs import RunItem
 from faultline_core.contract.samples import SampleResult
 from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
 from faultline_core.contract.shift_benchmarks import ShiftText
-from faultline_core.types import BlobRef, ClassifierSpec, Name, Seed
+from faultline_core.types import BlobRef, Name, Seed
 
 HuntPhase = Literal[
     "baseline",
@@ -91,34 +85,14 @@ class Photographs(ClientBody):
     alone: Name = Field(description="Dataset whose images of the label stand for the label alone.")
 
 
-class BugHuntCreate(ClassifiersUnderTest):
+class BugHuntCreate(LabelImagesCreate):
     """``POST /v1/bug-hunts``: find descriptions of a label's images on which classifiers fail."""
 
-    classifiers: list[ClassifierSpec] = Field(
-        min_length=1,
-        max_length=128,
-        json_schema_extra=DISTINCT,
-        description="The classifiers to test; all see the same images.",
-    )
     labels: list[ClassName] = Field(
         min_length=1,
         max_length=1000,
         json_schema_extra=DISTINCT,
         description="What the images show; classes of all the classifiers.",
-    )
-    classes: list[ClassName] | None = Field(
-        default=None,
-        min_length=2,
-        max_length=10_000,
-        json_schema_extra=DISTINCT,
-        description="Classes among which the classifiers choose, or null for those that all of them have.",
-    )
-    parents: dict[ClassName, ClassName] = Field(
-        default={},
-        max_length=10_000,
-        description="The parent of a class, such as `insect` for `fly`: the prompt names it, and the "
-        "criterion `no-relative` compares it. Where all classes are ImageNet-1k's, those that are not given "
-        "are WordNet's; any other class without one is its own.",
     )
     descriptions: list[ShiftText] = Field(
         default=[],
@@ -132,11 +106,6 @@ class BugHuntCreate(ClassifiersUnderTest):
         description="Photographs on which the one description is checked beside generated images, or null.",
     )
     budget: HuntBudget = Field(default=HuntBudget(), description="How much the hunt may spend.")
-    criterion: Criterion = Field(
-        # Not a plain default: generators of clients refuse one for a union of objects.
-        default_factory=TopOne,
-        description="When an answer counts as a failure, `top-1` by default; stored with every rate.",
-    )
     sampling: SamplingRule = Field(
         default_factory=FixedNumber,
         description="When enough images of a prompt are drawn, `fixed` by default; several classifiers share "
@@ -206,20 +175,11 @@ class BugHuntCreate(ClassifiersUnderTest):
         le=20,
         description="Most sentences that `likelihood` combines; phrases, of a captioner of one sentence.",
     )
-    prompt: ShiftText | None = Field(
-        default=None,
-        description="Prompt of the baseline with the slot `<class>`, and `<parent>` where it names the "
-        "parent; null for the suite's.",
-    )
-    steps: StepsOverride = None
-    guidance: GuidanceOverride = None
-    scheduler: SchedulerOverride = None
-    seed: Seed = Field(description="Seed of every random draw.")
 
-    @field_validator("classifiers", "labels", "classes", "descriptions")
+    @field_validator("labels", "descriptions")
     @classmethod
-    def _distinct(cls, values: list[str] | None) -> list[str] | None:
-        require_distinct(values or ())
+    def _distinct(cls, values: list[str]) -> list[str]:
+        require_distinct(values)
         return values
 
 
@@ -270,25 +230,14 @@ class HuntShares(ResponseBody):
     mixture: int = Field(default=0, description="Images of the mixture of prompts, its pilot's included.")
 
 
-class BugHuntConfig(ResponseBody):
+class BugHuntConfig(LabelImagesConfig):
     """Everything a hunt depends on, fixed when its run is created."""
 
     request: BugHuntCreate = Field(description="The request that created the run.")
-    suite: str = Field(description="Name of the model suite.")
-    generation: GenerationPreset = Field(description="How images are generated.")
-    models: dict[str, str] = Field(description="Name of each service's model.")
-    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
-    classes: list[str] = Field(description="The classes among which the classifiers choose.")
-    parents: dict[str, str] = Field(
-        default={}, description="What the criterion `no-relative` compares, by class; given or WordNet's."
-    )
     templates: dict[str, str] = Field(
         description="The baseline prompt of each label with the slot `<class>`; descriptions add words to it."
     )
     prompts: dict[str, str] = Field(description="The baseline prompt of each label.")
-    examples: dict[str, BlobRef] = Field(
-        description="SHA-256 of one image of each label, which was made to see that the generator knows it."
-    )
     shares: HuntShares = Field(description="How each label's part of the budget is spent.")
     detectable: float | None = Field(
         description="Smallest failure rate that the held-out images prove with 80 % probability where the "
@@ -299,13 +248,6 @@ class BugHuntConfig(ResponseBody):
         description="Smallest failure rate of a label alone of which the baseline shows two failures with "
         "80 % probability; rarer ones are hardly found.",
     )
-    clip: str = Field(description="The CLIP that says whether an image shows its label.")
-    objectionable: float | None = Field(
-        default=None,
-        description="CLIP cosine from which a generated image is dropped as objectionable, or null where "
-        "nothing is checked.",
-    )
-    notes: list[str] = Field(default=[], description="What the hunt cannot show, however it comes out.")
 
 
 class HuntInstruction(ResponseBody):

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from faultline_core.adversarial_dataset.rounds import FIRST_ROUND
-from faultline_core.bug_hunt.descriptions import baseline_template
 from faultline_core.contract.adversarial_datasets import (
     AdversarialDatasetConfig,
     AdversarialDatasetCreate,
@@ -15,9 +14,8 @@ from faultline_core.contract.adversarial_datasets import (
     DatasetSeeds,
 )
 from faultline_core.contract.datasets import Source
-from faultline_core.contract.failure_criteria import TakenFor
 from faultline_core.errors import InvalidRequest
-from faultline_core.text.class_prompts import check_prompt, fill
+from faultline_core.text.class_prompts import fill
 from faultline_gateway.methods.adversarial_dataset.items import (
     plan_images,
     plan_reference,
@@ -29,8 +27,9 @@ from faultline_gateway.runs.classifiers import check_classifiers, common_classes
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.examples import draw_examples
 from faultline_gateway.runs.items import Plan, PlannedItem, numbered
+from faultline_gateway.runs.label_images import check_mistakes, label_templates, shared_config
+from faultline_gateway.runs.parents import notes_on_parents
 from faultline_gateway.runs.submission import named_dataset, require_quota
-from faultline_gateway.version import VERSIONS
 
 
 async def plan(create: AdversarialDatasetCreate, context: RunContext) -> Plan:
@@ -50,34 +49,25 @@ async def plan(create: AdversarialDatasetCreate, context: RunContext) -> Plan:
     reference = await asyncio.to_thread(_reference, create, context)
     labels = found.labels
     _check_budget(create, len(labels))
-    _check_target(create, classes, labels)
+    check_mistakes(create.criterion, classes, labels)
     require_quota(create.images + len(found.sources) + len(reference), context, "/images")
-    baselines = _baselines(create, labels, suite.editor.photo_prompt)
-    generation = (suite.editor.hunt_generation or suite.editor.generation).changed_by(create)
+    templates = label_templates(create, labels, classes, suite)
+    baselines = {label: fill(template, label) for label, template in templates.items()}
+    shared = shared_config(create, classes, suite)
     # Real images of a label need no example, and of a thousand labels none could be drawn at once.
     examples = {source.label: source.image for source in reversed(found.sources)}
     if not examples:
-        examples = await draw_examples(baselines, generation, create.seed, context)
+        examples = await draw_examples(baselines, found.pointers, shared["generation"], create.seed, context)
     await check_classifiers(create.classifiers, classes, examples[labels[0]], context.services)
     config = AdversarialDatasetConfig(
         request=create,
-        suite=suite.name,
-        generation=generation,
-        models={
-            "editor": suite.editor.model,
-            "scorer": suite.scorer.clip,
-            "captioner": suite.captioner.model,
-        },
-        versions=VERSIONS,
-        classes=classes,
+        **shared,
         labels=labels,
         baselines=baselines,
         examples=examples,
         prompts=[AdversarialPrompt.model_validate(vars(each)) for each in found.prompts.prompts],
         dropped=dict(found.dropped),
-        clip=suite.scorer.checkpoint or suite.scorer.clip,
-        objectionable=suite.scorer.objectionable,
-        notes=_notes(create),
+        notes=[*_notes(create), *notes_on_parents(create.criterion, labels, shared["parents"])],
     )
     seeds = create.seeds.dataset if isinstance(create.seeds, DatasetSeeds) else ""
     return Plan(seeds, config, list(numbered(_first_stage(config, found, reference))))
@@ -109,26 +99,6 @@ def _check_budget(create: AdversarialDatasetCreate, labels: int) -> None:
             "baseline",
             pointer="/images",
         )
-
-
-def _check_target(create: AdversarialDatasetCreate, classes: Sequence[str], labels: Sequence[str]) -> None:
-    if len(classes) < 2:
-        raise InvalidRequest("the classifiers share fewer than two classes; nothing can be mistaken")
-    if not isinstance(create.criterion, TakenFor):
-        return
-    target = create.criterion.target
-    if target not in classes or target in labels:
-        why = "is a label itself" if target in labels else "is no common class of the classifiers"
-        raise InvalidRequest(f"the target {target!r} {why}", pointer="/criterion/target")
-
-
-def _baselines(create: AdversarialDatasetCreate, labels: Sequence[str], default: str) -> dict[str, str]:
-    found = {}
-    for label in labels:
-        template = baseline_template(create.prompt or default, create.parents.get(label))
-        check_prompt(template)
-        found[label] = fill(template, label)
-    return found
 
 
 def _notes(create: AdversarialDatasetCreate) -> list[str]:

@@ -14,10 +14,11 @@ from faultline_core.contract.features import FeatureVector
 from faultline_gateway.methods.adversarial_dataset.items import sample_seed
 from faultline_gateway.runs.adversarial_images import fools
 from faultline_gateway.runs.attempt import OpenItems, finish_group, own_cost
-from faultline_gateway.runs.classified_samples import Judge, SampleDraft, classify_samples, measure_label
+from faultline_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
 from faultline_gateway.runs.clip import embed_images, unit_vector
 from faultline_gateway.runs.generation import generate_images
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
+from faultline_gateway.runs.label_images import judge_of
 from faultline_gateway.runs.objectionable import drop_objectionable
 from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.ports import Services
@@ -64,7 +65,9 @@ async def _seed(
     drafts = [SampleDraft(item, AdversarialResult(image=item.source_image)) for item in attempt.open]
     drafts = await measure_label(attempt, drafts, services)
     wanted: list[SampleDraft] = []
-    for draft in await classify_samples(attempt, drafts, _judge(config), services, spare=_is_last(group)):
+    for draft in await classify_samples(
+        attempt, drafts, judge_of(config, config.request), services, spare=_is_last(group)
+    ):
         if _is_wanted(_with_features(draft), config):
             wanted.append(draft)
         else:
@@ -107,7 +110,9 @@ async def _sample(
     ]
     drafts = await drop_objectionable(attempt, drafts, config.objectionable, services)
     drafts = await measure_label(attempt, drafts, services)
-    for draft in await classify_samples(attempt, drafts, _judge(config), services, spare=_is_last(group)):
+    for draft in await classify_samples(
+        attempt, drafts, judge_of(config, config.request), services, spare=_is_last(group)
+    ):
         is_compared = any(draft.result.failed.values()) if _is_sample(draft) else _has_reference(config)
         await attempt.done(draft.item, _with_features(draft) if is_compared else draft.result)
 
@@ -118,11 +123,6 @@ def _is_sample(draft: SampleDraft) -> bool:
 
 def _has_reference(config: AdversarialDatasetConfig) -> bool:
     return config.request.reference is not None
-
-
-def _judge(config: AdversarialDatasetConfig) -> Judge:
-    request = config.request
-    return Judge(request.classifiers, config.classes, request.criterion, request.parents)
 
 
 def _is_last(group: LeasedGroup) -> bool:

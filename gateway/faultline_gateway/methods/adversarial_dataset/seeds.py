@@ -11,6 +11,7 @@ from faultline_core.adversarial_dataset.prompts import SeedPrompts, prompts_of
 from faultline_core.contract.adversarial_datasets import (
     AdversarialDatasetCreate,
     DatasetSeeds,
+    GivenSeeds,
     HuntSeeds,
 )
 from faultline_core.contract.bug_hunts import HuntItem
@@ -31,6 +32,8 @@ class FoundSeeds:
     sources: list[Source] = field(default_factory=list)
     prompts: SeedPrompts = field(default_factory=lambda: SeedPrompts([]))
     dropped: Counter[str] = field(default_factory=Counter)
+    pointers: dict[str, str] = field(default_factory=dict)
+    """Where the request names each label whose prompts are known."""
 
     @property
     def labels(self) -> list[str]:
@@ -65,7 +68,10 @@ async def find_seeds(
     if not prompts.prompts:
         why = ", ".join(f"{number} {reason}" for reason, number in prompts.dropped.items()) or "there is none"
         raise InvalidRequest(f"no caption can be generated from: {why}", pointer=pointer)
-    return FoundSeeds(prompts=prompts, dropped=prompts.dropped)
+    given = request.seeds.captions if isinstance(request.seeds, GivenSeeds) else []
+    pointers = {each.label: f"{pointer}/{place}/label" for place, each in reversed(list(enumerate(given)))}
+    labels = {each.label: pointers.get(each.label, pointer) for each in prompts.prompts}
+    return FoundSeeds(prompts=prompts, dropped=prompts.dropped, pointers=labels)
 
 
 def _of_dataset(seeds: DatasetSeeds, classes: Sequence[str], ledger: RunLedger) -> FoundSeeds:

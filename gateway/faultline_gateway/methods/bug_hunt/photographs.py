@@ -14,11 +14,12 @@ from faultline_core.errors import InvalidRequest
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.measuring import OwnDescription
 from faultline_gateway.runs.attempt import OpenItems
-from faultline_gateway.runs.classified_samples import Judge, SampleDraft, classify_samples, measure_label
+from faultline_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.failed_samples import count_failures
 from faultline_gateway.runs.failure_rates import failure_rate
 from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.label_images import judge_of
 from faultline_gateway.runs.submission import named_dataset
 from faultline_gateway.services.ports import Services
 
@@ -85,8 +86,7 @@ async def classify_photographs(attempt: OpenItems, config: BugHuntConfig, servic
     """
     drafts = [SampleDraft(item, HuntResult(image=item.source_image)) for item in attempt.open]
     drafts = await measure_label(attempt, drafts, services)
-    request = config.request
-    judge = Judge(request.classifiers, config.classes, request.criterion, request.parents)
+    judge = judge_of(config, config.request)
     for draft in await classify_samples(attempt, drafts, judge, services, spare=False):
         await attempt.done(draft.item, draft.result)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from faultline_core.bug_hunt.budget import findable_rate
-from faultline_core.bug_hunt.descriptions import baseline_template
 from faultline_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction
-from faultline_core.contract.failure_criteria import TakenFor
 from faultline_core.errors import InvalidRequest
-from faultline_core.text.class_prompts import check_prompt, fill
+from faultline_core.text.class_prompts import fill
 from faultline_gateway.methods.bug_hunt.drawing import first_held_out
 from faultline_gateway.methods.bug_hunt.estimate import most_captions, provable_rate, shares_of
 from faultline_gateway.methods.bug_hunt.measuring import (
@@ -21,19 +19,20 @@ from faultline_gateway.methods.bug_hunt.measuring import (
     plan_own,
 )
 from faultline_gateway.methods.bug_hunt.mixture import check_mixture
-from faultline_gateway.methods.bug_hunt.parents import (
-    failure_parents,
-    notes_on_parents,
-    prompt_parents,
-)
 from faultline_gateway.methods.bug_hunt.photographs import photographs_of, plan_photographs
 from faultline_gateway.methods.bug_hunt.samples import plan_samples
 from faultline_gateway.runs.classifiers import check_classifiers, common_classes
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.examples import draw_examples
 from faultline_gateway.runs.items import Plan, PlannedItem, numbered
+from faultline_gateway.runs.label_images import (
+    check_mistakes,
+    label_templates,
+    shared_config,
+    shown_classes,
+)
+from faultline_gateway.runs.parents import notes_on_parents
 from faultline_gateway.runs.submission import require_quota
-from faultline_gateway.version import VERSIONS
 
 FIRST_BASELINE = 64
 FIRST_IN_TIME = 16
@@ -61,39 +60,31 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
     classes = await common_classes(request.classifiers, request.classes, context.services)
     _check_labels(request, classes)
-    parents = failure_parents(request, classes)
-    templates = _templates(request, suite.editor.photo_prompt, prompt_parents(request, classes))
+    templates = label_templates(request, request.labels, classes, suite)
     own = own_descriptions(request, classes, templates)
     prompts = {label: fill(template, label) for label, template in templates.items()}
-    generation = (suite.editor.hunt_generation or suite.editor.generation).changed_by(request)
-    examples = await draw_examples(prompts, generation, request.seed, context)
+    shared = shared_config(request, classes, suite)
+    pointers = {label: f"/labels/{place}" for place, label in enumerate(request.labels)}
+    examples = await draw_examples(prompts, pointers, shared["generation"], request.seed, context)
     await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
     photographs = await photographs_of(request, own, context)
-    await check_drawable(own, generation, request.seed, context)
-    await check_mixture(request, classes, generation, context)
+    await check_drawable(own, shared["generation"], request.seed, context)
+    await check_mixture(request, classes, shared["generation"], context)
     detectable = await asyncio.to_thread(provable_rate, request, request.held_out)
     findable = None if shares is None else findable_rate(shares.baseline)
     config = BugHuntConfig(
         request=request,
-        suite=suite.name,
-        generation=generation,
-        models={
-            "editor": suite.editor.model,
-            "scorer": suite.scorer.clip,
-            "captioner": suite.captioner.model,
-        },
-        versions=VERSIONS,
-        classes=classes,
-        parents=parents,
+        **shared,
         templates=templates,
         prompts=prompts,
         examples=examples,
         shares=shares or own_shares(request, own),
         detectable=detectable,
         findable=findable,
-        clip=suite.scorer.checkpoint or suite.scorer.clip,
-        objectionable=suite.scorer.objectionable,
-        notes=[*_notes(request, detectable, findable, suite.name), *notes_on_parents(request, parents)],
+        notes=[
+            *_notes(request, detectable, findable, suite.name),
+            *notes_on_parents(request.criterion, request.labels, shared["parents"]),
+        ],
     )
     # Before generated images, so that the next stage follows these.
     shown = plan_photographs(photographs)
@@ -111,36 +102,13 @@ def _first_baseline(config: BugHuntConfig) -> Iterator[PlannedItem]:
 
 
 def _check_labels(create: BugHuntCreate, classes: Sequence[str]) -> None:
-    shown = ", ".join(classes[:8]) + (" …" if len(classes) > 8 else "")
     for index, label in enumerate(create.labels):
         if label not in classes:
             raise InvalidRequest(
-                f"the classifiers have no common class {label!r}; they have {shown or 'none'}",
+                f"the classifiers have no common class {label!r}; they have {shown_classes(classes)}",
                 pointer=f"/labels/{index}",
             )
-    if len(classes) < 2:
-        raise InvalidRequest("the classifiers share fewer than two classes; nothing can be mistaken")
-    if isinstance(create.criterion, TakenFor):
-        target = create.criterion.target
-        if target in create.labels:
-            raise InvalidRequest(
-                f"the target {target!r} is a label itself; name what it is wrongly taken for",
-                pointer="/criterion/target",
-            )
-        if target not in classes:
-            raise InvalidRequest(
-                f"the classifiers have no common class {target!r}; they have {shown}",
-                pointer="/criterion/target",
-            )
-
-
-def _templates(create: BugHuntCreate, default: str, parents: Mapping[str, str]) -> dict[str, str]:
-    """The baseline prompt of each label, with the slot for the class."""
-    templates = {}
-    for label in create.labels:
-        templates[label] = baseline_template(create.prompt or default, parents.get(label))
-        check_prompt(templates[label])
-    return templates
+    check_mistakes(create.criterion, classes, create.labels)
 
 
 def _notes(create: BugHuntCreate, detectable: float | None, findable: float | None, suite: str) -> list[str]:

@@ -14,9 +14,10 @@ from faultline_gateway.methods.bug_hunt.photographs import classify_photographs
 from faultline_gateway.methods.bug_hunt.samples import sample_seed
 from faultline_gateway.methods.bug_hunt.varied import edited
 from faultline_gateway.runs.attempt import OpenItems, finish_group, own_cost
-from faultline_gateway.runs.classified_samples import Judge, SampleDraft, classify_samples, measure_label
+from faultline_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
 from faultline_gateway.runs.generation import generate_images
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
+from faultline_gateway.runs.label_images import judge_of
 from faultline_gateway.runs.objectionable import drop_objectionable
 from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.ports import Services
@@ -123,8 +124,7 @@ async def _sample(attempt: OpenItems, group: LeasedGroup, config: BugHuntConfig,
     ]
     drafts = await drop_objectionable(attempt, drafts, config.objectionable, services)
     drafts = await measure_label(attempt, drafts, services)
-    request = config.request
-    judge = Judge(request.classifiers, config.classes, request.criterion, config.parents or request.parents)
+    judge = judge_of(config, config.request)
     is_last = all(item.attempt >= MAX_ATTEMPTS for item in group.items)
     for draft in await classify_samples(attempt, drafts, judge, services, spare=is_last):
         await attempt.done(draft.item, draft.result.model_copy(update={"ended_at": now()}))

@@ -33,6 +33,7 @@ class FoolingImages:
     rows: Sequence[str]
     classes: Sequence[str]
     parents: Mapping[str, str]
+    """Those of its request."""
     criterion: Criterion
     fooling: list[FoolingImage] = field(default_factory=list)
     baseline: list[FoolingImage] = field(default_factory=list)

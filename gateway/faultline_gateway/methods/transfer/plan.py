@@ -20,6 +20,8 @@ from faultline_gateway.methods.transfer.fooling import FoolingImage, FoolingImag
 from faultline_gateway.runs.classifiers import check_classifiers
 from faultline_gateway.runs.context import RunContext, RunLedger
 from faultline_gateway.runs.items import Plan, PlannedItem, numbered
+from faultline_gateway.runs.label_images import check_mistakes
+from faultline_gateway.runs.parents import failure_parents, notes_on_parents
 from faultline_gateway.runs.submission import require_quota
 from faultline_gateway.version import VERSIONS
 
@@ -32,7 +34,8 @@ async def plan(create: TransferCreate, context: RunContext) -> Plan:
     Raises:
         NotFound: there is no such run.
         RunNotEnded: it has not ended.
-        InvalidRequest: it is of another kind, or has no image that fools a classifier.
+        InvalidRequest: it is of another kind, or has no image that fools a classifier; the target is a label
+            of its images, or no class.
         QuotaExceeded: there are more images than a run may have items.
         UnknownModel, ClassMapMismatch: as of other runs.
     """
@@ -43,6 +46,10 @@ async def plan(create: TransferCreate, context: RunContext) -> Plan:
             f"the run {run.id!r} has no image that fools its classifiers; nothing can transfer",
             pointer="/source",
         )
+    criterion = create.criterion or found.criterion
+    labels = list(dict.fromkeys(each.label for each in found.fooling))
+    check_mistakes(criterion, found.classes, labels)
+    parents = failure_parents(criterion, found.parents, found.classes)
     fooling = _limited(found, create.images)
     baseline = _spread(found.baseline, create.images)
     require_quota(len(fooling) + len(baseline), context, "/images")
@@ -53,14 +60,15 @@ async def plan(create: TransferCreate, context: RunContext) -> Plan:
         suite=context.suite.name,
         versions=VERSIONS,
         rows=list(found.rows),
-        labels=list(dict.fromkeys(each.label for each in found.fooling)),
+        labels=labels,
         classes=list(found.classes),
-        parents=dict(found.parents),
-        criterion=create.criterion or found.criterion,
+        parents=parents,
+        criterion=criterion,
         chosen_by=found.criterion,
         notes=[
             "a rate speaks of images of these captions; other captions may transfer more or less often",
             "images were chosen by the classifiers of the rows: of these the rate says nothing",
+            *notes_on_parents(criterion, labels, parents),
         ],
     )
     planned = [*_planned("fooling", fooling), *_planned("baseline", baseline)]
