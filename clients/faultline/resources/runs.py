@@ -76,6 +76,9 @@ class RunVerbs(ABC, Generic[H]):
     @abstractmethod
     def _take(self, call: Call[Run]) -> H: ...
 
+    @abstractmethod
+    def _send(self, call: Call[Any]) -> Any: ...
+
 
 class RunResource(RunVerbs[R]):
     """Runs of one kind, with blocking calls."""
@@ -95,6 +98,9 @@ class RunResource(RunVerbs[R]):
 
     def _take(self, call: Call[Run]) -> R:
         return self._handle(self._sender, self._sender.send(call))
+
+    def _send(self, call: Call[Any]) -> Any:
+        return self._sender.send(call)
 
 
 class AsyncRunResource(RunVerbs[Coroutine[Any, Any, A]], Generic[A]):
@@ -116,6 +122,9 @@ class AsyncRunResource(RunVerbs[Coroutine[Any, Any, A]], Generic[A]):
 
     async def _take(self, call: Call[Run]) -> A:
         return self._handle(self._sender, await self._sender.send(call))
+
+    def _send(self, call: Call[Any]) -> Any:
+        return self._sender.send(call)
 
 
 class Runs:

@@ -2,98 +2,86 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Coroutine, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypedDict, Unpack
 
-from pydantic import ValidationError
-
-from faultline._calls import Call, reading
+from faultline._options import chosen, spells_out
 from faultline._python_function.model import AnyClassifier
 from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest, prove_call, served
-from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline.resources.estimates import E, EstimatedVerbs
+from faultline.resources.runs import AsyncRunResource, H, RunResource
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_test_estimates import StressTestEstimate
 from faultline_core.contract.stress_tests import Insight, StressTestCreate
-from faultline_core.errors import InvalidRequest
-from faultline_core.types import EDIT_TYPES, EditType, Selection
-
-E = TypeVar("E")
+from faultline_core.types import EditType, Selection
 
 
-def _estimate_call(body: StressTestCreate) -> Call[StressTestEstimate]:
-    return Call(
-        method="POST", path=f"{STRESS_TESTS.root}:estimate", body=body, parse=reading(StressTestEstimate)
-    )
+class StressTestOptions(TypedDict, total=False):
+    """Options of a stress test.
+
+    edit_types: the kinds of edits to plan.
+    max_edits_per_image: edits planned per image; 0 makes only the ``interventions``.
+    interventions: your own edits. ``"husky=>schnauzer,poodle"`` replaces a word, once per word after the
+        arrow; ``"=>in the snow"`` appends; ``"in the rain=>"`` removes.
+    lance_r_edits_per_image: edits of the random baseline LANCE-R per image.
+    preset: a preset of the suite; the suite's default when omitted.
+    selection: ``"paper"`` compares the whole sweep, ``"released"`` the largest that passes.
+    limit: use at most this many images.
+    refused_words: words that no edit may add.
+    exclude: images to skip, as ``"cat/3.png"``.
+    confirm: test what seems to hurt on images that were kept for it; False edits every image once.
+    confirm_share: the share of each class's images to keep.
+    near_duplicates: take images of a class for one group if the cosine of their CLIP features is at least
+        this; None groups only what the dataset names and equal images.
+    """
+
+    edit_types: Sequence[EditType]
+    max_edits_per_image: int
+    interventions: Sequence[str | Intervention]
+    lance_r_edits_per_image: int
+    preset: str | None
+    selection: Selection
+    limit: int | None
+    refused_words: Sequence[str]
+    exclude: Sequence[str]
+    confirm: bool
+    confirm_share: float
+    near_duplicates: float | None
 
 
-class _Creating(RunVerbs[H], Generic[H, E]):
+class _Creating(EstimatedVerbs[H, E]):
     """How a stress test is requested."""
 
     _calls = STRESS_TESTS
 
+    @spells_out(StressTestCreate, StressTestOptions)
     def create(
         self,
         *,
         dataset: str,
         classifiers: Sequence[AnyClassifier],
-        edit_types: Sequence[EditType] = EDIT_TYPES,
-        max_edits_per_image: int = 5,
-        interventions: Sequence[str | Intervention] = (),
-        lance_r_edits_per_image: int = 1,
-        preset: str | None = None,
-        selection: Selection = "paper",
-        limit: int | None = None,
-        refused_words: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        confirm: bool = True,
-        confirm_share: float = 0.65,
-        near_duplicates: float | None = None,
         seed: int,
         idempotency_key: str | None = None,
+        **options: Unpack[StressTestOptions],
     ) -> H:
         """Start a stress test; it continues whether or not you wait for it.
 
         Args:
             dataset: the dataset's name.
             classifiers: what to test; callables are served while this client is open.
-            edit_types: the kinds of edits to plan.
-            max_edits_per_image: edits planned per image; 0 makes only the ``interventions``.
-            interventions: your own edits. ``"husky=>schnauzer,poodle"`` replaces a word, once per word after
-                the arrow; ``"=>in the snow"`` appends; ``"in the rain=>"`` removes.
-            lance_r_edits_per_image: edits of the random baseline LANCE-R per image.
-            preset: a preset of the suite; the suite's default when omitted.
-            selection: ``"paper"`` compares the whole sweep, ``"released"`` the largest that passes.
-            limit: use at most this many images.
-            refused_words: words that no edit may add.
-            exclude: images to skip, as ``"cat/3.png"``.
-            confirm: test what seems to hurt on images that were kept for it; False edits every image once.
-            confirm_share: the share of each class's images to keep.
-            near_duplicates: take images of a class for one group if the cosine of their CLIP features is at
-                least this; None groups only what the dataset names and equal images.
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
+            options: those of `StressTestOptions`.
 
         Raises:
             InvalidRequest: an argument is out of range, or an intervention cannot be parsed.
         """
-        body = StressTestCreate(
-            dataset=dataset,
-            **self._named(classifiers),
-            edit_types=list(edit_types),
-            max_edits_per_image=max_edits_per_image,
-            interventions=interventions_of(interventions),
-            lance_r_edits_per_image=lance_r_edits_per_image,
-            selection=selection,
-            limit=limit,
-            refused_words=list(refused_words),
-            exclude=list(exclude),
-            confirm=confirm,
-            confirm_share=confirm_share,
-            seed=seed,
-            **({} if near_duplicates is None else {"near_duplicates": near_duplicates}),
-            **({} if preset is None else {"preset": preset}),
+        settings = chosen(options, StressTestOptions)
+        if "interventions" in settings:
+            settings["interventions"] = interventions_of(settings["interventions"])
+        body = StressTestCreate.model_validate(
+            {"dataset": dataset, **self._named(classifiers), **settings, "seed": seed}
         )
         return self._take(STRESS_TESTS.create(body, idempotency_key))
 
@@ -108,15 +96,8 @@ class _Creating(RunVerbs[H], Generic[H, E]):
         Raises:
             InvalidRequest: an argument is out of range, or unknown.
         """
-        names = [f"model-{number}" for number, _ in enumerate(classifiers or (None,), 1)]
-        try:
-            body = StressTestCreate(dataset=dataset, classifiers=names, **({"seed": 0} | settings))
-        except ValidationError as error:
-            raise InvalidRequest(f"no such stress test: {error}") from error
-        return self._estimated(_estimate_call(body))
-
-    @abstractmethod
-    def _estimated(self, call: Call[StressTestEstimate]) -> E: ...
+        given = settings | {"dataset": dataset}
+        return self._estimate(StressTestCreate, StressTestEstimate, classifiers, given)
 
 
 class StressTests(_Creating[StressTest, StressTestEstimate], RunResource[StressTest]):
@@ -138,9 +119,6 @@ class StressTests(_Creating[StressTest, StressTestEstimate], RunResource[StressT
         """Start a child run that makes more pairs for one finding of a run; as `StressTest.prove`."""
         functions = served(self._sender, classifier)
         return self._take(prove_call(run_id, finding, images, dataset, seed, idempotency_key, functions))
-
-    def _estimated(self, call: Call[StressTestEstimate]) -> StressTestEstimate:
-        return self._sender.send(call)
 
     def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> StressTest:
         """Apply an insight of a run to its whole dataset; as `StressTest.apply`."""
@@ -170,9 +148,6 @@ class AsyncStressTests(
         functions = served(self._sender, classifier)
         call = prove_call(run_id, finding, images, dataset, seed, idempotency_key, functions)
         return await self._take(call)
-
-    async def _estimated(self, call: Call[StressTestEstimate]) -> StressTestEstimate:
-        return await self._sender.send(call)
 
     async def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
         """Apply an insight of a run to its whole dataset, as `AsyncStressTest.apply`."""
