@@ -11,7 +11,7 @@ import pytest
 from fakes.sdk import Session, run_answer
 from faultline.resources.adversarial_datasets import AdversarialDatasets, AdversarialOptions
 from faultline.resources.bug_hunts import AsyncBugHunts, BugHunts, HuntOptions
-from faultline.resources.stress_tests import StressTests, StressTestOptions
+from faultline.resources.stress_tests import StressTestOptions, StressTests
 
 
 def hunt(client: Any, **options: Any) -> Any:
