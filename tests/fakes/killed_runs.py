@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
 import signal
@@ -107,12 +108,13 @@ async def _recorded(url: str, folder: Path, kind: Killed, run_id: str, log: Path
         of_the_clock: IncEx = {"began_at", "ended_at", "service_seconds", "cost"}
         left_out: IncEx = {"id": True, "attempts": True, "result": of_the_clock}
         items = list(gateway.ledger.items_of(run_id, kind.item))
-        told = [_nameless(item.model_dump_json(exclude=left_out)) for item in items]
+        # Classifiers answer in any order.
+        told = [json.dumps(item.model_dump(mode="json", exclude=left_out), sort_keys=True) for item in items]
         phases = [item.model_dump(include={"instruction"})["instruction"]["phase"] for item in items]
         answer = await gateway.http.get(f"{kind.root}/{run_id}/summary")
         assert answer.status_code == 200, answer.text
         found = {name: _nameless(repr(each)) for name, each in _timeless(answer.json()).items()}
-        return Recorded(found, told, _lines_by_stage(log), list(dict.fromkeys(phases)))
+        return Recorded(found, [*map(_nameless, told)], _lines_by_stage(log), list(dict.fromkeys(phases)))
 
 
 def _nameless(text: str) -> str:

@@ -25,7 +25,7 @@ HUNT: dict[str, Any] = {
 PLACES = ("in the snow", "on the grass")
 DATASET: dict[str, Any] = {
     "classifiers": ["leaning"], "seeds": {"kind": "dataset", "dataset": "wild", "mistaken": False},
-    "samples": 32, "most_kept": 8, "images": 120, "baseline": 24, "reference": "wild",
+    "samples": 24, "most_kept": 8, "images": 80, "baseline": 8, "reference": "wild",
     "reference_images": 20, "seed": 5,
 }  # fmt: skip
 FOOLING: dict[str, Any] = {

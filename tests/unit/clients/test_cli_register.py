@@ -20,7 +20,8 @@ LISTED = [ok({"runs": []})] * 4 + [ok({"runs": [json.loads(MADE.model_dump_json(
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [([], "fooling\t12 images\n"), (["--json"], json.dumps(DATASET, indent=2) + "\n")]
+    ("more", "said"),
+    [([], "fooling\t12 images\n"), (["--json"], json.dumps(DATASET | {"rejected": []}, indent=2) + "\n")],
 )
 def test_the_kept_images_become_a_dataset(play: Play, more: list[str], said: str) -> None:
     script = play(*LISTED, ok(DATASET))
