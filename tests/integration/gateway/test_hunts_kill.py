@@ -20,7 +20,8 @@ from faultline_core.contract.transfers import TransferItem
 
 HUNT: dict[str, Any] = {
     "classifiers": ["leaning"], "labels": ["plate"], "budget": {"images": 160}, "held_out": 16, "winners": 1,
-    "hypotheses": 3, "captions": 8, "refine": 8, "words": "both", "clusters": "features", "seed": 5,
+    "hypotheses": 3, "captions": 8, "refine": 8, "words": "both", "clusters": "features", "vary": 0.0,
+    "seed": 5,
 }  # fmt: skip
 PLACES = ("in the snow", "on the grass")
 DATASET: dict[str, Any] = {
