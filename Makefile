@@ -25,7 +25,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt bench load soak evidence docs tutorials up down dist wheels-test miniature clean
+.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench load soak evidence docs tutorials up down dist wheels-test miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -123,6 +123,9 @@ validate-interface: $(STAMP) ## compare dataset interfaces with rendered truth: 
 
 validate-hunt: $(STAMP) ## compare bug hunts with rendered truth: evaluation/results/hunt-validity.json (IMAGES= PROCESSES=)
 	$(BIN)/python -m evaluation.hunt_validity $(if $(IMAGES),--images $(IMAGES)) $(if $(PROCESSES),--processes $(PROCESSES))
+
+validate-transfers: $(STAMP) ## show images that fool one classifier to its copy and to all others: evaluation/results/transfers.json (CAPTIONS= PROCESSES=)
+	$(BIN)/python -m evaluation.transfers $(if $(CAPTIONS),--captions $(CAPTIONS)) $(if $(PROCESSES),--processes $(PROCESSES))
 
 bench: $(STAMP) ## compare the editor with the reference and diffusers: evaluation/results/editor.json (QUICK=1 ONLY=E2,E3; MODEL=sd14|sd21|sdxl DEVICE=cuda)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.benchmarks $(if $(QUICK),--size quick) $(if $(ONLY),--only $(ONLY)) $(if $(MODEL),--model $(MODEL)) $(if $(DEVICE),--device $(DEVICE))

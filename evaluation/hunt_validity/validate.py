@@ -15,10 +15,11 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from evaluation.paths import RESULTS, STATE
 from evaluation.validity.roster import SUITE
+from faultline_core.contract.bug_hunts import HuntWords
 from faultline_core.suite import load_suite
 from faultline_miniature.training.stage import use_threads, write_atomically
 
@@ -32,6 +33,7 @@ from .training import Training
 from .truth import SCENES, Truth
 
 OUT = RESULTS / "hunt-validity.json"
+USUAL_WORDS = "frequency"
 VALIDATION = 1
 """The stretch that nothing was tuned on; the one before it is for tuning."""
 
@@ -46,6 +48,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--held-out", type=int, default=32, help="held-out images of a prompt")
     parser.add_argument("--steps", type=int, default=5, help="denoising steps")
     parser.add_argument("--vary", type=float, default=0.75, help="share of edited captions")
+    parser.add_argument("--words", choices=get_args(HuntWords), default=USUAL_WORDS, help="source of words")
     parser.add_argument("--seed", type=int, default=11, help="seed of the hunts")
     parser.add_argument("--processes", type=int, default=2, help="processes, each with one thread")
     parser.add_argument("--part", help="work of one of the processes, as 0/2")
@@ -53,8 +56,15 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--state", type=Path, default=STATE / "hunt-validity", help="folder of finished pieces"
     )
-    parser.add_argument("--out", type=Path, default=OUT, help="result file")
-    return parser.parse_args(arguments)
+    parser.add_argument("--out", type=Path, help="result file; by default named by the source of words")
+    given = parser.parse_args(arguments)
+    given.out = given.out or out_of(given.words)
+    return given
+
+
+def out_of(words: str) -> Path:
+    """The result file of hunts whose words come from there."""
+    return OUT if words == USUAL_WORDS else OUT.with_stem(f"{OUT.stem}-{words}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,6 +97,9 @@ def study_of(given: argparse.Namespace) -> Study:
         "hypotheses": 6,
         "seed": given.seed,
     }
+    # Only where it differs: hunts that are kept without it stay valid.
+    if given.words != USUAL_WORDS:
+        shared["words"] = given.words
     return Study(
         stretch=given.stretch,
         roster=roster,

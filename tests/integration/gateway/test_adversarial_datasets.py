@@ -208,6 +208,7 @@ async def test_the_images_become_a_dataset_that_other_methods_take_and_stay_mark
     assert b"trainedAlgorithmicMedia" in shown.content
 
 
+@pytest.mark.paper("BUGS-F3-samples")
 async def test_the_report_shows_images_first_and_what_each_filter_dropped(
     found: AdversarialDatasetSummary, gateway: FakeGateway
 ) -> None:
@@ -217,6 +218,7 @@ async def test_the_report_shows_images_first_and_what_each_filter_dropped(
     ]
     assert places == sorted(places)
     assert "data:image/webp" in text
+    assert text.count("<figcaption>plate taken for ") == len(found.shown)
     assert "answered rightly" in text
     shown = await gateway.http.get(f"/ui/runs/{found.run_id}")
     assert shown.status_code == 200

@@ -189,6 +189,7 @@ async def upload(gateway: FakeGateway, name: str, place: str, images: int) -> No
     assert added.status_code in (200, 201), added.text
 
 
+@pytest.mark.paper("BUGS-X-out-of-distribution")
 async def test_a_description_is_checked_on_photographs_of_the_user_s(
     measured: BugHuntSummary, gateway: FakeGateway
 ) -> None:

@@ -149,6 +149,7 @@ async def test_an_estimate_of_descriptions_of_your_own_searches_nothing(gateway:
 
 
 @pytest.mark.paper("BUGS-X-rare")
+@pytest.mark.paper("BUGS-X-bias")
 async def test_captions_of_the_label_alone_say_how_much_a_bug_explains(gateway: FakeGateway) -> None:
     found = await hunted(gateway, BODY | {"classifiers": ["leaning"], "mentions": 64, "winners": 1})
     (bug,) = found.bugs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import jsonschema
+import pytest
 
 from evaluation.hunt_validity.figures import aims_of, by_attribute, fates_of, figures_of
 from evaluation.hunt_validity.report import BugReport, ClaimReport, Fate, HuntReport, HuntValidity
@@ -41,6 +42,7 @@ def a_hunt(classifier: str = "taught", findings: int = 0) -> HuntReport:
     )  # fmt: skip
 
 
+@pytest.mark.paper("BUGS-X-caption")
 def test_recall_counts_strong_bugs_and_precision_what_was_proven() -> None:
     bugs = [a_bug(), a_bug(fate="not-described"), a_bug(true=0.2, fate="not-seen")]
     claims = [a_claim(), a_claim(covered=False), a_claim(is_true=False)]

@@ -45,6 +45,7 @@ def test_given_parents_come_first_and_other_label_sets_bring_their_own() -> None
     assert failure_parents(FAMILY, INSECTS, CLASSES) == INSECTS
 
 
+@pytest.mark.paper("BUGS-X-ambiguous")
 def test_a_label_without_a_parent_is_named_where_the_criterion_asks_for_one() -> None:
     labels = ["fly", "crane"]
     (note,) = notes_on_parents(FAMILY, labels, failure_parents(FAMILY, {}, IMAGENET))

@@ -1,0 +1,208 @@
+"""Runs a method in this process: the product's plan, work and stages over given services, no database."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from faultline_core.blobs import BlobStore, cache_key
+from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.runs import AnyItem, RequestCounts, Run, RunItem
+from faultline_core.errors import NotFound, UnknownDataset, error_for
+from faultline_core.suite import Suite
+from faultline_core.types import RunKind, RunState
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
+from faultline_gateway.runs.method import AnyMethod
+from faultline_gateway.runs.outcomes import Done, Failed, Outcome
+from faultline_gateway.runs.stages import StagedMethod, StageResults
+from faultline_gateway.services.ports import Services
+
+_BEGAN = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+"""A run in one process has no times of its own."""
+_MOST_ITEMS = 1_000_000
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run and all its items, in planned order."""
+
+    run: Run
+    items: Sequence[RunItem[Any]]
+
+
+@dataclass
+class HeldLedger:
+    """What methods read of a ledger while they plan: images of datasets, and ended runs."""
+
+    datasets: Mapping[str, Sequence[Source]] = field(default_factory=dict)
+    ended: dict[str, EndedRun] = field(default_factory=dict)
+
+    def dataset(self, name: str) -> Dataset:
+        """Describe a dataset; raises `UnknownDataset`."""
+        if name not in self.datasets:
+            raise UnknownDataset(f"there is no dataset {name!r}")
+        sources = self.datasets[name]
+        return Dataset(
+            name=name,
+            classes=list(dict.fromkeys(each.label for each in sources)),
+            n_sources=len(sources),
+            digest=cache_key(sources=[each.id for each in sources]),
+            created_at=_BEGAN,
+        )
+
+    def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
+        """The images of a dataset, or the first of them."""
+        return self.datasets[name][:most]
+
+    def run(self, run_id: str, kind: RunKind | None = None) -> Run:
+        """An ended run; raises `NotFound`."""
+        found = self.ended.get(run_id)
+        if found is None or kind not in (None, found.run.kind):
+            raise NotFound(f"there is no run {run_id!r}")
+        return found.run
+
+    def items_of(self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0) -> Iterator[AnyItem]:
+        """The items of an ended run."""
+        for item in self.ended[run_id].items[from_ordinal:]:
+            assert isinstance(item, shape)
+            yield item
+
+
+def context_of(
+    services: Services, store: BlobStore, suite: Suite, ledger: HeldLedger | None = None
+) -> RunContext:
+    """What a method plans with."""
+    return RunContext(
+        services=services,
+        suite=suite,
+        store=store,
+        # Methods that are run here ask for no more than is held, and cache nothing.
+        ledger=cast(Any, HeldLedger() if ledger is None else ledger),
+        cache=cast(Any, None),
+        max_items_per_run=_MOST_ITEMS,
+    )
+
+
+def work_off(method: AnyMethod, create: BaseModel, context: RunContext) -> EndedRun:
+    """Run a request to its end.
+
+    Raises:
+        FaultlineError: it cannot be planned, or an item failed for a reason that another time may not have.
+    """
+    return asyncio.run(_worked_off(method, create, context))
+
+
+async def _worked_off(method: AnyMethod, create: BaseModel, context: RunContext) -> EndedRun:
+    planned = await method.plan(create, context)
+    config = planned.config.model_dump(mode="json")
+    items, stage, more = list[RunItem[Any]](), 1, list(planned.items)
+    while more:
+        items += await _ended(more, config, method, context, stage=stage, first=len(items))
+        run = _run(config, items, method.kind, stage, "finalizing")
+        following = method.next_stage(run, _as_results(items)) if isinstance(method, StagedMethod) else None
+        more, stage = list(following.items) if following else [], stage + 1
+    return EndedRun(_run(config, items, method.kind, stage, "completed"), items)
+
+
+def _as_results(items: Sequence[RunItem[Any]]) -> StageResults:
+    # Read as an iterator alone; the ledger's own also watches a lease, of which there is none.
+    return cast(StageResults, iter(items))
+
+
+class _Record:
+    """Keeps what the method records of its items."""
+
+    def __init__(self) -> None:
+        self.ended_as: dict[str, Outcome] = {}
+
+    async def ended(self, outcomes: Sequence[tuple[LeasedItem, Outcome]]) -> None:
+        """Keep results; a failure of the services ends the evaluation.
+
+        Raises:
+            FaultlineError: an item failed for a reason that another time may not have.
+        """
+        for item, outcome in outcomes:
+            if isinstance(outcome, Failed) and outcome.retryable:
+                raise error_for(outcome.code, outcome.detail)
+            self.ended_as[item.item_key] = outcome
+
+    async def cancelled(self) -> bool:
+        """Go on: nobody cancels."""
+        return False
+
+
+async def _ended(
+    planned: Sequence[PlannedItem],
+    config: dict[str, Any],
+    method: AnyMethod,
+    context: RunContext,
+    *,
+    stage: int,
+    first: int,
+) -> list[RunItem[Any]]:
+    groups: dict[str, list[LeasedItem]] = {}
+    for item in planned:
+        leased = LeasedItem(**vars(item), id=item.item_key, fence=1, attempt=1)
+        groups.setdefault(item.item_group, []).append(leased)
+    record = _Record()
+    for name, leased_items in groups.items():
+        group = LeasedGroup(
+            run_id=method.kind, kind=method.kind, config=config, item_group=name, items=leased_items
+        )
+        # The index of results is for methods that cache; the store alone has what these read.
+        store = cast(Any, context.store)
+        await method.process(group, services=context.services, record=record, store=store)
+    return [
+        _item(method, item, record.ended_as[item.item_key], stage, first + number)
+        for number, item in enumerate(planned)
+    ]
+
+
+def _item(
+    method: AnyMethod, planned: PlannedItem, outcome: Outcome, stage: int, ordinal: int
+) -> RunItem[Any]:
+    failed = isinstance(outcome, Failed)
+    found: RunItem[Any] = method.item.model_validate(
+        {
+            "id": planned.item_key,
+            "ordinal": ordinal,
+            "kind": planned.kind,
+            "item_group": planned.item_group,
+            "source_image": planned.source_image,
+            "label": planned.label,
+            "slot": planned.slot,
+            "stage": stage,
+            "state": "done" if isinstance(outcome, Done) else "failed" if failed else "filtered",
+            "code": outcome.code if isinstance(outcome, Failed) else None,
+            "reason": None if isinstance(outcome, Done | Failed) else outcome.reason,
+            "result": None if isinstance(outcome, Failed) else outcome.result,
+            "instruction": planned.instruction,
+        }
+    )
+    return found
+
+
+def _run(
+    config: dict[str, Any], items: Sequence[RunItem[Any]], kind: RunKind, stage: int, state: RunState
+) -> Run:
+    ended = Counter(item.state for item in items)
+    counts = {name: ended[name] for name in ("done", "filtered", "failed", "cancelled")}
+    return Run(
+        id=cache_key(config=config)[:32],
+        kind=kind,
+        state=state,
+        dataset="",
+        created_at=_BEGAN,
+        started_at=_BEGAN,
+        ended_at=_BEGAN,
+        request_counts=RequestCounts(total=len(items), pending=0, **counts),
+        resolved_config=config,
+        stage=stage,
+    )

@@ -1,0 +1,122 @@
+"""The figures of a transfer: who is what to whom, images by caption, and the copy beside others."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import pytest
+
+from evaluation.evidence.heat_map import heat_map
+from evaluation.in_process import EndedRun
+from evaluation.transfers.figures import contrasts_of, counts_of, relations_of
+from evaluation.transfers.report import CellReport
+from evaluation.transfers.roster import COLUMNS, COPIES, SOURCES, architecture_of, relation
+from evaluation.transfers.study import Row
+from faultline_core.contract.runs import RequestCounts, Run
+from faultline_core.contract.samples import SampleResult
+from faultline_core.contract.transfers import TransferInstruction, TransferItem
+from faultline_core.types import Estimate
+
+ROW, COPY = "leaning-resnet", "local:leaning-resnet-reseeded"
+OTHER = "leaning-convnext"
+
+
+def an_item(
+    number: int, failed: dict[str, bool], caption: str = "a boat", phase: str = "fooling"
+) -> TransferItem:
+    told = TransferInstruction.model_validate({"phase": phase, "fools": [ROW], "caption": caption})
+    image = f"{number:064x}"
+    return TransferItem(
+        id=str(number), ordinal=number, kind="image", item_group="g", source_image=image, label="boat",
+        state="done", result=SampleResult(image=image, failed=failed), instruction=told,
+    )  # fmt: skip
+
+
+def a_row(items: Sequence[TransferItem]) -> Row:
+    run = Run(
+        id="r", kind="transfer", state="completed", dataset="",
+        created_at=dt.datetime(2000, 1, 1, tzinfo=dt.UTC),
+        request_counts=RequestCounts(total=0, pending=0, done=0, filtered=0, failed=0, cancelled=0),
+        resolved_config={},
+    )  # fmt: skip
+    return Row(ROW, EndedRun(run, []), EndedRun(run, []), EndedRun(run, items), EndedRun(run, []))
+
+
+def a_cell(column: str, unchosen: float) -> CellReport:
+    rate = Estimate(estimate=unchosen, low=0.0, high=1.0, n=16)
+    return CellReport(
+        row=ROW, column=column, architecture="test_resnet", relation=relation(ROW, column), failures=1,
+        captions=2, rate=rate, unanswered=0, alone=rate, p=None, unchosen=rate,
+    )  # fmt: skip
+
+
+def test_a_copy_is_the_same_network_taught_the_same_from_another_seed() -> None:
+    assert [relation(ROW, column) for column in COLUMNS] == [
+        "same-architecture", "chosen", "other-architecture", "other-architecture", "reseeded",
+    ]  # fmt: skip
+    # To another one's images a copy is as any other classifier.
+    assert relation("leaning-vit", COPY) == "other-architecture"
+    assert relation("unbiased-resnet", COPY) == "same-architecture"
+    assert architecture_of(COPY) == architecture_of(ROW)
+    assert len({each.number for each in COPIES}) == len(COPIES)
+    assert COLUMNS[: len(SOURCES)] == SOURCES
+
+
+def test_failures_are_counted_by_caption_and_baselines_are_no_part() -> None:
+    items = [
+        an_item(0, {COPY: True}), an_item(1, {COPY: False}), an_item(2, {COPY: True}, "a boat at night"),
+        an_item(3, {}), an_item(4, {COPY: True}, phase="baseline"),
+    ]  # fmt: skip
+    assert counts_of(items, ROW, COPY) == {"boat: a boat": (1, 2), "boat: a boat at night": (1, 1)}
+    assert counts_of(items, "leaning-vit", COPY) == {}
+
+
+@pytest.mark.paper("BUGS-S4.2-same-arch")
+@pytest.mark.paper("BUGS-S4.2-other-arch")
+def test_the_copy_is_compared_image_by_image_and_each_caption_weighs_one() -> None:
+    # Of the first caption the copy fails on both and the other on none; of the second as often as the other.
+    failed = [
+        (True, False, "a"),
+        (True, False, "a"),
+        (True, True, "b"),
+        (False, False, "b"),
+        (True, True, "b"),
+    ]
+    items = [
+        an_item(number, {COPY: copy, OTHER: other}, caption)
+        for number, (copy, other, caption) in enumerate(failed)
+    ]
+    found = {each.other: each for each in contrasts_of(a_row(items))}
+    assert set(found) == set(COLUMNS) - {ROW, COPY}
+    contrast = found[OTHER]
+    assert (contrast.relation, contrast.images) == ("other-architecture", 5)
+    assert (contrast.difference.estimate, contrast.difference.n) == (0.5, 2)
+    assert found["leaning-vit"].images == 0
+    assert found["leaning-vit"].difference.estimate is None
+
+
+def test_a_relation_s_rate_is_over_all_its_images() -> None:
+    items = [
+        an_item(number, {ROW: True, COPY: number < 3, OTHER: False}, f"c{number % 2}") for number in range(4)
+    ]
+    cells = [a_cell(ROW, 0.5), a_cell(COPY, 0.25), a_cell(OTHER, 0.0)]
+    found = {each.relation: each for each in relations_of([a_row(items)], cells)}
+    assert (found["chosen"].rate.estimate, found["reseeded"].rate.estimate) == (1.0, 0.75)
+    assert (found["reseeded"].rate.n, found["reseeded"].cells) == (4, 1)
+    assert found["other-architecture"].rate.estimate == 0.0
+    assert found["same-architecture"].rate.n == 0
+    assert found["reseeded"].unchosen == [0.25]
+
+
+@pytest.mark.paper("BUGS-F4-matrix")
+def test_the_map_shades_rates_and_frames_those_by_choice() -> None:
+    rates = {("a", "a"): Estimate(estimate=1.0, low=0.9, high=1.0, n=40),
+             ("a", "b"): Estimate(estimate=0.25, low=0.1, high=0.4, n=40)}  # fmt: skip
+    drawn = heat_map("title", ["a"], ["a", "b", "c"], rates, frozenset({("a", "a")}))
+    assert drawn.count("<rect") == 3
+    assert drawn.count('class="chosen"') == 1
+    assert "a, a: 1.000, n = 40" in drawn
+    assert ">0.25</text>" in drawn
+    assert "0.10 to 0.40" in drawn
+    assert "a, c: no images" in drawn

@@ -1,0 +1,1 @@
+"""Adversarial datasets of the suite's classifiers, and who else fails on them: copies and other networks."""

@@ -1,0 +1,5 @@
+"""Runs ``python -m evaluation.transfers``."""
+
+from evaluation.transfers.validate import main
+
+main()
