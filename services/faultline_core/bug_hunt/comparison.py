@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import scipy
@@ -46,6 +46,8 @@ class RateRatio:
     high: float | None
 
 
+# Kept: a summary of 1,000 labels asks for the same few counts again and again.
+@lru_cache(maxsize=16_384)
 def above_baseline(described: FailureCounts, baseline: FailureCounts) -> float:
     """Return the one-sided p of "these images fail no more often than the baseline's" (Fisher's exact test).
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from faultline_core.bug_hunt.comparison import LEVEL
@@ -125,15 +126,34 @@ def is_usable(text: str, label: str, classes: Sequence[str]) -> bool:
 
 def usable(captions: Iterable[str], label: str, classes: Sequence[str], dropped: Counter[str]) -> list[str]:
     """Return the captions that name the label and no other class; the others are counted by reason."""
-    others, kept = _others(label, classes), list[str]()
+    own, named, kept = tokens(label), _by_first_word(tuple(classes)), list[str]()
     for caption in captions:
-        if not names(caption, label):
+        spoken = tokens(caption)
+        if _place(spoken, own) is None:
             dropped[LOST_LABEL] += 1
-        elif any(names(caption, other) for other in others):
+        elif _names_another(spoken, set(own), named):
             dropped[ANOTHER_CLASS] += 1
         else:
             kept.append(" ".join(caption.split()))
     return kept
+
+
+def _names_another(spoken: list[str], own: set[str], named: Mapping[str, Sequence[list[str]]]) -> bool:
+    # "fly" is no other class of "fly agaric"'s captions.
+    return any(
+        spoken[place : place + len(other)] == other and not own.issuperset(other)
+        for place, word in enumerate(spoken)
+        for other in named.get(word, ())
+    )
+
+
+@lru_cache(maxsize=4)
+def _by_first_word(classes: tuple[str, ...]) -> Mapping[str, Sequence[list[str]]]:
+    """The words of each class by the first: captions of 1,000 labels may name each of 1,000 classes."""
+    found: dict[str, list[list[str]]] = {}
+    for words in filter(None, map(tokens, classes)):
+        found.setdefault(words[0], []).append(words)
+    return found
 
 
 def named_label(text: str, labels: Iterable[str]) -> str | None:

@@ -52,16 +52,6 @@ def plan_combinations(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[Pla
             slot += 1
 
 
-def forced_captions(hunt: RecordedHunt) -> dict[str, tuple[str, str]]:
-    """Return image and caption of each captioned sample whose caption goes on from the baseline's prompt."""
-    return {
-        item.instruction.sample: (item.source_image, item.result.caption)
-        for item in hunt.captions
-        if item.result is not None and item.result.caption
-        and item.instruction is not None and item.instruction.sample is not None and item.instruction.prompt
-    }  # fmt: skip
-
-
 def combined_descriptions(
     config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str
 ) -> list[Description]:
@@ -99,7 +89,7 @@ def _clusters(
 def _asked(
     config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str, cluster: Sequence[HuntedItem]
 ) -> HuntInstruction | None:
-    captions = forced_captions(hunt)
+    captions = hunt.forced_captions
     told = [captions[item.id] for item in cluster if item.id in captions]
     kept = set(usable([text for _, text in told], label, config.classes, Counter()))
     prompt = config.prompts[label]

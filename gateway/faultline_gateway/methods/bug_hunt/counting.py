@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from faultline_core.contract.bug_hunt_summary import LabelObject
 from faultline_core.contract.bug_hunts import HuntInstruction, HuntPhase
@@ -43,12 +44,19 @@ class RecordedHunt:
     """Why items failed, of each that did."""
     _thresholds: dict[str, LabelObject] = field(default_factory=dict, repr=False)
     _counted: dict[tuple[SampleKey, str], Counted[HuntedItem]] = field(default_factory=dict, repr=False)
+    _descriptions: dict[str, dict[int, HuntInstruction]] = field(default_factory=dict, repr=False)
     _explored: dict[tuple[str, str], Counted[HuntedItem]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, items: Iterable[HuntedItem]) -> RecordedHunt:
         """Sort the items of a run, in planned order."""
         hunt, stages, spent = cls(), set[int](), dict[str, float]()
+        of_failures: dict[HuntPhase, list[HuntedItem]] = {
+            "clusters": hunt.clusterings,
+            "captions": hunt.captions,
+            "combination": hunt.combinations,
+            "mentions": hunt.mentions,
+        }
         for item in items:
             if item.state == "failed":
                 hunt.failed_codes.append(item.code)
@@ -56,13 +64,13 @@ class RecordedHunt:
             if told is None:
                 continue
             hunt.last = told.phase
-            if item.result is not None:
+            if (result := item.result) is not None:
                 hunt.made += item.kind == "sample" and told.phase != "photographs"
-                hunt.seconds += sum(item.result.service_seconds.values())
-                _add_cost(spent, item.result.cost)
-                hunt._note_times(item.result)
-            if (of_failures := hunt._of_failures(told.phase)) is not None:
-                of_failures.append(item)
+                hunt.seconds += sum(result.service_seconds.values())
+                _add_cost(spent, result.cost)
+                hunt._note_times(result)
+            if told.phase in of_failures:
+                of_failures[told.phase].append(item)
                 continue
             number = told.hypothesis if told.component is None else told.component
             hunt.samples.setdefault((told.phase, item.label, number), []).append(item)
@@ -97,14 +105,27 @@ class RecordedHunt:
             self._explored[key] = count_failures(self.explored(label), classifier, threshold)
         return self._explored[key]
 
-    def _of_failures(self, phase: HuntPhase) -> list[HuntedItem] | None:
-        """The list of what has no image of its own."""
+    @cached_property
+    def free_captions(self) -> Mapping[str, str]:
+        """The free captions, by the id of the item whose image they tell."""
         return {
-            "clusters": self.clusterings,
-            "captions": self.captions,
-            "combination": self.combinations,
-            "mentions": self.mentions,
-        }.get(phase)
+            item.instruction.sample: item.result.caption
+            for item in self.captions
+            if item.state == "done" and item.result is not None and item.result.caption
+            and item.instruction is not None and item.instruction.sample is not None
+            and item.instruction.prompt is None
+        }  # fmt: skip
+
+    @cached_property
+    def forced_captions(self) -> Mapping[str, tuple[str, str]]:
+        """Image and caption of each captioned sample whose caption goes on from the baseline's prompt."""
+        return {
+            item.instruction.sample: (item.source_image, item.result.caption)
+            for item in self.captions
+            if item.result is not None and item.result.caption
+            and item.instruction is not None and item.instruction.sample is not None
+            and item.instruction.prompt
+        }  # fmt: skip
 
     def _describe(self, number: int, label: str, told: HuntInstruction) -> None:
         if told.phase == "hypothesis" or told.source == "user":
@@ -121,6 +142,13 @@ class RecordedHunt:
     def of_label(self, phase: HuntPhase, label: str, number: int | None = None) -> list[HuntedItem]:
         """The images of a label's baseline, or of the description of this number."""
         return self.samples.get((phase, label, number), [])
+
+    def descriptions(self, label: str) -> Mapping[int, HuntInstruction]:
+        """What the first image of each description of a label was asked for, by number."""
+        if not self._descriptions:
+            for number, (of, told) in self.described.items():
+                self._descriptions.setdefault(of, {})[number] = told
+        return self._descriptions.get(label, {})
 
     def told(self, number: int) -> HuntInstruction:
         """What the images of a description, or of a shorter form of one, are asked for."""
@@ -151,6 +179,6 @@ class RecordedHunt:
 
 def _add_cost(spent: dict[str, float], cost: Cost) -> None:
     # Not by adding models of costs, most of whose fields are zero: it took a third of a summary's time.
-    for name, value in cost:
+    for name, value in vars(cost).items():
         if value:
             spent[name] = spent.get(name, 0) + value

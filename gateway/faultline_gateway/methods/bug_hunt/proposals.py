@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
@@ -43,7 +43,7 @@ def proposed(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: 
     counted = hunt.counted_explored(label, classifier)
     if not counted.failures or not counted.successes:
         return Proposed([])
-    captions, words = caption_by_sample(hunt), config.request.words
+    captions, words = hunt.free_captions, config.request.words
     combined = combined_descriptions(config, hunt, label, classifier) if words != "frequency" else []
     if words == "likelihood":
         return Proposed(combined)
@@ -65,17 +65,6 @@ def proposed(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: 
     return Proposed(list(unique.values()), sum((each.dropped for each in by_cluster), Counter()))
 
 
-def caption_by_sample(hunt: RecordedHunt) -> dict[str, str]:
-    """Return the free captions by the id of the item whose image they tell."""
-    return {
-        item.instruction.sample: item.result.caption
-        for item in hunt.captions
-        if item.state == "done" and item.result is not None and item.result.caption
-        and item.instruction is not None and item.instruction.sample is not None
-        and item.instruction.prompt is None
-    }  # fmt: skip
-
-
 def count_captions(hunt: RecordedHunt, dropped: Counter[str]) -> dict[str, int]:
     """Return how many captions were written, and how many were left out or missing, by reason."""
     used = sum(item.result is not None and bool(item.result.caption) for item in hunt.captions)
@@ -83,5 +72,5 @@ def count_captions(hunt: RecordedHunt, dropped: Counter[str]) -> dict[str, int]:
     return {"written": used, **dropped, **missing}
 
 
-def _found(captions: dict[str, str], samples: Sequence[str]) -> list[str]:
+def _found(captions: Mapping[str, str], samples: Sequence[str]) -> list[str]:
     return [captions[sample] for sample in samples if sample in captions]

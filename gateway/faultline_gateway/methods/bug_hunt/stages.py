@@ -74,9 +74,7 @@ def _phase(item: PlannedItem) -> str:
 def standings(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> dict[int, tuple[Standing, str]]:
     """Return how each description of a label stands, by number, with the classifier that it is worst for."""
     found: dict[int, tuple[Standing, str]] = {}
-    for number, (of, told) in hunt.described.items():
-        if of != label:
-            continue
+    for number, told in hunt.descriptions(label).items():
         each = [
             (
                 Standing(
@@ -107,10 +105,9 @@ def refined(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Refin
     """Return the winners of a label as refinement leaves them: what held-out images measure."""
     if config.request.descriptions:
         # All that the user asks about is measured, for each classifier.
-        own = [(number, told) for number, (of, told) in hunt.described.items() if of == label]
         return [
             Refined(number, name, Form(number, told))
-            for number, told in own
+            for number, told in hunt.descriptions(label).items()
             for name in config.request.classifiers
         ]
     won = winners(config, hunt, label)
@@ -306,7 +303,7 @@ def _held_out_samples(
 
 
 def _of_label(hunt: RecordedHunt, label: str) -> list[int]:
-    return [number for number, (of, _) in hunt.described.items() if of == label]
+    return list(hunt.descriptions(label))
 
 
 def _numbers(planned: list[PlannedItem]) -> set[int]:

@@ -84,13 +84,14 @@ def _hypotheses(
     found: list[HypothesisResult] = []
     for label in config.request.labels:
         won = set(winners(config, hunt, label)) if hunt.last not in ("baseline", "captions") else set[int]()
-        most = max((len(hunt.of_label("hypothesis", label, number)) for number in hunt.described), default=0)
+        described = hunt.descriptions(label)
+        most = max((len(hunt.of_label("hypothesis", label, number)) for number in described), default=0)
         if config.request.descriptions:
-            won = set(hunt.described)
+            won = set(described)
         for number, (standing, classifier) in standings(config, hunt, label).items():
             items = hunt.of_label("hypothesis", label, number)
             counted = hunt.counted("hypothesis", label, classifier, number)
-            told = hunt.described[number][1]
+            told = described[number]
             state: HypothesisState = "stopped" if len(items) < most else "not-above"
             found.append(
                 HypothesisResult(

@@ -72,14 +72,17 @@ def search_tree(
 ) -> list[SearchNode]:
     """Return the nodes of all labels and classifiers, each after its parent."""
     tree = _Tree(hunt)
+    own = {(bug.label, bug.classifier, bug.hypothesis): bug for bug in bugs}
+    of_label: dict[str, list[HypothesisResult]] = {}
+    for hypothesis in hypotheses:
+        of_label.setdefault(hypothesis.label, []).append(hypothesis)
     for each in baselines:
         of = each.label, each.classifier
         samples: tuple[HuntPhase, None] = "baseline", None
         root = tree.add(None, "baseline", of, each.prompt, "the label alone", each.failure, samples)
-        own = {bug.hypothesis: bug for bug in bugs if (bug.label, bug.classifier) == of}
-        for hypothesis in hypotheses:
-            bug = own.get(hypothesis.number)
-            if (hypothesis.label, hypothesis.classifier) == of or bug is not None:
+        for hypothesis in of_label.get(each.label, ()):
+            bug = own.get((*of, hypothesis.number))
+            if hypothesis.classifier == each.classifier or bug is not None:
                 _add_description(tree, hunt, root, hypothesis, bug)
     return tree.nodes
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from faultline_core.bug_hunt.descriptions import (
@@ -12,6 +14,7 @@ from faultline_core.bug_hunt.descriptions import (
     baseline_template,
     content_words,
     describe,
+    usable,
 )
 
 TEMPLATE = "a photo of a <class>"
@@ -108,6 +111,28 @@ def test_a_label_of_several_words_is_found_as_a_whole() -> None:
     found = proposals(captions, [], label="fire engine")
     assert (len(found.descriptions), found.dropped) == (1, {LOST_LABEL: 1})
     assert content_words(captions[0], "fire engine") == {"snow"}
+
+
+@pytest.mark.parametrize(
+    ("label", "caption", "is_kept"),
+    [
+        ("fly agaric", "a fly agaric and a fly", True),
+        ("fly", "a fly on a fly agaric", False),
+        ("fly", "a fly on a fire by an engine", True),
+        ("agaric", "a fly agaric", False),
+        ("agaric", "an agaric beside a FLY", False),
+        ("agaric", "an agaric at the fire", True),
+        ("agaric", "an agaric in a fire engine's light, no fire engine", False),
+    ],
+)
+def test_a_class_is_named_by_all_of_its_words_next_to_each_other(
+    label: str, caption: str, is_kept: bool
+) -> None:
+    # The mark alone is no word, and names nothing.
+    classes = ["fly", "agaric", "fly agaric", "fire engine", "?"]
+    dropped = Counter[str]()
+    assert usable([caption], label, classes, dropped) == [caption] * is_kept
+    assert dropped == ({} if is_kept else {ANOTHER_CLASS: 1})
 
 
 def test_no_description_comes_twice() -> None:
