@@ -43,7 +43,7 @@ ROUNDS = (
 )
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(max(1800, 30 * int(CASES)))
 @pytest.mark.fault("T1")
 async def test_every_operation_keeps_its_word_in_the_openapi_document(tmp_path: Path) -> None:
     async with live_gateway(tmp_path) as live, httpx.AsyncClient(base_url=live.address) as http:

@@ -146,6 +146,14 @@ def test_a_loop_of_links_terminates(tmp_path: Path) -> None:
     assert [source.filename for source in read_folder(folder)] == ["sled/a.png"]
 
 
+@pytest.mark.fault("B47")
+def test_a_folder_or_a_broken_link_that_is_named_like_an_image_is_none(tmp_path: Path) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png")
+    (folder / "sled" / "b.png").mkdir()
+    (folder / "sled" / "c.png").symlink_to(folder / "nowhere.png")
+    assert [source.filename for source in read_folder(folder)] == ["sled/a.png"]
+
+
 @pytest.mark.parametrize("line", ["{", "[]", "{}", "3", '{"file_name": ["a"]}'])
 def test_malformed_metadata_is_refused_by_line(tmp_path: Path, line: str) -> None:
     folder = write(tmp_path / "demo", "sled/a.png")
