@@ -32,10 +32,11 @@ def hunt_config(
     shares: HuntShares | None = None,
     sampling: SamplingRule = FIXED,
     winners: int = 2,
+    label: str = "fly",
 ) -> BugHuntConfig:
-    """A hunt of flies by one classifier."""
+    """A hunt of one label by one classifier."""
     request = BugHuntCreate(
-        classifiers=["model"], labels=["fly"], budget=HuntBudget(images=600, minutes=minutes), held_out=64,
+        classifiers=["model"], labels=[label], budget=HuntBudget(images=600, minutes=minutes), held_out=64,
         seed=1, sampling=sampling, winners=winners,
     )  # fmt: skip
     return BugHuntConfig(
@@ -45,9 +46,9 @@ def hunt_config(
         models={},
         versions={},
         classes=CLASSES,
-        templates={"fly": "a photo of a <class>"},
-        prompts={"fly": "a photo of a fly"},
-        examples={"fly": EXAMPLE},
+        templates={label: "a photo of a <class>"},
+        prompts={label: f"a photo of a {label}"},
+        examples={label: EXAMPLE},
         shares=shares or HuntShares(baseline=200, hypotheses=200, held_out=64),
         detectable=0.1,
         clip="clip",
@@ -74,24 +75,25 @@ def sample(
     seconds: float = 0.0,
     stage: int = 1,
     place: int | None = None,
+    label: str = "fly",
 ) -> HuntItem:
-    """An image of a fly with the answer of the classifier, and of ``others``."""
+    """An image of a label with the answer of the classifier, and of ``others``."""
     answers = {"model": answer} | dict(others or {})
     result = HuntResult(
         image=image or hashlib.sha256(str(number).encode()).hexdigest(),
-        prompt="a photo of a fly",
+        prompt=f"a photo of a {label}",
         seed=number,
         object_similarity=similarity,
-        predictions={name: _pair(said) for name, said in answers.items()},
-        failed={name: said != "fly" for name, said in answers.items()},
+        predictions={name: _pair(said, label) for name, said in answers.items()},
+        failed={name: said != label for name, said in answers.items()},
         service_seconds={"editor": seconds},
         began_at=MORNING if seconds else None,
         ended_at=MORNING + dt.timedelta(seconds=(number + 1) * seconds) if seconds else None,
     )
     return HuntItem(
         id=f"run-1.{number}", ordinal=number, kind="sample", item_group="g", source_image=EXAMPLE,
-        label="fly", slot=number if place is None else place, stage=stage, state="done", result=result,
-        instruction=told or HuntInstruction(phase="baseline", prompt="a photo of a fly"),
+        label=label, slot=number if place is None else place, stage=stage, state="done", result=result,
+        instruction=told or HuntInstruction(phase="baseline", prompt=f"a photo of a {label}"),
     )  # fmt: skip
 
 
@@ -128,6 +130,6 @@ def combination(sentences: Sequence[str]) -> HuntItem:
     )  # fmt: skip
 
 
-def _pair(said: str) -> PredictionPair:
-    rank = 1 if said == "fly" else 2
+def _pair(said: str, label: str) -> PredictionPair:
+    rank = 1 if said == label else 2
     return PredictionPair(p_true=0.9 if rank == 1 else 0.1, rank_true=rank, top=[(said, 0.9), ("bus", 0.1)])

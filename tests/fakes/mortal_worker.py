@@ -53,6 +53,8 @@ class KeptShown(dict[str, Shown]):
 class Moment:
     """When a process is killed: some seconds after so many lines of a stage, or of a later one, were logged.
 
+    It is killed earlier if the stage after that begins.
+
     If it pauses, it waits with a lease until another process has recorded the first of its items, and lives
     until it has tried to record an outcome.
     """
@@ -76,6 +78,8 @@ class MortalLedger(Ledger):
         self._log = log
         self._moment = moment
         self._has_paused = False
+        self._dies_in: int | None = None
+        """The stage in which its end was decided."""
 
     def lease_stage(
         self, kinds: Collection[RunKind], *, seconds: float, first_of: Collection[RunKind] = ()
@@ -83,14 +87,15 @@ class MortalLedger(Ledger):
         """Lease the planning of a stage."""
         leased = super().lease_stage(kinds, seconds=seconds, first_of=first_of)
         if leased is not None:
-            self._note(leased.stage, "planning")
+            self._note(leased.stage, f"{leased.stage} planning")
         return leased
 
     def lease_group(self, worker: str, *, seconds: float, run_id: str | None = None) -> LeasedGroup | None:
         """Lease a group."""
         group = super().lease_group(worker, seconds=seconds, run_id=run_id)
         if group is not None:
-            self._note(self.run(group.run_id).stage, "leased", pauses_for=group.items[0].id)
+            stage = self.run(group.run_id).stage
+            self._note(stage, f"{stage} leased", pauses_for=group.items[0].id)
         return group
 
     def finish_many(self, ended: Sequence[Ended]) -> None:
@@ -102,20 +107,25 @@ class MortalLedger(Ledger):
             acknowledge(self._log, f"{stage} refused")
             raise
         else:
-            for each in ended:
-                self._note(stage, f"recorded {each.item_id}")
+            # All before the end: the one that waits for the first of its items must see it.
+            self._note(stage, "\n".join(f"{stage} recorded {each.item_id}" for each in ended))
         finally:
             if self._has_paused:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def _note(self, stage: int, told: str, *, pauses_for: str = "") -> None:
-        acknowledge(self._log, f"{stage} {told}")
+        acknowledge(self._log, told)
+        if self._dies_in is not None and stage > self._dies_in:
+            # The timer is late on a busy machine; meanwhile the run would end.
+            os.kill(os.getpid(), signal.SIGKILL)
         moment, logged = self._moment, in_stage(self._log, stage)
         # A stage may have ended before a late kill of the process before this one.
         if moment is None or (stage, logged) < (moment.stage, moment.lines):
             return
         if not moment.pauses:
-            self._moment = None
+            if not moment.seconds:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self._moment, self._dies_in = None, stage
             threading.Timer(moment.seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
         elif pauses_for:
             self._moment, self._has_paused = None, True
