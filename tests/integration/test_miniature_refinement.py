@@ -67,7 +67,6 @@ class Drawn:
         ]
 
 
-@pytest.mark.floats
 @pytest.mark.paper("BUGS-S3-adjectives")
 def test_a_colour_that_a_real_winner_does_not_need_is_dropped(tmp_path: Path) -> None:
     shares = HuntShares(baseline=100, hypotheses=32, held_out=IMAGES, refinement=4 * IMAGES)
