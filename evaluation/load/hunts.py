@@ -6,7 +6,7 @@ import asyncio
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ import httpx
 
 from evaluation.load.hunt_pace import paces
 from evaluation.load.measuring import Load, quantile, row
-from evaluation.load.recorded_hunts import load_recorded_hunt
+from evaluation.load.recorded_hunts import load_recorded_hunt, written_hunt
 from evaluation.load.report import Growth, LoadRow
 from evaluation.load.summaries import in_process, serve, taken_by, until_ready
 from fakes.ledgers import migrated_file
 from fakes.postgres import free_port
-from faultline_gateway.ledger import Ledger
 
 GROUP = "hunts"
 SUMMARY_SECONDS, STATUS_MS = 5.0, 50.0
@@ -29,13 +28,12 @@ READS, READS_QUICK = 1_000, 100
 def hunts(load: Load) -> Iterator[LoadRow | Growth]:
     """Yield status reads and summaries of growing hunts, and the rates of hunts beside their generator's."""
     seconds, megabytes = [], []
-    sizes = load.sizes(1_000, 10_000, 100_000)
+    sizes, written = load.sizes(1_000, 10_000, 100_000), asyncio.run(written_hunt())
     for samples in sizes:
         folder = load.folder / str(samples)
         folder.mkdir()
         url = migrated_file(folder)
-        with closing(Ledger(url, check_seconds=0)) as ledger:
-            run_id = asyncio.run(load_recorded_hunt(ledger, url, samples))
+        run_id = load_recorded_hunt(url, written, samples)
         taken = in_process(taken_by, url, run_id, None, report=False, kind="bug-hunt")
         seconds.append((float(samples), taken.processor))
         megabytes.append((float(samples), taken.megabytes))

@@ -18,7 +18,7 @@ from evaluation.load.recorded import Row, rows_of
 from fakes.gateway import fake_gateway
 from fakes.hunted_world import hunted_services
 from faultline_core.types import FINAL_ITEM_STATES
-from faultline_gateway.ledger import Ledger, schema
+from faultline_gateway.ledger import schema
 
 BODY: dict[str, Any] = {
     "classifiers": ["steady", "leaning"], "labels": ["plate", "sled"], "budget": {"images": 1_000},
@@ -57,13 +57,12 @@ async def written_hunt() -> Written:
                 engine.dispose()
 
 
-async def load_recorded_hunt(ledger: Ledger, url: str, samples: int) -> str:
-    """Make an ended hunt of so many images and return its id.
+def load_recorded_hunt(url: str, written: Written, samples: int) -> str:
+    """Make an ended hunt of so many images, at least as many as were written, and return its id.
 
     ``url`` is the address of the ledger's database. Every image that a worker wrote is there as often, give
     or take one, at places and with bytes of its own; captions and all other items are there once.
     """
-    written = await written_hunt()
     ends = Counter[str]()
     rows = _rows(written, samples, ends)
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))

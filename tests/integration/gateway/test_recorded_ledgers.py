@@ -102,9 +102,9 @@ OF_A_TIME = ("service_seconds", "began_at", "ended_at")
 
 
 async def test_a_recorded_hunt_of_the_written_size_is_what_a_worker_writes(tmp_path: Path) -> None:
-    written = await written_hunt()
+    written, other = [await written_hunt() for _ in range(2)]
     ledger = new_ledger(tmp_path)
-    run_id = await load_recorded_hunt(ledger, f"sqlite:///{tmp_path}/ledger.db", written.samples)
+    run_id = load_recorded_hunt(f"sqlite:///{tmp_path}/ledger.db", other, other.samples)
     found = [_apart(item._asdict(), run_id) for item in ledger.recorded_items(run_id)]
     names = found[0].keys()
     known = [
@@ -130,7 +130,7 @@ async def test_a_larger_recorded_hunt_has_the_written_images_again(tmp_path: Pat
     written = await written_hunt()
     samples = 3 * written.samples + 10
     ledger = new_ledger(tmp_path)
-    run_id = await load_recorded_hunt(ledger, f"sqlite:///{tmp_path}/ledger.db", samples)
+    run_id = load_recorded_hunt(f"sqlite:///{tmp_path}/ledger.db", written, samples)
     items = list(ledger.items_of(run_id, HuntItem))
     known = {json.dumps(form(each), sort_keys=True) for each in written.items}
     found = _rows(ledger, run_id)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.load import hunt_pace, hunts, leases, ledger, pipeline, submissions
+from evaluation.load import hunt_pace, hunts, leases, ledger, pipeline, recorded_hunts, submissions
 from evaluation.load.measuring import Load
 from evaluation.load.report import Growth, LoadRow
 
@@ -25,6 +25,9 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     monkeypatch.setattr(hunt_pace, "IMAGE_SECONDS", 0.004)
     monkeypatch.setattr(hunt_pace, "CLASSIFY_SECONDS", 0.002)
     monkeypatch.setattr(hunts, "READS_QUICK", 5)
+    small = {"labels": ["plate"], "budget": {"images": 150}, "held_out": 16, "winners": 1, "hypotheses": 2}
+    monkeypatch.setattr(recorded_hunts, "BODY", recorded_hunts.BODY | small)
+    monkeypatch.setattr(hunt_pace, "SEARCH", hunt_pace.SEARCH | small)
     return Load(tmp_path, quick=True)
 
 
