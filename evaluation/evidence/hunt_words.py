@@ -19,7 +19,9 @@ PAIRS = (
 
 
 def words_section(file: Path = WORDS) -> list[str]:
-    """Write the section."""
+    """Write the section; nothing where the comparison was not made."""
+    if not file.exists():
+        return []
     made = WordsComparison.model_validate_json(file.read_bytes())
     pairs = {"true rate 0.3 or more": made.strong, "all": made.every}
     return [
@@ -28,7 +30,7 @@ def words_section(file: Path = WORDS) -> list[str]:
         f" hunts of stretch {made.stretch}, which is for tuning, by each way on the label's same images.", "",
         *table(WAYS, (_way(name, each) for name, each in made.ways.items())), "",
         *table(PAIRS, (_pair(name, each) for name, each in pairs.items())), "",
-        *table(("classifier", "bug", "true rate", "frequency", "likelihood"), _differing(made)),
+        *table(("classifier", "bug", "true rate", "frequency", "likelihood"), _differing(made)), "",
     ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from evaluation.evidence.hunt_words import words_section
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
 from evaluation.hunt_validity.report import HuntValidity
 from evaluation.paths import RESULTS
@@ -50,6 +51,7 @@ def hunts_page(file: Path = HUNTS) -> str:
         *table(BUG_COLUMNS, _bugs(made)), "",
         "## Every finding", "",
         *table(CLAIM_COLUMNS, _claims(made)), "",
+        *words_section(),
         "## Aims", "",
         *table(("aim", "target", "reached", "n", "met"), _aims(made)),
     ]  # fmt: skip

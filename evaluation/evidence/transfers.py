@@ -17,7 +17,7 @@ TRANSFERS = RESULTS / "transfers.json"
 MAP = "transfers-1.svg"
 RELATIONS: dict[Relation, str] = {
     "chosen": "the classifier itself, whose failures chose the images",
-    "reseeded": "its copy, trained from another seed",
+    "reseeded": "its copy from another seed, trained on the same images",
     "same-architecture": "the same network, taught other bugs or none",
     "other-architecture": "another network, taught other bugs",
 }
@@ -55,8 +55,7 @@ def transfers_page(made: TransferReport) -> str:
         f"![Rows: whom the images fool. Columns: who is shown them.]({MAP})", "",
         "A broken frame marks rates that say nothing: the images were chosen by these failures.", "",
         *table(SHARED, map(_relation, made.relations)), "",
-        "## The copy against others, image by image", "",
-        *table(CONTRASTS, _contrasts(made)), "",
+        *_copy(made),
         "## The datasets", "",
         *table(DATASETS, map(_dataset, made.datasets)), "",
         *table(("fools", "what became of an image of a caption", "images"), _dropped(made)), "",
@@ -72,14 +71,10 @@ def transfers_page(made: TransferReport) -> str:
 
 def finding(made: TransferReport) -> str:
     """Say how often copies and others fail on what fools one classifier."""
-    rates = {each.relation: each.rate for each in made.relations}
+    others = [each for each in made.relations if each.relation != "chosen" and each.rate.n]
+    told = ", ".join(f"{RELATIONS[each.relation].split(',')[0]} on {_rate(each.rate)}" for each in others)
     kept = sum(each.kept for each in made.datasets)
-    return (
-        f"Of images that fool one classifier, its copy from another seed fails on"
-        f" {_rate(rates['reseeded'])}, the same network with other lessons on"
-        f" {_rate(rates['same-architecture'])}, and other networks on {_rate(rates['other-architecture'])};"
-        f" {len(made.datasets)} datasets have {kept:,} images."
-    )
+    return f"Of {kept:,} images that fool one of {len(made.datasets)} classifiers, others fail, too: {told}."
 
 
 def _rate(estimate: Estimate) -> str:
@@ -89,6 +84,13 @@ def _rate(estimate: Estimate) -> str:
 def _relation(shared: SharedRate) -> list[str]:
     unchosen = [f"{min(shared.unchosen):.2f} to {max(shared.unchosen):.2f}"] if shared.unchosen else [NONE]
     return [RELATIONS[shared.relation], *cells(shared.rate, 2), str(shared.cells), *unchosen]
+
+
+def _copy(made: TransferReport) -> list[str]:
+    if not made.contrasts:
+        return []
+    head = ["## The copy against others, image by image", ""]
+    return [*head, *table(CONTRASTS, _contrasts(made)), ""]
 
 
 def _contrasts(made: TransferReport) -> Iterator[list[str]]:

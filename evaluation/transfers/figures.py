@@ -105,12 +105,15 @@ def contrasts_of(row: Row) -> list[Contrast]:
     copy = next((each.spec for each in COPIES if each.source == row.source), None)
     if copy is None or row.transfer is None:
         return []
-    others = [column for column in COLUMNS if column not in (row.source, copy)]
+    fooling = _fooling(row.transfer_items, row.source)
+    shown = {column for item in fooling if item.result is not None for column in item.result.failed}
+    if copy not in shown:
+        return []
     found = []
-    for other in others:
+    for other in (column for column in COLUMNS if column in shown - {row.source, copy}):
         pairs = [
             (_caption(item), float(item.result.failed[copy]) - float(item.result.failed[other]))
-            for item in _fooling(row.transfer_items, row.source)
+            for item in fooling
             if item.result is not None and {copy, other} <= set(item.result.failed)
         ]
         means = list(mean_by_source(pairs).values())
@@ -154,7 +157,7 @@ def relations_of(rows: Sequence[Row], cells: Sequence[CellReport]) -> list[Share
 def distances_of(rows: Sequence[Row], seed: int) -> RealismSummary:
     """Fréchet and kernel distance of each set of images from usual scenes (Wiles et al., table 2)."""
     recorded = {row.source: _recorded(row) for row in rows}
-    first = next(iter(recorded.values()))
+    first = max(recorded.values(), key=lambda each: len(each.of_phase("reference")))
     sets = {f"fools {name}": _features(each.selection.kept) for name, each in recorded.items()}
     fooled = [
         item for row in rows if not row.any_seed

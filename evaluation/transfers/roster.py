@@ -44,6 +44,11 @@ COPIES = (Reseeded("leaning-resnet-reseeded", "leaning-resnet", 0),)
 COLUMNS = (*SOURCES, *(each.spec for each in COPIES))
 
 
+def columns_of(models: Path) -> list[str]:
+    """Who is shown the images: the suite's, and the copies that are trained."""
+    return [*SOURCES, *(each.spec for each in COPIES if each.done(models).exists())]
+
+
 def relation(row: str, column: str) -> Relation:
     """What the classifier of a column is to the source of a row."""
     if row == column:

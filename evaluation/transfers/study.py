@@ -26,7 +26,7 @@ from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.method import AnyMethod
 from faultline_miniature.training.stage import write_atomically
 
-from .roster import COLUMNS, folder_of
+from .roster import SOURCES, columns_of, folder_of
 from .scenes import CLASSES, USUAL, WILD
 
 _ANY_SEED = 160
@@ -77,7 +77,10 @@ class Study:
         """The dataset of a classifier; None if it is not done and nothing is run."""
         looked_at = len(self.datasets[WILD]) if mistaken else _ANY_SEED
         seeds = {"kind": "dataset", "dataset": WILD, "images": looked_at, "mistaken": mistaken}
-        body = {**self.shared, "classifiers": [source], "seeds": seeds, "reference": USUAL}
+        body = {**self.shared, "classifiers": [source], "seeds": seeds}
+        # Usual scenes and images of the labels alone are the same for all: their features are needed once.
+        if source == SOURCES[0]:
+            body["reference"] = USUAL
         create = AdversarialDatasetCreate.model_validate(body)
         return self._ended(ADVERSARIAL_DATASET, create, [source], AdversarialItem)
 
@@ -96,24 +99,29 @@ class Study:
             return None
         return Row(source, mistaken, found, transfer, unchosen)
 
+    @property
+    def columns(self) -> list[str]:
+        """Who is shown the images."""
+        return columns_of(self.models)
+
     def _transfer(self, dataset: EndedRun) -> EndedRun | None:
-        body = {"source": dataset.run.id, "classifiers": list(COLUMNS), "seed": self.shared["seed"]}
+        body = {"source": dataset.run.id, "classifiers": self.columns, "seed": self.shared["seed"]}
         create = TransferCreate.model_validate(body)
-        return self._ended(TRANSFER, create, COLUMNS, TransferItem, (dataset,))
+        return self._ended(TRANSFER, create, self.columns, TransferItem, (dataset,))
 
     def _unchosen(self, summary: AdversarialDatasetSummary) -> EndedRun | None:
         """The first images of every caption, which are the dataset's own, answered by every classifier."""
         captions = [{"label": each.label, "text": each.prompt} for each in summary.captions]
         body = {
             **self.shared,
-            "classifiers": list(COLUMNS),
+            "classifiers": self.columns,
             "seeds": {"kind": "captions", "captions": captions},
             "samples": FIRST_ROUND,
             "most_kept": FIRST_ROUND,
             "images": FIRST_ROUND * len(captions) + self.shared["baseline"] * len(CLASSES),
         }
         create = AdversarialDatasetCreate.model_validate(body)
-        return self._ended(ADVERSARIAL_DATASET, create, COLUMNS, AdversarialItem)
+        return self._ended(ADVERSARIAL_DATASET, create, self.columns, AdversarialItem)
 
     def _ended(
         self,

@@ -35,7 +35,7 @@ from faultline_miniature.training.stage import save_array, use_threads, write_at
 
 from .figures import cells_of, contrasts_of, dataset_of, distances_of, relations_of
 from .report import Setting, TransferReport
-from .roster import COLUMNS, COPIES, SOURCES, folder_of
+from .roster import COPIES, SOURCES, folder_of
 from .scenes import CLASSES, USUAL, WILD, rendered, stored
 from .study import Study
 from .training import train
@@ -136,11 +136,11 @@ def _scenes(name: str, count: int, folder: Path) -> tuple[np.ndarray, list[str]]
     return np.load(images), [str(label) for label in np.load(labels)]
 
 
-def wild_failures(images: np.ndarray, labels: Sequence[str], models: Path) -> dict[str, Estimate]:
+def wild_failures(images: np.ndarray, labels: Sequence[str], study: Study) -> dict[str, Estimate]:
     """How often each classifier fails on wild scenes, uint8 [n, 64, 64, 3], as they are rendered."""
     truth, found = np.array([CLASSES.index(label) for label in labels]), {}
-    for column in COLUMNS:
-        answers = Predictor(folder_of(column, models))(as_tensor(images)).argmax(dim=1).numpy()
+    for column in study.columns:
+        answers = Predictor(folder_of(column, study.models))(as_tensor(images)).argmax(dim=1).numpy()
         found[column] = proportion(int((answers != truth).sum()), len(truth))
     return found
 
@@ -157,8 +157,8 @@ def report(given: argparse.Namespace) -> None:
             suite=SUITE,
             seeds=len(study.datasets[WILD]),
             real_images=len(study.datasets[USUAL]),
-            columns=list(COLUMNS),
-            wild_failures=wild_failures(images, labels, study.models),
+            columns=study.columns,
+            wild_failures=wild_failures(images, labels, study),
         ),
         datasets=[dataset_of(row) for row in rows],
         cells=cells,
