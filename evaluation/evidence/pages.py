@@ -16,6 +16,7 @@ from evaluation.evidence.markers import markers
 from evaluation.evidence.quality import quality_page
 from evaluation.evidence.speed import speed_page
 from evaluation.evidence.statistics import statistics_page
+from evaluation.evidence.transfers import MAP, read_transfers, transfers_map, transfers_page
 from evaluation.evidence.validity import validity_page
 from evaluation.paths import ROOT
 
@@ -24,12 +25,13 @@ EVIDENCE = ROOT / "docs/evidence"
 
 def pages() -> Mapping[Path, str]:
     """Return the text that each page should have."""
-    covered, load = markers(), read_load()
+    covered, load, transfers = markers(), read_load(), read_transfers()
     evidence = {
         EVIDENCE / "validity.md": validity_page(),
         EVIDENCE / "findings.md": findings_page(),
         EVIDENCE / "dataset-interfaces.md": interfaces_page(),
         EVIDENCE / "bug-hunts.md": hunts_page(),
+        EVIDENCE / "transfers.md": transfers_page(transfers),
         EVIDENCE / "quality.md": quality_page(),
         EVIDENCE / "statistics.md": statistics_page(),
         EVIDENCE / "hunt-statistics.md": hunt_statistics_page(),
@@ -39,6 +41,7 @@ def pages() -> Mapping[Path, str]:
     }
     table = papers.page(papers.PAGE.read_text(encoding="utf-8"), covered.paper)
     drawn = {EVIDENCE / name: text for name, text in load_drawings(load).items()}
+    drawn[EVIDENCE / MAP] = transfers_map(transfers)
     return {papers.PAGE: table, EVIDENCE / "index.md": index_page(evidence), **evidence, **drawn}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from evaluation.evidence.heat_map import heat_map
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
@@ -20,6 +21,11 @@ RELATIONS: dict[Relation, str] = {
     "reseeded": "its copy from another seed, trained on the same images",
     "same-architecture": "the same network, taught other bugs or none",
     "other-architecture": "another network, taught other bugs",
+}
+SHORT: dict[Relation, str] = {
+    "reseeded": "its copy from another seed",
+    "same-architecture": "the same network with other lessons",
+    "other-architecture": "other networks",
 }
 SHARED = ("shown to", "fails on", "n", "pairs", "on unchosen images")
 CONTRASTS = ("images fool", "the copy fails more often than", "which is", "by", "captions", "images")
@@ -71,8 +77,8 @@ def transfers_page(made: TransferReport) -> str:
 
 def finding(made: TransferReport) -> str:
     """Say how often copies and others fail on what fools one classifier."""
-    others = [each for each in made.relations if each.relation != "chosen" and each.rate.n]
-    told = ", ".join(f"{RELATIONS[each.relation].split(',')[0]} on {_rate(each.rate)}" for each in others)
+    others = [each for each in made.relations if each.relation in SHORT and each.rate.n]
+    told = ", ".join(f"{SHORT[each.relation]} on {_rate(each.rate)}" for each in others)
     kept = sum(each.kept for each in made.datasets)
     return f"Of {kept:,} images that fool one of {len(made.datasets)} classifiers, others fail, too: {told}."
 
@@ -152,10 +158,17 @@ def _short(column: str) -> str:
     return column.removeprefix("local:")
 
 
+def _options(request: dict[str, Any]) -> str:
+    names = {"captions": "captions", "samples": "samples", "kept": "most_kept", "images": "images",
+             "baseline": "baseline", "steps": "steps"}  # fmt: skip
+    return " ".join(f"--{option} {request[name]}" for option, name in names.items())
+
+
 def _how(made: TransferReport) -> list[str]:
     setting, request = made.setting, made.setting.request
     return [
-        f"- `make validate-transfers`: {setting.seeds:,} wild scenes, the captions of those that fool a"
+        f"- `make validate-transfers` (here `python -m evaluation.transfers {_options(request)}`):"
+        f" {setting.seeds:,} wild scenes, the captions of those that fool a"
         f" classifier, at most {request['captions']} captions, {request['samples']} images of each and"
         f" {request['most_kept']} kept of each ({request['steps']} denoising steps, seed {request['seed']}).",
         "",

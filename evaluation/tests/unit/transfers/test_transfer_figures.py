@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Sequence
 
+import jsonschema
 import pytest
 
 from evaluation.evidence.heat_map import heat_map
+from evaluation.evidence.transfers import finding, read_transfers, transfers_map, transfers_page
 from evaluation.in_process import EndedRun
+from evaluation.paths import RESULTS
 from evaluation.transfers.figures import contrasts_of, counts_of, relations_of
-from evaluation.transfers.report import CellReport
+from evaluation.transfers.report import CellReport, TransferReport
 from evaluation.transfers.roster import COLUMNS, COPIES, SOURCES, architecture_of, relation
 from evaluation.transfers.study import Row
 from faultline_core.contract.runs import RequestCounts, Run
@@ -20,6 +24,7 @@ from faultline_core.types import Estimate
 
 ROW, COPY = "leaning-resnet", "local:leaning-resnet-reseeded"
 OTHER = "leaning-convnext"
+SCHEMA = RESULTS / "transfers.schema.json"
 
 
 def an_item(
@@ -120,3 +125,32 @@ def test_the_map_shades_rates_and_frames_those_by_choice() -> None:
     assert ">0.25</text>" in drawn
     assert "0.10 to 0.40" in drawn
     assert "a, c: no images" in drawn
+
+
+@pytest.mark.paper("BUGS-S4.2-in-g-rn")
+@pytest.mark.paper("BUGS-S4.2-in-g-vit")
+@pytest.mark.paper("BUGS-T2-distances")
+def test_the_page_has_every_dataset_every_cell_and_every_distance() -> None:
+    made = read_transfers()
+    text = transfers_page(made)
+    assert finding(made) in text
+    assert [each.source for each in made.datasets] == list(SOURCES)
+    for each in made.datasets:
+        assert each.kept + sum(each.dropped.values()) == each.made
+        # What is kept was chosen, so that the rate on it is 1 and says nothing of other images.
+        assert each.by_choice.estimate in (1.0, None)
+    fooled = {each.source for each in made.datasets if each.kept}
+    columns = made.setting.columns
+    assert {(cell.row, cell.column) for cell in made.cells} == {(row, of) for row in fooled for of in columns}
+    assert {"fools leaning-resnet", "fools leaning-vit", "fools any of them"} <= set(made.distances.rows)
+    for row in made.distances.rows.values():
+        assert (row.frechet_corrected is None) == bool(row.no_frechet)
+    assert made.distances.rows["fools any of them"].kernel is not None
+    assert transfers_map(made).count("<rect") == len(SOURCES) * len(columns)
+
+
+def test_the_schema_describes_the_written_file() -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert schema == TransferReport.model_json_schema(mode="serialization")
+    written = json.loads((RESULTS / "transfers.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(written)
