@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,9 +18,10 @@ from faultline_core.errors import NotFound, UnknownDataset, error_for
 from faultline_core.suite import Suite
 from faultline_core.types import RunKind, RunState
 from faultline_gateway.runs.context import RunContext
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
+from faultline_gateway.runs.items import LeasedGroup, LeasedItem, LeasedStage, PlannedItem
 from faultline_gateway.runs.method import AnyMethod
 from faultline_gateway.runs.outcomes import Done, Failed, Outcome
+from faultline_gateway.runs.recorded_items import RecordedItem
 from faultline_gateway.runs.stages import StagedMethod, StageResults
 from faultline_gateway.services.ports import Services
 
@@ -70,9 +71,13 @@ class HeldLedger:
 
     def items_of(self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0) -> Iterator[AnyItem]:
         """The items of an ended run."""
-        for item in self.ended[run_id].items[from_ordinal:]:
-            assert isinstance(item, shape)
-            yield item
+        return _items_of(self.ended[run_id].items[from_ordinal:], shape)
+
+    def recorded_items(
+        self, run_id: str, *, first: int = 0, number: int | None = None
+    ) -> Iterator[RecordedItem]:
+        """The items of an ended run as documents."""
+        return map(RecordedItem.of, self.ended[run_id].items[first:][:number])
 
 
 def context_of(
@@ -106,14 +111,41 @@ async def _worked_off(method: AnyMethod, create: BaseModel, context: RunContext)
     while more:
         items += await _ended(more, config, method, context, stage=stage, first=len(items))
         run = _run(config, items, method.kind, stage, "finalizing")
-        following = method.next_stage(run, _as_results(items)) if isinstance(method, StagedMethod) else None
+        following = (
+            method.next_stage(run, _results(run, items, method)) if isinstance(method, StagedMethod) else None
+        )
         more, stage = list(following.items) if following else [], stage + 1
     return EndedRun(_run(config, items, method.kind, stage, "completed"), items)
 
 
-def _as_results(items: Sequence[RunItem[Any]]) -> StageResults:
-    # Read as an iterator alone; the ledger's own also watches a lease, of which there is none.
-    return cast(StageResults, iter(items))
+@dataclass(frozen=True)
+class _Ended:
+    """What planning a further stage reads; the lease is nobody else's."""
+
+    items: Sequence[RunItem[Any]]
+
+    def items_of(self, run_id: str, shape: type[AnyItem]) -> Iterator[AnyItem]:
+        """The items so far."""
+        return _items_of(self.items, shape)
+
+    def recorded_items(self, run_id: str) -> Iterator[RecordedItem]:
+        """The items so far, as documents."""
+        return map(RecordedItem.of, self.items)
+
+    def stage_is_ours(self, leased: LeasedStage) -> bool:
+        """Always."""
+        return True
+
+
+def _items_of(items: Iterable[RunItem[Any]], shape: type[AnyItem]) -> Iterator[AnyItem]:
+    for item in items:
+        assert isinstance(item, shape)
+        yield item
+
+
+def _results(run: Run, items: Sequence[RunItem[Any]], method: AnyMethod) -> StageResults:
+    leased = LeasedStage(run_id=run.id, kind=run.kind, stage=run.stage, first=len(items), fence=1)
+    return StageResults(leased, method.item, cast(Any, _Ended(items)))
 
 
 class _Record:
