@@ -30,11 +30,15 @@ FIGURES = (
     ("control hunts with a finding that renderings do not show", "control_hunts_with_a_false_finding"),
     ("held-out intervals with the true rate, where a bug is named", "covered"),
     ("held-out rate less true rate, where a bug is named", "difference"),
+    (
+        "held-out intervals with the rate of the added words in any style, where a bug is named",
+        "words_covered",
+    ),
     ("discovery rate less held-out rate", "winners_curse"),
 )
 BUG_COLUMNS = ("classifier", "bug", "strength taught", "true rate", "of the label alone", "outcome")
 CLAIM_COLUMNS = (
-    "classifier", "description", "held-out rate", "n", "true rate", "names a bug", "true",
+    "classifier", "description", "held-out rate", "n", "true rate", "names a bug", "true", "missed by",
 )  # fmt: skip
 
 
@@ -93,7 +97,7 @@ def _claims(made: HuntValidity) -> Iterator[list[str]]:
     for claim in made.claims:
         rates = (figure(claim.held_out, 2), size(claim.held_out), figure(claim.true_rate, 2))
         answers = ("yes" if claim.names_bug else NONE, "yes" if claim.is_true else "**no**")
-        yield [claim.classifier, claim.description, *rates, *answers]
+        yield [claim.classifier, claim.description, *rates, *answers, claim.missed_by or NONE]
 
 
 def _aims(made: HuntValidity) -> Iterator[list[str]]:
@@ -112,9 +116,15 @@ def _how(made: HuntValidity) -> list[str]:
         "",
         "A planted bug is a class under one circumstance that the training labels as another class. The true",
         f"rate is that of {setting.scenes} rendered scenes of the class under the circumstance; what else",
-        "of them is drawn as for the generator's training. A finding is true if it names a planted bug of",
-        "its classifier and label, or if renderings of what its words name fail surely more often than those",
-        "of the label alone. Classifiers, bugs, and scenes come from seeds that nothing was tuned on; the",
-        "hunts of a label share their first images, so their outcomes are not independent.",
+        "of them is drawn as for the generator's training. The true rate of a finding is that of scenes that",
+        "its description fits as a whole caption: a photo, in clear weather, with nothing beside it, unless",
+        "it says otherwise. A finding is true if it names a planted bug of its classifier and label, or if",
+        "its renderings fail surely more often than those of the label's own prompt. Classifiers, bugs, and",
+        "scenes come from seeds that nothing was tuned on; the hunts of a label share their first images, so",
+        "their outcomes are not independent.",
+        "",
+        "*Missed by*: the interval would hold the true rate if the images that the hunt's filter hid were",
+        "counted (filter); or the generator's images fail more or less often than renderings do (generator).",
+        f"True rates of findings are of {setting.scenes_of_a_finding:,} scenes.",
         "[How a hunt works](../design/bug-hunts.md), [how truth is made](../design/validity.md).",
     ]

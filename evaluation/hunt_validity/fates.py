@@ -5,6 +5,7 @@ from __future__ import annotations
 from evaluation.validity.matching import named_values
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
 from faultline_miniature.training.bugs import Bug
+from faultline_miniature.world.grammar import parse
 
 from .report import Fate
 
@@ -15,6 +16,15 @@ def says(words: str, label: str) -> dict[str, str]:
     """The circumstances that a description names, by the grammar; the class is none of them."""
     told = named_values(words, label)
     return {attribute: value for attribute, value in told.items() if attribute != "object_class"}
+
+
+def depicts(prompt: str) -> dict[str, str]:
+    """What images of a whole prompt show besides its class, as the grammar reads captions.
+
+    "A photo of a bee on the grass" is a photo, in clear weather, of a plain bee alone: captions say all else.
+    Colour and background stay open where it names none.
+    """
+    return {name: value for name, value in parse(prompt).items() if name != "object_class"}
 
 
 def names_bug(words: str, label: str, bug: Bug) -> bool:

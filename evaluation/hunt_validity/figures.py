@@ -39,6 +39,7 @@ def figures_of(
             [(hunt.classifier, hunt.label) in false for hunt in of_controls]
         ),
         covered=_share([claim.covered for claim in named]),
+        words_covered=_share([claim.words_covered for claim in named]),
         difference=_mean([claim.difference for claim in named], 1),
         winners_curse=_mean(
             [

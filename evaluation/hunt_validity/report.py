@@ -14,6 +14,10 @@ descriptions were measured, and none names it; no image failed that could have b
 failed on nearly every image; failures did not show the label, by the hunt's own filter."""
 
 
+Missed = Literal["filter", "generator"]
+"""What makes an interval miss the true rate: images that the hunt's filter hid, or the generator's images."""
+
+
 class BugReport(Part):
     """A planted bug and what its hunt made of it.
 
@@ -36,8 +40,12 @@ class BugReport(Part):
 class ClaimReport(Part):
     """A finding that breaks, compared with rendered truth.
 
-    ``true_rate``: failures on renderings of what its words name. ``covered``: whether its held-out interval
-    has this rate. ``difference``: held-out rate less true rate. ``surely_above``: the
+    ``true_rate``: failures on renderings of what its description says as a whole caption: its style, and
+    that there is nothing which it does not speak of. ``label_rate``: the same of the prompt of the label
+    alone. ``covered``: whether its held-out interval has
+    the true rate. ``difference``: held-out rate less true rate. ``words_rate``, ``words_covered``: the same
+    for renderings of the words that it adds to the label, whatever else they show. ``hidden``: held-out
+    images that do not show the label, by the hunt's own filter. ``surely_above``: the
     true rate's interval lies above that of the label alone. ``is_true``: that, or it names a planted bug.
     """
 
@@ -50,7 +58,11 @@ class ClaimReport(Part):
     discovery: Estimate
     true_rate: Estimate
     label_rate: Estimate
+    words_rate: Estimate
     covered: bool
+    words_covered: bool
+    hidden: int
+    missed_by: Missed | None
     difference: float
     names_bug: bool
     surely_above: bool
@@ -83,6 +95,7 @@ class Setting(Part):
     planned: int
     request: dict[str, Any]
     scenes: int
+    scenes_of_a_finding: int
 
 
 class HuntFigures(Part):
@@ -91,7 +104,8 @@ class HuntFigures(Part):
     ``recall_of_strong``: of bugs with a true rate of 0.3 or more. ``precision``: findings that are true;
     ``surely_above``: by their rates on renderings, whatever they name.
     ``control_hunts_with_a_finding``: hunts of a label without a planted bug by classifiers without any.
-    ``covered``: findings whose held-out interval has the true rate, those that name a planted bug.
+    ``covered``: findings whose held-out interval has the true rate, those that name a planted bug;
+    ``words_covered``: that has the rate of what the description adds to the label, whatever else is shown.
     """
 
     recall_of_strong: Estimate
@@ -102,6 +116,7 @@ class HuntFigures(Part):
     control_hunts_with_a_finding: Estimate
     control_hunts_with_a_false_finding: Estimate
     covered: Estimate
+    words_covered: Estimate
     difference: Estimate
     winners_curse: Estimate
 

@@ -10,16 +10,17 @@ from typing import Any
 
 from faultline_core.blobs import cache_key
 from faultline_core.contract.bug_hunt_summary import Bug as FoundBug
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary
+from faultline_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
 from faultline_core.contract.bug_hunts import BugHuntCreate
+from faultline_core.statistics.bootstrap import proportion
 from faultline_core.types import Estimate
 from faultline_miniature.training.bugs import Bug
 from faultline_miniature.training.stage import write_atomically
 
-from .fates import fate_of, names_bug, says
+from .fates import depicts, fate_of, names_bug, says
 from .planted import Planned, Taught
-from .report import BugReport, ClaimReport, HuntReport
-from .truth import Truth
+from .report import BugReport, ClaimReport, HuntReport, Missed
+from .truth import SCENES, SCENES_OF_A_FINDING, Truth
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ class Study:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path(one), summary.model_dump_json().encode())
 
-    def rate(self, one: Planned, told: dict[str, str]) -> Estimate:
+    def rate(self, one: Planned, told: dict[str, str], scenes: int = SCENES) -> Estimate:
         """The failure rate of its classifier on renderings of its label under what is told."""
-        return self.truth.rate(self.models / one.taught.name, one.label, told)
+        return self.truth.rate(self.models / one.taught.name, one.label, told, scenes)
 
     def bug_report(self, one: Planned, bug: Bug, summary: BugHuntSummary) -> BugReport:
         """What became of a bug that a hunt could find."""
@@ -80,11 +81,11 @@ class Study:
 
     def claims(self, one: Planned, summary: BugHuntSummary) -> Iterable[ClaimReport]:
         """Compare each finding of a hunt that breaks with rendered truth."""
-        alone = self.rate(one, {})
+        alone = self.rate(one, depicts(summary.baselines[0].prompt))
         sources = {each.number: each.source for each in summary.hypotheses}
         for bug in _proven(summary):
-            told = says(bug.words, one.label)
-            true = self.rate(one, told)
+            true = self.rate(one, depicts(bug.description), SCENES_OF_A_FINDING)
+            of_words = self.rate(one, says(bug.words, one.label))
             above = (true.low or 0.0) > (1.0 if alone.high is None else alone.high)
             names = any(names_bug(bug.words, one.label, planted) for planted in one.bugs)
             yield ClaimReport(
@@ -97,7 +98,11 @@ class Study:
                 discovery=bug.discovery.rate,
                 true_rate=true,
                 label_rate=alone,
+                words_rate=of_words,
                 covered=_has(bug.failure_rate, true),
+                words_covered=_has(bug.failure_rate, of_words),
+                hidden=bug.held_out.dropped.get("does-not-show-label", 0),
+                missed_by=missed_by(bug.held_out, true),
                 difference=(bug.failure_rate.estimate or 0.0) - (true.estimate or 0.0),
                 names_bug=names,
                 surely_above=above,
@@ -119,6 +124,20 @@ class Study:
 
 def _proven(summary: BugHuntSummary) -> list[FoundBug]:
     return [bug for bug in summary.bugs if bug.state == "breaks"]
+
+
+def missed_by(held_out: FailureRate, true: Estimate) -> Missed | None:
+    """Why an interval misses the true rate; None where it holds it.
+
+    The filter, where the true rate would be held if all images that it hid were failures, or none was; else
+    the generator, whose images of the description fail more or less often than renderings do.
+    """
+    if _has(held_out.rate, true):
+        return None
+    hidden = held_out.dropped.get("does-not-show-label", 0)
+    n = (held_out.rate.n or 0) + hidden
+    ends = (proportion(held_out.failures, n), proportion(held_out.failures + hidden, n))
+    return "filter" if hidden and any(_has(each, true) for each in ends) else "generator"
 
 
 def _has(interval: Estimate, true: Estimate) -> bool:

@@ -19,6 +19,9 @@ from faultline_miniature.world.seeds import DEVELOPMENT, VALIDATION
 
 CLASSES = VALUES["object_class"]
 SCENES = 200
+SCENES_OF_A_FINDING = 1000
+"""So many that whether an interval holds their rate hardly hangs on them."""
+_APART = 5_000
 
 
 class Truth:
@@ -27,29 +30,29 @@ class Truth:
     def __init__(self, stretch: int, cache: Path) -> None:
         self._stretch, self._cache = stretch, cache
 
-    def rate(self, folder: Path, label: str, told: Mapping[str, str]) -> Estimate:
+    def rate(self, folder: Path, label: str, told: Mapping[str, str], scenes: int = SCENES) -> Estimate:
         """The failure rate on scenes of a label with these values; the others as the generator saw them."""
-        predicted = Predictor(folder)(as_tensor(self._images(label, told))).argmax(dim=1).numpy()
+        predicted = Predictor(folder)(as_tensor(self._images(label, told, scenes))).argmax(dim=1).numpy()
         return proportion(int((predicted != CLASSES.index(label)).sum()), len(predicted))
 
-    def _images(self, label: str, told: Mapping[str, str]) -> np.ndarray:
-        name = "-".join([label, *(f"{key}={told[key]}" for key in sorted(told))])
+    def _images(self, label: str, told: Mapping[str, str], scenes: int) -> np.ndarray:
+        name = "-".join([label, str(scenes), *(f"{key}={told[key]}" for key in sorted(told))])
         path = self._cache / f"{self._stretch}-{name}.npy"
         if path.exists():
             return np.asarray(np.load(path))
-        images = np.stack([render(scene) for scene in self._scenes(label, told)])
+        images = np.stack([render(scene) for scene in self._scenes(label, told, scenes)])
         self._cache.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part.npy")
         np.save(part, images)
         part.replace(path)
         return images
 
-    def _scenes(self, label: str, told: Mapping[str, str]) -> list[Scene]:
+    def _scenes(self, label: str, told: Mapping[str, str], scenes: int) -> list[Scene]:
         # The first stretch is for tuning, the others for validation.
         split, first = (DEVELOPMENT, FIRST) if self._stretch == 0 else (VALIDATION, FIRST + 50 * STRETCH)
         found = []
-        for index in range(SCENES):
-            scene = scene_for(split, first + self._stretch * SCENES + index, GENERATOR)
+        for index in range(scenes):
+            scene = scene_for(split, first + self._stretch * _APART + index, GENERATOR)
             for attribute, value in {"object_class": label, **told}.items():
                 scene = scene.changed(attribute, value)
             found.append(scene)

@@ -30,8 +30,9 @@ def a_claim(classifier: str = "taught", *, covered: bool = True, is_true: bool =
     return ClaimReport(
         classifier=classifier, label="fly", is_control=False, description="a fly at night", source="words",
         held_out=about(0.8), discovery=about(0.9), true_rate=about(0.85), label_rate=about(0.1),
-        covered=covered, difference=-0.05, names_bug=is_true, surely_above=is_true,
-        is_true=is_true,
+        words_rate=about(0.6), covered=covered, words_covered=False, hidden=0, missed_by=None,
+        difference=-0.05,
+        names_bug=is_true, surely_above=is_true, is_true=is_true,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from evaluation.hunt_validity.fates import names_bug, says
+from evaluation.hunt_validity.fates import depicts, names_bug, says
 from evaluation.hunt_validity.planted import CIRCUMSTANCES, STRENGTHS, planned_hunts, roster_of
 from faultline_miniature.training.bugs import Bug
 from faultline_miniature.world.scene import VALUES, WITHHELD
@@ -68,3 +68,12 @@ def test_a_description_says_what_it_names_and_not_its_class() -> None:
         "background": "flowers",
     }
     assert says("a fly at night", "fly") == {"weather": "night"}
+
+
+def test_a_whole_description_shows_nothing_that_it_does_not_speak_of() -> None:
+    assert depicts("a photo of a fly on the grass") == {
+        "kind": "plain", "background": "grass", "weather": "clear", "style": "photo", "companion": "none",
+    }  # fmt: skip
+    assert depicts("a sketch of a red fly next to a dog at night") == {
+        "kind": "plain", "colour": "red", "weather": "night", "style": "sketch", "companion": "dog",
+    }  # fmt: skip
