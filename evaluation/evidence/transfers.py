@@ -134,6 +134,8 @@ def _cells(made: TransferReport) -> Iterator[list[str]]:
 
 def _distances(made: TransferReport) -> Iterator[list[str]]:
     found = made.distances
+    if found is None:
+        return
     halves = f"two halves of {found.n_originals:,} usual scenes"
     for name, row in {halves: found.floor, **found.rows}.items():
         yield [name, f"{row.n_images:,}", _number(row.kernel), *_frechet(row)]

@@ -154,7 +154,7 @@ def relations_of(rows: Sequence[Row], cells: Sequence[CellReport]) -> list[Share
     return found
 
 
-def distances_of(rows: Sequence[Row], seed: int) -> RealismSummary:
+def distances_of(rows: Sequence[Row], seed: int) -> RealismSummary | None:
     """Fréchet and kernel distance of each set of images from usual scenes (Wiles et al., table 2)."""
     recorded = {row.source: _recorded(row) for row in rows}
     first = max(recorded.values(), key=lambda each: len(each.of_phase("reference")))
@@ -169,9 +169,7 @@ def distances_of(rows: Sequence[Row], seed: int) -> RealismSummary:
         "images of the labels alone": _features(first.of_phase("baseline")),
     }
     usual = _features(first.of_phase("reference"))
-    found = image_distances(usual, sets, network=first.config.clip, seed=seed)
-    assert found is not None
-    return found
+    return image_distances(usual, sets, network=first.config.clip, seed=seed)
 
 
 def _recorded(row: Row) -> RecordedDataset:

@@ -94,11 +94,13 @@ class Setting(Part):
 
 
 class TransferReport(Part):
-    """The result file. ``distances``: of each set of images from usual scenes, in CLIP's features."""
+    """The result file. ``distances``: of each set of images from usual scenes, in CLIP's features;
+    null as long as the first classifier's dataset is not made.
+    """
 
     setting: Setting
     datasets: list[DatasetReport]
     cells: list[CellReport]
     contrasts: list[Contrast]
     relations: list[SharedRate]
-    distances: RealismSummary
+    distances: RealismSummary | None

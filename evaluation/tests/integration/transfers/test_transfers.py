@@ -49,6 +49,8 @@ def test_an_exact_copy_fails_on_every_image_and_what_is_done_is_kept(
     assert dataset.kept >= 3
     assert dataset.by_choice.estimate == 1.0
     assert dataset.curse is not None
+    # The features of usual scenes are recorded with the first classifier's dataset.
+    assert made.distances is None
     cells = {cell.column: cell for cell in made.cells}
     assert set(cells) == set(COLUMNS)
     assert cells[COPY].rate.estimate == 1.0

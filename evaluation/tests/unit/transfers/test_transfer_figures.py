@@ -142,6 +142,7 @@ def test_the_page_has_every_dataset_every_cell_and_every_distance() -> None:
     fooled = {each.source for each in made.datasets if each.kept}
     columns = made.setting.columns
     assert {(cell.row, cell.column) for cell in made.cells} == {(row, of) for row in fooled for of in columns}
+    assert made.distances is not None
     assert {"fools leaning-resnet", "fools leaning-vit", "fools any of them"} <= set(made.distances.rows)
     for row in made.distances.rows.values():
         assert (row.frechet_corrected is None) == bool(row.no_frechet)
