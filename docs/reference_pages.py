@@ -15,7 +15,14 @@ from pydantic_core import PydanticUndefined
 
 from faultline._cli.main import app
 from faultline_gateway.settings import PREFIX, GatewaySettings
-from faultline_services.settings import OWN_PREFIX, SHARED_PREFIX, SHARED_WITH_GATEWAY, ServiceSettings
+from faultline_services.service_options import ServiceOptions
+from faultline_services.settings import (
+    OWN_PREFIX,
+    SERVICES,
+    SHARED_PREFIX,
+    SHARED_WITH_GATEWAY,
+    ServiceSettings,
+)
 
 ROOT = Path(__file__).resolve().parent
 GENERATED = "<!-- Written by `python docs/reference_pages.py`; do not edit. -->"
@@ -125,7 +132,9 @@ def settings_page() -> str:
     services = {
         f"{SHARED_PREFIX if name in SHARED_WITH_GATEWAY else OWN_PREFIX}{name.upper()}": name
         for name in ServiceSettings.model_fields
+        if name not in SERVICES
     }
+    own = {f"{SHARED_PREFIX}<SERVICE>_{name.upper()}": name for name in ServiceOptions.model_fields}
     parts = [
         "# Settings",
         GENERATED,
@@ -133,6 +142,10 @@ def settings_page() -> str:
         "`FAULTLINE_STATE_DIR` moves ledger, store and secret together.",
         "## Gateway\n\n" + _settings(GatewaySettings, gateway),
         "## Services\n\n" + _settings(ServiceSettings, services),
+        "## One service\n\nA service's own settings come before the common ones: with "
+        "`FAULTLINE_SERVICES_DEVICE=cuda` and `FAULTLINE_SCORER_DEVICE=cpu`, only the scorer is on the CPU. "
+        f"`<SERVICE>` is {', '.join(f'`{name.upper()}`' for name in SERVICES)}.\n\n"
+        + _settings(ServiceOptions, own),
     ]
     return _page(parts)
 

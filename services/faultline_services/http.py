@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER, ServiceHealth
 from faultline_core.errors import Cancelled, DeadlineExceeded, InvalidRequest, RateLimited, Unauthorized
 from faultline_http import ProblemMiddleware, install_error_handlers
-from faultline_services.settings import ServiceSettings
+from faultline_services.settings import ServiceName, ServiceSettings
 
 DISCONNECT = "http.disconnect"
 HEALTH_PATH = "/healthz"
@@ -61,10 +61,10 @@ class RequestGuard:
     ``request_timeout_s``. Work ends at its deadline, or when its client disconnects.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: ServiceSettings) -> None:
+    def __init__(self, app: ASGIApp, *, settings: ServiceSettings, service: ServiceName) -> None:
         self._app = app
         self._secret = settings.shared_secret().encode()
-        self._max_queue = settings.max_queue
+        self._max_queue = settings.of(service).max_queue
         self._timeout_s = settings.request_timeout_s
         self._inside = 0
 
@@ -112,13 +112,13 @@ class RequestGuard:
         return min(seconds, self._timeout_s)
 
 
-def service_app(title: str, settings: ServiceSettings, health: Callable[[], ServiceHealth]) -> FastAPI:
+def service_app(name: ServiceName, settings: ServiceSettings, health: Callable[[], ServiceHealth]) -> FastAPI:
     """Return an application that answers ``/healthz`` and turns every error into problem+json."""
     # FastAPI's documentation pages load scripts from another host.
-    app = FastAPI(title=f"Faultline {title}", docs_url=None, redoc_url=None)
-    app.add_middleware(RequestGuard, settings=settings)
+    app = FastAPI(title=f"Faultline {name}", docs_url=None, redoc_url=None)
+    app.add_middleware(RequestGuard, settings=settings, service=name)
     # Serve's proxy appends the request id to each response; ours would be a second header.
-    app.add_middleware(ProblemMiddleware, server=f"the {title}", add_request_id=False)
+    app.add_middleware(ProblemMiddleware, server=f"the {name}", add_request_id=False)
     install_error_handlers(app)
     app.add_api_route(HEALTH_PATH, health, response_model=ServiceHealth)
     return app

@@ -7,15 +7,26 @@ from collections.abc import Mapping
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from faultline_core.secret_files import read_secret
 from faultline_core.types import is_loopback
+from faultline_services.service_options import (
+    FLOAT32_SERVICES,
+    GPU_SHARE,
+    Device,
+    Precision,
+    ResolvedOptions,
+    ServiceName,
+    ServiceOptions,
+    default_dtype,
+)
 
-ServiceName = Literal["captioner", "perturber", "editor", "scorer", "classifiers"]
+__all__ = ["SERVICES", "ServiceName", "ServiceSettings", "embedded_suite_root", "from_environment"]
 
+SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
 SHARED_PREFIX = "FAULTLINE_"
 OWN_PREFIX = "FAULTLINE_SERVICES_"
 SHARED_WITH_GATEWAY = ("suite", "suite_root", "store_url", "secret", "secret_file", "state_dir")
@@ -77,19 +88,24 @@ class ServiceSettings(BaseModel):
 
     host: str = Field(default="127.0.0.1", description="Address that Ray Serve listens on.")
     port: int = Field(default=DEFAULT_PORT, ge=1, le=65535, description="Port that Ray Serve listens on.")
-    device: str = Field(
+    device: Device = Field(
         default="cpu",
-        pattern=r"^(cpu|cuda(:\d+)?)$",
         description="Device of the models: `cpu`, `cuda` or `cuda:<index>`.",
     )
-    dtype: Literal["float32", "float16", "bfloat16"] = Field(
-        default="float32", description="Precision of the models' weights and activations."
+    dtype: Precision | None = Field(
+        default=None,
+        description="Precision of the models of captioner, perturber and editor: `float32`, `float16` or "
+        "`bfloat16`; by default `float16` on a GPU and `float32` on a CPU. Scorer and classifiers compute in "
+        "`float32`.",
     )
     threads: int = Field(default=1, ge=1, le=256, description="CPU threads of one replica.")
     # Ray reserves this, whatever is used: five services must start on a laptop's two cores.
     num_cpus: float = Field(default=0.1, ge=0.0, description="CPUs that Ray reserves for one replica.")
-    num_gpus: float = Field(
-        default=0.0, ge=0.0, description="GPUs that Ray reserves for one replica; a fraction shares one."
+    num_gpus: float | None = Field(
+        default=None,
+        ge=0.0,
+        description="GPUs that Ray reserves for one replica; a fraction shares one. By default "
+        f"{GPU_SHARE:g} for a service on a GPU, so that five share one.",
     )
     min_replicas: int = Field(
         default=1, ge=0, le=1000, description="Smallest number of replicas of each service."
@@ -114,6 +130,14 @@ class ServiceSettings(BaseModel):
         default=60.0,
         gt=0.0,
         description="Seconds after which Ray counts an unanswered health check as failed.",
+    )
+
+    captioner: ServiceOptions = Field(default=ServiceOptions(), description="The captioner's own settings.")
+    perturber: ServiceOptions = Field(default=ServiceOptions(), description="The perturber's own settings.")
+    editor: ServiceOptions = Field(default=ServiceOptions(), description="The editor's own settings.")
+    scorer: ServiceOptions = Field(default=ServiceOptions(), description="The scorer's own settings.")
+    classifiers: ServiceOptions = Field(
+        default=ServiceOptions(), description="The classifiers' own settings."
     )
 
     models_folder: AbsolutePath | None = Field(
@@ -158,10 +182,8 @@ class ServiceSettings(BaseModel):
 
     @model_validator(mode="after")
     def _safe(self) -> ServiceSettings:
-        if self.max_replicas < self.min_replicas:
-            raise ValueError(
-                f"max_replicas {self.max_replicas!r} is below min_replicas {self.min_replicas!r}; raise it"
-            )
+        for service in SERVICES:
+            _require_consistent(service, self.of(service))
         if bare := [host for host in self.oip_hosts if is_loopback(host)]:
             raise ValueError(
                 f"oip_hosts names {bare[0]!r}, which would open every port of this machine; name "
@@ -172,6 +194,22 @@ class ServiceSettings(BaseModel):
                 f"the shared secret has fewer than {SECRET_BYTES_AT_LEAST} characters; use a longer one"
             )
         return self
+
+    def of(self, service: ServiceName) -> ResolvedOptions:
+        """Return the settings in force for ``service``: its own, else the common ones."""
+        own: ServiceOptions = getattr(self, service)
+        device = own.device or self.device
+        shares = self.num_gpus if own.num_gpus is None else own.num_gpus
+        if shares is None or (device == "cpu" and own.num_gpus is None):
+            shares = GPU_SHARE if device != "cpu" else 0.0
+        return ResolvedOptions(
+            device=device,
+            dtype=own.dtype or default_dtype(service, device, self.dtype),
+            num_gpus=shares,
+            min_replicas=self.min_replicas if own.min_replicas is None else own.min_replicas,
+            max_replicas=self.max_replicas if own.max_replicas is None else own.max_replicas,
+            max_queue=self.max_queue if own.max_queue is None else own.max_queue,
+        )
 
     def shared_secret(self) -> str:
         """Return the secret that every call must have.
@@ -184,12 +222,44 @@ class ServiceSettings(BaseModel):
         return read_secret(self.secret_file)
 
 
+def _require_consistent(service: ServiceName, own: ResolvedOptions) -> None:
+    """Raise ValueError if a service's settings contradict each other."""
+    if own.max_replicas < own.min_replicas:
+        raise ValueError(
+            f"max_replicas {own.max_replicas!r} of the {service} is below its min_replicas "
+            f"{own.min_replicas!r}; raise it"
+        )
+    if service in FLOAT32_SERVICES and own.dtype != "float32":
+        raise ValueError(
+            f"the {service} computes in float32 only, not {own.dtype}; unset {own_variable(service, 'dtype')}"
+        )
+    if own.on_gpu and own.num_gpus == 0:
+        raise ValueError(
+            f"the {service} is on {own.device!r}, but Ray hides every GPU from a replica that reserves none; "
+            f"set {own_variable(service, 'num_gpus')} above 0"
+        )
+
+
+def own_variable(service: ServiceName, field: str) -> str:
+    """Return the variable of a service's own setting, such as ``FAULTLINE_EDITOR_DEVICE``."""
+    return f"{SHARED_PREFIX}{service.upper()}_{field.upper()}"
+
+
 def from_environment(fields: Mapping[str, object], environ: Mapping[str, str]) -> dict[str, object]:
     """Read ``fields`` from ``environ``, by the names shared with the gateway or by our own names."""
     found: dict[str, object] = {}
     for field in fields:
+        if field in SERVICES:
+            if own := _own_options(field, environ):
+                found[field] = own
+            continue
         prefix = SHARED_PREFIX if field in SHARED_WITH_GATEWAY else OWN_PREFIX
         value = environ.get(prefix + field.upper())
         if value:
             found[field] = tuple(value.split(",")) if field == "oip_hosts" else value
     return found
+
+
+def _own_options(service: ServiceName, environ: Mapping[str, str]) -> dict[str, str]:
+    names = {field: own_variable(service, field) for field in ServiceOptions.model_fields}
+    return {field: environ[name] for field, name in names.items() if environ.get(name)}

@@ -100,7 +100,8 @@ def through_guard(
         await send({"type": "http.response.body", "body": b""})
 
     async def provoke(folder: Path) -> None:
-        guard = RequestGuard(slow, settings=ServiceSettings.model_validate({"secret": SECRET} | settings))
+        given = ServiceSettings.model_validate({"secret": SECRET} | settings)
+        guard = RequestGuard(slow, settings=given, service="scorer")
         await asyncio.gather(*(ask(guard, headers or {}) for _ in range(2)))
 
     return provoke

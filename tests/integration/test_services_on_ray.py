@@ -20,7 +20,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, SECRET_HEADER
 from faultline_core.images.codecs import encode_raw
 from faultline_miniature.world.scene import VALUES
-from faultline_services.serving.serve_config import SERVICES
+from faultline_services.settings import SERVICES
 
 CAPTION, EDITED = "a red tram on the snow", "a blue tram on the snow"
 

@@ -12,8 +12,7 @@ import pytest
 
 from faultline_core.suite import suite_names
 from faultline_services.models.weights import require_weights
-from faultline_services.serving.serve_config import SERVICES
-from faultline_services.settings import SUITE_DISTRIBUTION, SUITE_PACKAGE, ServiceSettings
+from faultline_services.settings import SERVICES, SUITE_DISTRIBUTION, SUITE_PACKAGE, ServiceSettings
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

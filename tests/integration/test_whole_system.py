@@ -18,7 +18,7 @@ from faultline_core.contract.runs import Item
 from faultline_core.errors import ImageUndecodable, UnknownModel
 from faultline_core.images.codecs import decode_image
 from faultline_core.types import EditType
-from faultline_services.serving.serve_config import SERVICES
+from faultline_services.settings import SERVICES
 
 EDIT_TYPES: tuple[EditType, ...] = ("background", "adjective")
 PLANNED = 8 * SOURCES_PER_CLASS * (len(EDIT_TYPES) + 3)

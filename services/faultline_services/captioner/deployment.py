@@ -28,8 +28,9 @@ class CaptionerDeployment(EngineService[Captioner]):
         from faultline_services.captioner.engine import CaptionerEngine
 
         suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+        own = settings.of("captioner")
         return CaptionerEngine.load(
-            suite.captioner, settings.suite_root, store, device=settings.device, dtype=settings.dtype
+            suite.captioner, settings.suite_root, store, device=own.device, dtype=own.dtype
         )
 
     @cached_property

@@ -39,7 +39,8 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         from faultline_services.classifiers.engine import ClassifiersEngine
 
         suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
-        options = ClassifierOptions.model_validate(settings, from_attributes=True)
+        given = ClassifierOptions.model_validate(settings, from_attributes=True)
+        options = given.model_copy(update={"device": settings.of("classifiers").device})
         return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options)
 
     @cached_property

@@ -27,9 +27,8 @@ class EditorDeployment(EngineService[Editor]):
         from faultline_services.editor.engine import EditorEngine
 
         suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
-        return EditorEngine.load(
-            suite.editor, settings.suite_root, store, device=settings.device, dtype=settings.dtype
-        )
+        own = settings.of("editor")
+        return EditorEngine.load(suite.editor, settings.suite_root, store, device=own.device, dtype=own.dtype)
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.editor`` and ``.tokens``."""

@@ -25,12 +25,10 @@ class PerturberDeployment(EngineService[Perturber]):
         """Load the suite's perturber."""
         from faultline_services.perturber.engine import PerturberEngine
 
-        suite = load_suite(settings.suite)
+        suite, own = load_suite(settings.suite), settings.of("perturber")
         if suite.perturber is None:
             raise UnknownModel(f"the suite {suite.name!r} has no perturber; choose a suite with one")
-        return PerturberEngine.load(
-            suite.perturber, settings.suite_root, device=settings.device, dtype=settings.dtype
-        )
+        return PerturberEngine.load(suite.perturber, settings.suite_root, device=own.device, dtype=own.dtype)
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.perturber``."""

@@ -29,7 +29,8 @@ class ScorerDeployment(EngineService[Scorer]):
         from faultline_services.scorer.engine import ScorerEngine
 
         suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
-        return ScorerEngine.load(suite.scorer, settings.suite_root, store, device=settings.device)
+        own = settings.of("scorer")
+        return ScorerEngine.load(suite.scorer, settings.suite_root, store, device=own.device)
 
     @cached_property
     def _scores(self) -> MergedCalls[None, contract.ScoreItem, contract.EditScores]:

@@ -16,6 +16,7 @@ from faultline_http import RETRY_AFTER_SECONDS
 from faultline_services.batching.engine_thread import EngineThread
 from faultline_services.batching.merged_calls import CostedResponse, Item, Key, MergedCalls, Value
 from faultline_services.http import service_app
+from faultline_services.models.device import require_device
 from faultline_services.serving.engine_protocols import Engine
 from faultline_services.settings import ServiceName, ServiceSettings
 
@@ -37,6 +38,8 @@ class EngineService(ABC, Generic[Served]):
 
     def __init__(self, settings: ServiceSettings, engine: Served | None = None) -> None:
         self.settings = settings
+        if engine is None:
+            require_device(settings, self.name)
         self.engine = self.load(settings) if engine is None else engine
         self.thread = EngineThread(hung_after_s=settings.request_timeout_s)
 
@@ -76,34 +79,35 @@ class EngineService(ABC, Generic[Served]):
         return app
 
 
-def deployment_options(name: str, settings: ServiceSettings) -> dict[str, Any]:
+def deployment_options(name: ServiceName, settings: ServiceSettings) -> dict[str, Any]:
     """Return the Serve options of the service ``name``."""
+    own = settings.of(name)
     return {
         "name": name,
-        "max_ongoing_requests": settings.max_queue,
-        "max_queued_requests": settings.max_queue,
+        "max_ongoing_requests": own.max_queue,
+        "max_queued_requests": own.max_queue,
         "backpressure_config": {"status_code": 429, "retry_after_s": RETRY_AFTER_SECONDS},
         "health_check_period_s": HEALTH_PERIOD_S,
         "health_check_timeout_s": settings.health_timeout_s,
         "graceful_shutdown_timeout_s": DRAIN_S,
         "max_constructor_retry_count": STARTS,
         "autoscaling_config": {
-            "min_replicas": settings.min_replicas,
+            "min_replicas": own.min_replicas,
             # Even a service scaled to zero starts once, so that weights that do not load show early.
-            "initial_replicas": max(settings.min_replicas, 1),
-            "max_replicas": settings.max_replicas,
-            "target_ongoing_requests": max(1, math.floor(settings.max_queue * TARGET_SHARE_OF_QUEUE)),
+            "initial_replicas": max(own.min_replicas, 1),
+            "max_replicas": own.max_replicas,
+            "target_ongoing_requests": max(1, math.floor(own.max_queue * TARGET_SHARE_OF_QUEUE)),
         },
         "ray_actor_options": {
             "num_cpus": settings.num_cpus,
-            "num_gpus": settings.num_gpus,
+            "num_gpus": own.num_gpus,
             # Ray would set it from num_cpus, which is a fraction; torch reads it once, on import.
             "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(settings.threads)}},
         },
     }
 
 
-def application(name: str, service: type, settings: ServiceSettings) -> Application:
+def application(name: ServiceName, service: type, settings: ServiceSettings) -> Application:
     """Wrap ``service``, which builds its own ASGI application, and bind it to ``settings``."""
     ingress = serve.ingress()(service)
     return serve.deployment(**deployment_options(name, settings))(ingress).bind(settings)

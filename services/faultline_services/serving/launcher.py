@@ -17,10 +17,11 @@ from typing import Any
 import yaml
 
 from faultline_core.errors import BackendUnavailable, FaultlineError
+from faultline_services.models.device import require_devices
 from faultline_services.models.weights import require_weights
 from faultline_services.serving.cluster import STATE_FILE, running, services_url
-from faultline_services.serving.serve_config import SERVICES, serve_config, services_of
-from faultline_services.settings import ServiceSettings
+from faultline_services.serving.serve_config import serve_config, services_of
+from faultline_services.settings import SERVICES, ServiceSettings
 
 # A published suite has weights of 30 GB and more: they take minutes from a slow disk.
 START_TIMEOUT_S = 600.0
@@ -51,6 +52,7 @@ def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
     """Start the services and wait for a signal to stop them, or with --detach leave them running."""
     services = given.only or services_of(settings)
     require_weights(settings, services)
+    require_devices(settings, services)
     if given.detach:
         _detach(settings, given)
         return

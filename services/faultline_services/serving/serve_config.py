@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 from faultline_core.suite import load_suite
-from faultline_services.settings import ServiceName, ServiceSettings
+from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
 
 # Serve's proxy answers 408 in plain text; with this margin, our problem document comes first.
 PROXY_MARGIN_S = 10.0
-SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
 
 
 def import_path(service: ServiceName) -> str:

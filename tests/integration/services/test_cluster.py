@@ -19,8 +19,8 @@ from fakes.postgres import free_port
 from faultline_core.errors import BackendUnavailable
 from faultline_services.serving import cluster
 from faultline_services.serving.cluster import STATE_FILE, running
-from faultline_services.serving.serve_config import SERVICES, http_options
-from faultline_services.settings import ServiceSettings
+from faultline_services.serving.serve_config import http_options
+from faultline_services.settings import SERVICES, ServiceSettings
 
 
 @dataclass

@@ -269,6 +269,30 @@ def test_deployments_limit_replicas_and_queues_by_their_settings() -> None:
     assert options["ray_actor_options"]["runtime_env"]["env_vars"] == {"OMP_NUM_THREADS": "2"}
 
 
+def test_a_service_s_own_settings_make_its_deployment() -> None:
+    own = {"num_gpus": 0.5, "min_replicas": 2, "max_replicas": 3, "max_queue": 16}
+    given = settings(device="cuda", max_queue=32, editor=own)
+    editor, scorer = deployment_options("editor", given), deployment_options("scorer", given)
+    assert [one["ray_actor_options"]["num_gpus"] for one in (editor, scorer)] == [0.5, 0.2]
+    assert [one["max_ongoing_requests"] for one in (editor, scorer)] == [16, 32]
+    assert editor["autoscaling_config"]["min_replicas"] == 2
+    assert editor["autoscaling_config"]["max_replicas"] == 3
+    assert editor["autoscaling_config"]["target_ongoing_requests"] == 2
+
+
+async def test_each_service_sheds_at_its_own_queue() -> None:
+    engine = FakeScorer()
+    engine.go_on.clear()
+    async with client(scorer(engine, max_queue=64, scorer={"max_queue": 1})) as http:
+        waiting = asyncio.create_task(http.post("/v1/score", json=score_body()))
+        await asyncio.to_thread(engine.started.wait)
+        await settle()
+        shed = await http.post("/v1/score", json=score_body())
+        engine.go_on.set()
+        await waiting
+    assert problem_of(shed, 429).retryable
+
+
 def test_settings_come_from_arguments_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTLINE_SUITE", "lance")
     monkeypatch.setenv("FAULTLINE_STATE_DIR", "/var/lib/faultline")

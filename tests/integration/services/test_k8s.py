@@ -10,8 +10,14 @@ import pytest
 import yaml
 from ray.serve.schema import ServeDeploySchema
 
-from faultline_services.serving.serve_config import SERVICES, import_path
-from faultline_services.settings import OWN_PREFIX, SHARED_PREFIX, SHARED_WITH_GATEWAY, ServiceSettings
+from faultline_services.serving.serve_config import import_path
+from faultline_services.settings import (
+    OWN_PREFIX,
+    SERVICES,
+    SHARED_PREFIX,
+    SHARED_WITH_GATEWAY,
+    ServiceSettings,
+)
 
 K8S = Path(__file__).resolve().parents[3] / "k8s"
 OVERLAYS = sorted(folder.name for folder in (K8S / "overlays").iterdir())

@@ -27,8 +27,8 @@ from faultline_services.serving.cluster import (
     running,
     services_url,
 )
-from faultline_services.serving.serve_config import SERVICES, import_path, serve_config
-from faultline_services.settings import ServiceSettings
+from faultline_services.serving.serve_config import import_path, serve_config
+from faultline_services.settings import SERVICES, ServiceSettings
 
 SECRET = "a secret of many characters"
 

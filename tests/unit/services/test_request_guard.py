@@ -33,7 +33,8 @@ class Inner:
 
 
 def guard(inner: ASGIApp, **changes: object) -> RequestGuard:
-    return RequestGuard(inner, settings=ServiceSettings.model_validate({"secret": SECRET} | changes))
+    given = ServiceSettings.model_validate({"secret": SECRET} | changes)
+    return RequestGuard(inner, settings=given, service="scorer")
 
 
 async def ask(

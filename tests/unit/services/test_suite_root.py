@@ -12,8 +12,7 @@ import pytest
 import faultline_miniature
 from faultline_core.errors import UnknownModel
 from faultline_services.models.weights import require_weights
-from faultline_services.serving.serve_config import SERVICES
-from faultline_services.settings import SUITE_PACKAGE, ServiceSettings, embedded_suite_root
+from faultline_services.settings import SERVICES, SUITE_PACKAGE, ServiceSettings, embedded_suite_root
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import pytest
 from faultline_core.errors import FaultlineError, ModelFormatRefused, UnknownModel
 from faultline_services.models.weights import clip_folder, pipeline_folder, require_weights, weights_folder
 from faultline_services.serving import launcher
-from faultline_services.serving.serve_config import SERVICES
-from faultline_services.settings import ServiceName, ServiceSettings
+from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
 
 FILES = (
     "captioner/model.safetensors",

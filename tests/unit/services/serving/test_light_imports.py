@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import faultline_services
-from faultline_services.serving.serve_config import SERVICES
+from faultline_services.settings import SERVICES
 
 ROOT = Path(faultline_services.__file__).parents[1]
 OWN = ("faultline_core", "faultline_http", "faultline_services")

@@ -1,0 +1,69 @@
+"""What each service may have of its own: device, precision, GPU share, replicas and queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ServiceName = Literal["captioner", "perturber", "editor", "scorer", "classifiers"]
+Precision = Literal["float32", "float16", "bfloat16"]
+Device = Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")]
+
+FLOAT32_SERVICES: tuple[ServiceName, ...] = ("scorer", "classifiers")
+"""The scorer's thresholds hold for float32, and a user's classifier is tested as it was trained."""
+GPU_SHARE = 0.2
+"""Ray hides every GPU from a replica that reserves none; with a fifth each, five services share one GPU."""
+
+
+class ServiceOptions(BaseModel):
+    """One service's own settings; a value that is null is the common one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    device: Device | None = Field(default=None, description="Device of the service's models.")
+    dtype: Precision | None = Field(default=None, description="Precision of the service's models.")
+    num_gpus: float | None = Field(
+        default=None, ge=0.0, description="GPUs that Ray reserves for one replica of the service."
+    )
+    min_replicas: int | None = Field(
+        default=None, ge=0, le=1000, description="Smallest number of the service's replicas."
+    )
+    max_replicas: int | None = Field(
+        default=None, ge=1, le=1000, description="Largest number of the service's replicas."
+    )
+    max_queue: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Largest number of requests that a replica of the service holds.",
+    )
+
+
+@dataclass(frozen=True)
+class ResolvedOptions:
+    """The settings that are in force for one service, its own before the common ones."""
+
+    device: str
+    dtype: Precision
+    num_gpus: float
+    min_replicas: int
+    max_replicas: int
+    max_queue: int
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the models lie on a GPU."""
+        return self.device != "cpu"
+
+
+def default_dtype(service: ServiceName, device: str, common: Precision | None) -> Precision:
+    """Return the precision of a service that has none of its own.
+
+    float16 on a GPU, as the published weights of LLaMA and Stable Diffusion are used; float32 on a CPU, where
+    half precision is slow.
+    """
+    if service in FLOAT32_SERVICES:
+        return "float32"
+    return common or ("float32" if device == "cpu" else "float16")

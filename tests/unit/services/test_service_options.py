@@ -1,0 +1,122 @@
+"""Settings of one service: its own before the common ones, and what a device lacks is refused by name."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from faultline_core.errors import BackendUnavailable
+from faultline_services.models.device import require_device, require_devices
+from faultline_services.serving import launcher
+from faultline_services.settings import SERVICES, ServiceSettings
+
+
+def settings(**values: object) -> ServiceSettings:
+    return ServiceSettings.model_validate(values)
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A machine with one GPU that has bfloat16; a test may change both."""
+    machine = SimpleNamespace(count=1, bfloat16=True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: machine.count)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: machine.bfloat16)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Tesla T4")
+    monkeypatch.setattr(torch.cuda.device, "__enter__", lambda self: None)
+    monkeypatch.setattr(torch.cuda.device, "__exit__", lambda *_: None)
+    return machine
+
+
+def test_a_service_s_own_variables_come_before_the_common_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in {
+        "FAULTLINE_SERVICES_DEVICE": "cuda",
+        "FAULTLINE_SERVICES_MAX_QUEUE": "9",
+        "FAULTLINE_SCORER_DEVICE": "cpu",
+        "FAULTLINE_EDITOR_DTYPE": "bfloat16",
+        "FAULTLINE_EDITOR_NUM_GPUS": "0.5",
+        "FAULTLINE_EDITOR_MIN_REPLICAS": "2",
+        "FAULTLINE_EDITOR_MAX_REPLICAS": "3",
+        "FAULTLINE_EDITOR_MAX_QUEUE": "4",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    found = settings()
+    assert [found.of(service).device for service in SERVICES] == ["cuda", "cuda", "cuda", "cpu", "cuda"]
+    editor, captioner = found.of("editor"), found.of("captioner")
+    assert (editor.dtype, editor.num_gpus, editor.max_queue) == ("bfloat16", 0.5, 4)
+    assert (editor.min_replicas, editor.max_replicas) == (2, 3)
+    assert (captioner.dtype, captioner.num_gpus, captioner.max_queue) == ("float16", 0.2, 9)
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "shares"),
+    [("cpu", "float32", 0.0), ("cuda", "float16", 0.2), ("cuda:1", "float16", 0.2)],
+)
+def test_precision_and_gpu_share_follow_from_the_device(device: str, dtype: str, shares: float) -> None:
+    found = settings(device=device)
+    assert {found.of(service).num_gpus for service in SERVICES} == {shares}
+    assert [found.of(service).dtype for service in SERVICES] == [dtype] * 3 + ["float32"] * 2
+    assert settings(device=device, dtype="float32").of("editor").dtype == "float32"
+
+
+def test_a_service_on_the_cpu_reserves_no_gpu_of_the_common_share() -> None:
+    found = settings(device="cuda", num_gpus=1, scorer={"device": "cpu"})
+    assert (found.of("editor").num_gpus, found.of("scorer").num_gpus) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"editor": {"min_replicas": 3}}, "of the editor is below"),
+        ({"scorer": {"dtype": "float16"}}, "unset FAULTLINE_SCORER_DTYPE"),
+        ({"classifiers": {"dtype": "bfloat16"}}, "unset FAULTLINE_CLASSIFIERS_DTYPE"),
+        ({"device": "cuda", "num_gpus": 0}, "set FAULTLINE_CAPTIONER_NUM_GPUS above 0"),
+        ({"editor": {"device": "gpu"}}, "editor.device"),
+        ({"editor": {"gpus": 1}}, "editor.gpus"),
+    ],
+)
+def test_contradictions_are_refused_by_name(wrong: dict[str, object], named: str) -> None:
+    with pytest.raises(ValidationError, match=named):
+        settings(**wrong)
+
+
+def test_a_device_that_is_absent_is_refused_before_anything_starts(
+    gpus: SimpleNamespace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus.count = 0
+    monkeypatch.setenv("FAULTLINE_EDITOR_DEVICE", "cuda")
+    assert launcher.main(["up"]) == 3
+    error = capsys.readouterr().err
+    assert "the editor is to run on 'cuda', and there is no GPU here" in error
+    assert "set FAULTLINE_EDITOR_DEVICE to cpu" in error
+
+
+def test_an_index_beyond_the_last_gpu_is_refused(gpus: SimpleNamespace) -> None:
+    require_device(settings(device="cuda:0"), "scorer")
+    with pytest.raises(
+        BackendUnavailable, match=r"'cuda:1', and there is 1 GPU .*FAULTLINE_SCORER_DEVICE to cuda"
+    ):
+        require_device(settings(device="cuda:1"), "scorer")
+
+
+def test_a_precision_that_the_gpu_lacks_is_refused(gpus: SimpleNamespace) -> None:
+    wanted = settings(device="cuda", dtype="bfloat16")
+    require_devices(wanted, SERVICES)
+    gpus.bfloat16 = False
+    with pytest.raises(
+        BackendUnavailable, match=r"Tesla T4 has no bfloat16, .* FAULTLINE_EDITOR_DTYPE to float16"
+    ):
+        require_device(wanted, "editor")
+    require_device(wanted, "scorer")
+
+
+def test_shares_of_more_gpus_than_there_are_are_refused(gpus: SimpleNamespace) -> None:
+    require_devices(settings(device="cuda"), SERVICES)
+    with pytest.raises(
+        BackendUnavailable, match="reserve 5 GPUs, and there is 1 GPU; lower FAULTLINE_CAPTIONER"
+    ):
+        require_devices(settings(device="cuda", num_gpus=1), SERVICES)
+    gpus.count = 5
+    require_devices(settings(device="cuda", num_gpus=1), SERVICES)
