@@ -189,12 +189,14 @@ def _register_dataset(arguments: argparse.Namespace) -> int:
     name = DatasetCreate(name=arguments.name).name
     ledger = _ledger(settings)
     store = BlobStore(settings.store_url)
-    register_folder(
+    notes = register_folder(
         name, arguments.folder, ledger, store,
         with_captions=arguments.captions, quotas=Quotas.of(settings),
     )  # fmt: skip
     dataset = ledger.dataset(name)
     sys.stdout.write(f"{name}: {dataset.n_sources} images of {len(dataset.classes)} classes\n")
+    for note in notes:
+        sys.stderr.write(f"{note}\n")
     for rejected in dataset.rejected:
         sys.stderr.write(f"{rejected.filename}: {rejected.code}: {rejected.detail}\n")
     return 0

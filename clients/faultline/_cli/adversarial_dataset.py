@@ -90,7 +90,7 @@ def adversarial_dataset(
         create_and_follow(
             lambda: client.adversarial_datasets.create(
                 classifiers=specs,
-                dataset=None if dataset is None else dataset_name(client, dataset, {}),
+                dataset=None if dataset is None else dataset_name(client, dataset),
                 hunt=None if hunt is None else client.runs.get(hunt, kind="bug-hunt").id,
                 given=given,
                 mistaken=not all_seeds,

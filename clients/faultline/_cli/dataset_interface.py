@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 import typer
 
-from faultline._cli.datasets import UNRESOLVED, dataset_name, settings_of
+from faultline._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from faultline._cli.follow import Output, create_and_follow
 from faultline._cli.groups import examples
 from faultline._cli.options import (
@@ -17,6 +17,7 @@ from faultline._cli.options import (
     Detach,
     ImageFolder,
     InterfaceId,
+    Names,
     Report,
     Seed,
     Steps,
@@ -25,7 +26,6 @@ from faultline._cli.options import (
 from faultline._cli.tables import interface_text
 from faultline._cli.terminal import check_image_folder, connected, print_note, print_result, show
 from faultline._dataset_interface_run import DatasetInterface
-from faultline._datasets.folders import read_captions
 from faultline_core.contract.dataset_interfaces import (
     CLASS_NAME,
     DatasetInterfaceCreate,
@@ -83,6 +83,7 @@ def dataset_interface(
     limit: LimitPerClass = None,
     seed: Seed = 0,
     captions: Captions = None,
+    names: Names = None,
     report: Report = None,
     detach: Detach = False,
     as_json: AsJson = False,
@@ -91,7 +92,7 @@ def dataset_interface(
     """Learn one token per class of a dataset (Dataset Interfaces)."""
     with connected(url) as client:
         output = Output(report=report, detach=detach, as_json=as_json)
-        own_captions = {} if captions is None else read_captions(captions)
+        own = own_texts(captions, names)
         body = DatasetInterfaceCreate(
             dataset=UNRESOLVED,
             classes=classes or None,
@@ -104,7 +105,7 @@ def dataset_interface(
         )
         create_and_follow(
             lambda: client.dataset_interfaces.create(
-                dataset=dataset_name(client, dataset, own_captions), **settings_of(body)
+                dataset=dataset_name(client, dataset, own), **settings_of(body)
             ),
             interface_text,
             output,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from faultline._cli.groups import examples, group
-from faultline._cli.options import AsJson, Captions, Url
+from faultline._cli.options import AsJson, Captions, Names, Url
 from faultline._cli.tables import Table
 from faultline._cli.terminal import connected, print_note, show
 from faultline._client import Client
@@ -17,6 +19,7 @@ from faultline._datasets.folders import folder_digest, images_in, read_captions
 from faultline_core.contract.base import RequestBody
 from faultline_core.contract.datasets import Dataset
 from faultline_core.errors import InvalidRequest
+from faultline_core.text.folder_names import notes_on_names, read_names
 
 UNRESOLVED = "unresolved"
 """Stands for the dataset while the rest of a request is checked."""
@@ -50,16 +53,17 @@ def add(
     folder: Folder,
     name: NewName = None,
     captions: Captions = None,
+    names: Names = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Upload a folder of labelled images."""
     with connected(url) as client:
-        own_captions = {} if captions is None else read_captions(captions)
+        own = own_texts(captions, names)
         if name is None:
-            name = dataset_name(client, f"{folder}{os.sep}", own_captions)
+            name = dataset_name(client, f"{folder}{os.sep}", own)
         else:
-            _upload(client, folder, name, own_captions)
+            _upload(client, folder, name, own)
         dataset = client.datasets.get(name)
         show(dataset, _described(dataset), as_json)
 
@@ -87,32 +91,57 @@ def settings_of(body: RequestBody) -> dict[str, Any]:
     return {name: getattr(body, name) for name in body.model_fields_set - {"dataset"}}
 
 
-def dataset_name(client: Client, dataset: str, captions: dict[str, str]) -> str:
+@dataclass(frozen=True)
+class OwnTexts:
+    """Captions by image and class names by subfolder; no names leave them to the folder's ``names.json``."""
+
+    captions: Mapping[str, str]
+    names: Mapping[str, str] | None
+
+    def __bool__(self) -> bool:
+        return bool(self.captions or self.names)
+
+
+NO_TEXTS = OwnTexts({}, None)
+
+
+def own_texts(captions: Path | None, names: Path | None) -> OwnTexts:
+    """Read the files of captions and of names that come with a folder, before it is uploaded."""
+    return OwnTexts(
+        {} if captions is None else read_captions(captions), None if names is None else read_names(names)
+    )
+
+
+def dataset_name(client: Client, dataset: str, own: OwnTexts = NO_TEXTS) -> str:
     """Return the dataset's name; a folder is uploaded first, under a name derived from its content.
 
-    A dataset known to the gateway takes precedence over a folder of the same name, unless captions are given.
+    A dataset known to the gateway takes precedence over a folder of the same name, unless captions or names
+    are given.
 
     Raises:
-        InvalidRequest: ``dataset`` is a path, or has captions, but is not a folder.
+        InvalidRequest: ``dataset`` is a path, or has captions or names, but is not a folder.
         DatasetEmpty: the folder holds no images.
     """
     folder = Path(dataset)
     if not folder.is_dir():
-        if captions or os.sep in dataset:
+        if own or os.sep in dataset:
             raise InvalidRequest(f"{dataset!r} is not a folder")
         return dataset
     known = {each.name for each in client.datasets.list().datasets if each.n_sources}
-    if dataset in known and not captions:
+    if dataset in known and not own:
         return dataset
     letters = (c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in folder.resolve().name)
     stem = "".join(letters).strip("._-") or "images"
     # The name holds a digest: a changed folder becomes a new dataset, an unchanged one is not sent again.
-    name = f"{stem[:64]}-{folder_digest(images_in(folder, captions))}"
+    name = f"{stem[:64]}-{folder_digest(images_in(folder, own.captions, names=own.names))}"
     if name not in known:
-        _upload(client, folder, name, captions)
+        _upload(client, folder, name, own)
     return name
 
 
-def _upload(client: Client, folder: Path, name: str, captions: dict[str, str]) -> None:
-    for rejected in client.datasets.upload(folder, name=name, captions=captions).rejected:
+def _upload(client: Client, folder: Path, name: str, own: OwnTexts) -> None:
+    done = client.datasets.upload(folder, name=name, captions=own.captions, names=own.names)
+    for note in notes_on_names(done.names):
+        print_note(note)
+    for rejected in done.rejected:
         print_note(f"skipped {rejected.filename}: {rejected.code}: {rejected.detail}")

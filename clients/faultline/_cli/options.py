@@ -39,6 +39,14 @@ Captions = Annotated[
         "The captioner describes every other image.",
     ),
 ]
+Names = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Class names by subfolder: a JSON object, or a line for each with the subfolder, a space and "
+        "the name; default: the folder's names.json. WordNet ids are called as ImageNet-1k does.",
+    ),
+]
 Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the HTML report to this file.")]
 Detach = Annotated[
     bool, typer.Option("--detach", metavar="", help="Print the run's id and exit; the run continues.")

@@ -59,7 +59,7 @@ def prove(
         def create() -> StressTest:
             found = client.runs.get(run, kind="stress-test")
             assert isinstance(found, StressTest)
-            where = None if dataset is None else dataset_name(client, dataset, {})
+            where = None if dataset is None else dataset_name(client, dataset)
             return found.prove(finding, images, dataset=where, seed=seed)
 
         create_and_follow(create, _joined, output)

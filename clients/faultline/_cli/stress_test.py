@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from faultline._cli.classifiers import reachable
-from faultline._cli.datasets import UNRESOLVED, dataset_name, settings_of
+from faultline._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from faultline._cli.follow import Output, create_and_follow, drop_limit, judge_with
 from faultline._cli.groups import examples
 from faultline._cli.options import (
@@ -17,6 +17,7 @@ from faultline._cli.options import (
     Dataset,
     Detach,
     MaxDrop,
+    Names,
     OneRun,
     Report,
     Seed,
@@ -25,7 +26,6 @@ from faultline._cli.options import (
 )
 from faultline._cli.tables import stress_test_text
 from faultline._cli.terminal import connected, print_note, show
-from faultline._datasets.folders import read_captions
 from faultline._stress_test_run import StressTest
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_tests import StressTestCreate
@@ -120,6 +120,7 @@ def stress_test(
     confirm_share: ConfirmShare = 0.65,
     dry_run: DryRun = False,
     captions: Captions = None,
+    names: Names = None,
     report: Report = None,
     max_drop: MaxDrop = None,
     strict: Strict = False,
@@ -132,7 +133,7 @@ def stress_test(
         # The whole request is checked before a folder is uploaded: a mistake must leave nothing behind.
         output = Output(report=report, detach=detach, as_json=as_json)
         limit_of_drop = drop_limit(max_drop, strict)
-        own_captions = {} if captions is None else read_captions(captions)
+        own = own_texts(captions, names)
         body = StressTestCreate(
             dataset=UNRESOLVED,
             classifiers=_names(classifier) if dry_run else reachable(client, classifier, detach=detach),
@@ -151,13 +152,13 @@ def stress_test(
             seed=seed,
         )
         if dry_run:
-            name = dataset_name(client, dataset, own_captions)
+            name = dataset_name(client, dataset, own)
             found = client.stress_tests.estimate(dataset=name, **settings_of(body))
             show(found, str(found), as_json)
             return
         create_and_follow(
             lambda: client.stress_tests.create(
-                dataset=dataset_name(client, dataset, own_captions), **settings_of(body)
+                dataset=dataset_name(client, dataset, own), **settings_of(body)
             ),
             stress_test_text,
             output,

@@ -11,6 +11,7 @@ from pathlib import Path
 from faultline._datasets.groups import read_groups, require_one_class
 from faultline._datasets.uploads import LabelledImage
 from faultline_core.errors import DatasetEmpty, InvalidRequest
+from faultline_core.text.folder_names import NAMES, folder_classes, read_names
 
 # The three formats that the gateway decodes; it would reject all others.
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
@@ -18,7 +19,7 @@ IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 
 @dataclass(frozen=True)
 class ImageFile(LabelledImage):
-    """An image of a folder; ``name`` is its path below the folder, with slashes."""
+    """An image of a folder; ``label`` is its class, which may have another name than its subfolder."""
 
     label: str
     path: Path
@@ -30,6 +31,16 @@ class ImageFile(LabelledImage):
         """The name of the file."""
         return self.path.name
 
+    @property
+    def name(self) -> str:
+        """Its path below the folder, with slashes."""
+        return f"{self.folder}/{self.filename}"
+
+    @property
+    def folder(self) -> str:
+        """The name of its subfolder."""
+        return self.path.parent.name
+
     def content(self) -> bytes | None:
         """The file's bytes; None if it cannot be read."""
         try:
@@ -39,7 +50,10 @@ class ImageFile(LabelledImage):
 
 
 def images_in(
-    folder: str | Path, captions: Mapping[str, str] | None = None, groups: Mapping[str, str] | None = None
+    folder: str | Path,
+    captions: Mapping[str, str] | None = None,
+    groups: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> list[ImageFile]:
     """List the images of an ImageFolder, which has one subfolder per class.
 
@@ -47,25 +61,33 @@ def images_in(
         folder: the ImageFolder.
         captions: by image.
         groups: by image; default: the ``group`` column of the folder's own metadata, if any.
+        names: class names by subfolder; default: the folder's own ``names.json``, if any. A subfolder without
+            one is named by itself or, if it is a WordNet id, by ImageNet-1k.
 
     Raises:
         DatasetEmpty: ``folder`` holds no images.
-        InvalidRequest: a caption or a group names an image that does not exist, or a group spans classes.
+        InvalidRequest: a caption or a group names an image that does not exist, or a group spans classes; a
+            subfolder is a WordNet id without a name, or the names name no subfolder.
     """
     root = Path(folder)
     captions = captions or {}
     own_groups = read_groups(root) if groups is None else groups
-    found = [
-        ImageFile(path.parent.name, path, captions.get(name), own_groups.get(name))
-        # Sorted: disks list in any order, and one folder must always give the same name and batches.
-        for path in sorted(root.glob("*/*"))
-        for name in [f"{path.parent.name}/{path.name}"]
-        if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
+    # Sorted: disks list in any order, and one folder must always give the same name and batches.
+    files = [
+        path for path in sorted(root.glob("*/*")) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
     ]
-    if not found:
+    if not files:
         raise DatasetEmpty(
             f"no images in {str(folder)!r}: expected one subfolder per class with PNG, JPEG or WebP files"
         )
+    if names is None and (root / NAMES).is_file():
+        names = read_names(root / NAMES)
+    classes = folder_classes((path.parent.name for path in files), names)
+    found = [
+        ImageFile(classes[path.parent.name], path, captions.get(name), own_groups.get(name))
+        for path in files
+        for name in [f"{path.parent.name}/{path.name}"]
+    ]
     # A misspelt name would silently leave its image to the captioner.
     for what, named in (("caption", captions), ("group", groups or {})):
         if unmatched := sorted(set(named) - {image.name for image in found}):
@@ -114,8 +136,9 @@ def folder_digest(images: Sequence[ImageFile]) -> str:
             image.name.encode(errors="surrogateescape"),
             (image.caption or "").encode(),
             content,
-            # Only where there is one: the name of a folder without groups stays the same.
+            # Only where there are any: the name of a folder without groups or names stays the same.
             *((image.group.encode(),) if image.group else ()),
+            *((b"class", image.label.encode()) if image.label != image.folder else ()),
         ):
             digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()[:12]

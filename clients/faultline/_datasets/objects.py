@@ -6,13 +6,14 @@ A dataset is recognised by its methods and attributes: neither library is import
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from faultline._datasets.pixels import encoded
 from faultline._datasets.uploads import LabelledImage
 from faultline_core.errors import DatasetEmpty, InvalidRequest
+from faultline_core.text.folder_names import folder_classes
 
 _LABELS, _IMAGES = ("label", "labels"), ("image", "img")
 """Names of the columns of a Hugging Face dataset whose features do not tell them."""
@@ -67,6 +68,8 @@ class DatasetObject:
     read: Callable[[int], tuple[Any, Any]]
     classes: Sequence[str] | None
     groups: Sequence[Any] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What classes are called that have another name, by the object's own."""
 
     def __post_init__(self) -> None:
         if not self.length:
@@ -88,7 +91,8 @@ class DatasetObject:
             image, label = self.read(number)
             group = None if self.groups is None else self.groups[number]
             named = None if group is None or group == "" else str(group)
-            return Row(number, self._class_name(label, about), image, about, group=named)
+            own = self._class_name(label, about)
+            return Row(number, self.names.get(own, own), image, about, group=named)
         except InvalidRequest as error:
             return Row(number, "", None, about, error)
         # Everything: whatever a dataset raises, its other rows can be sent.
@@ -116,7 +120,10 @@ class DatasetObject:
 
 
 def dataset_object(
-    source: Any, classes: Sequence[str] | None, groups: Sequence[Any] | None = None
+    source: Any,
+    classes: Sequence[str] | None,
+    groups: Sequence[Any] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> DatasetObject:
     """Read a dataset object.
 
@@ -127,7 +134,18 @@ def dataset_object(
         classes: the class names by number; default: the dataset's own.
         groups: the group of each row, a name or a number; default: a column ``group`` of a Hugging Face
             dataset.
+        names: what to call the classes, by the object's own names. A class of the object's own that is called
+            by a WordNet id is called as ImageNet-1k does; ``classes`` are taken as they are.
     """
+    found = _read_object(source, classes, groups)
+    # Classes that are no text, such as torchvision's tuples of synonyms, are refused row by row.
+    own: Sequence[object] = () if classes is not None or found.classes is None else found.classes
+    known = [name for name in own if isinstance(name, str)]
+    called = folder_classes(known, names) if known else dict(names or {})
+    return replace(found, names={each: name for each, name in called.items() if each != name})
+
+
+def _read_object(source: Any, classes: Sequence[str] | None, groups: Sequence[Any] | None) -> DatasetObject:
     about = type(source).__name__
     if isinstance(source, tuple) and len(source) == 2:
         images, labels = source

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from pydantic import Field
 
 from faultline_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
 from faultline_core.errors import ImageTooLarge, ImageUndecodable, InvalidRequest, RequestError
@@ -39,11 +41,23 @@ class LabelledImage(ABC):
         return f"{self.label}/{self.filename}"
 
 
+class Uploaded(SourcesAdded):
+    """What became of all images of an upload."""
+
+    names: dict[str, str] = Field(
+        default={}, description="Classes that are not called as their folders, by folder."
+    )
+
+
 @dataclass
 class Upload:
-    """An upload of labelled images: batches to send, and the images that were skipped."""
+    """An upload of labelled images: batches to send, and the images that were skipped.
+
+    ``names``: the classes that are not called as their folders, by folder.
+    """
 
     images: Iterable[LabelledImage]
+    names: Mapping[str, str] = field(default_factory=dict)
     skipped: list[RejectedSource] = field(default_factory=list)
 
     def batches(self) -> Iterator[list[SourceUpload]]:
@@ -60,11 +74,13 @@ class Upload:
         if batch:
             yield batch
 
-    def total(self, answers: Sequence[SourcesAdded]) -> SourcesAdded:
+    def total(self, answers: Sequence[SourcesAdded]) -> Uploaded:
         """Sum up the responses to all batches."""
         rejected = [rejected for answer in answers for rejected in answer.rejected]
-        return SourcesAdded(
-            added=sum(answer.added for answer in answers), rejected=[*self.skipped, *rejected]
+        return Uploaded(
+            added=sum(answer.added for answer in answers),
+            rejected=[*self.skipped, *rejected],
+            names=dict(self.names),
         )
 
     def _readable(self) -> Iterator[SourceUpload]:

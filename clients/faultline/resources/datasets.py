@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from faultline._calls import Call, idempotency_headers, reading, segment
 from faultline._datasets.folders import images_in
 from faultline._datasets.objects import dataset_object
-from faultline._datasets.uploads import LabelledImage, Upload, none_taken
+from faultline._datasets.uploads import Upload, Uploaded, none_taken
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.datasets import (
     Dataset,
@@ -93,7 +93,8 @@ class Datasets:
         captions: Mapping[str, str] | None = None,
         classes: Sequence[str] | None = None,
         groups: Groups | None = None,
-    ) -> SourcesAdded:
+        names: Mapping[str, str] | None = None,
+    ) -> Uploaded:
         """Create a dataset from a folder or a dataset object, and add its images.
 
         Images that cannot be read are skipped and named in the result.
@@ -108,13 +109,17 @@ class Datasets:
             groups: which images are not independent, such as frames of one video: names by image of the
                 folder, or one for each row of an object, None for an image that stands alone. Default: the
                 column ``group`` of the folder's ``metadata.jsonl`` or ``metadata.csv``, or of the object.
+            names: class names by subfolder, or by the object's own names; default: the folder's
+                ``names.json``. Without a name, a WordNet id such as ``n02690373`` is called as ImageNet-1k
+                does ("airliner"). The result's ``names`` tell each.
 
         Raises:
             DatasetEmpty: there are no images.
             InvalidRequest: a caption or group names an image that does not exist, a group has images of
-                several classes, or the first row of an object is not a labelled image.
+                several classes, a subfolder is a WordNet id without a name, or the first row of an object is
+                not a labelled image.
         """
-        upload = Upload(_labelled_images(source, captions, classes, groups))
+        upload = _upload_of(source, captions, classes, groups, names)
         # Also if it exists: the same name is the same dataset, and equal images are added once.
         self.create(name=name)
         return upload.total([self._taken(name, batch) for batch in upload.batches()])
@@ -156,9 +161,10 @@ class AsyncDatasets:
         captions: Mapping[str, str] | None = None,
         classes: Sequence[str] | None = None,
         groups: Groups | None = None,
-    ) -> SourcesAdded:
+        names: Mapping[str, str] | None = None,
+    ) -> Uploaded:
         """Create a dataset from a folder or a dataset object; as `Datasets.upload`."""
-        upload = Upload(_labelled_images(source, captions, classes, groups))
+        upload = _upload_of(source, captions, classes, groups, names)
         await self.create(name=name)
         return upload.total([await self._taken(name, batch) for batch in upload.batches()])
 
@@ -169,12 +175,13 @@ class AsyncDatasets:
             return none_taken(batch, error)
 
 
-def _labelled_images(
+def _upload_of(
     source: Any,
     captions: Mapping[str, str] | None,
     classes: Sequence[str] | None,
     groups: Groups | None,
-) -> Iterable[LabelledImage]:
+    names: Mapping[str, str] | None,
+) -> Upload:
     if isinstance(source, (str, Path)):
         if classes is not None:
             raise InvalidRequest(
@@ -184,9 +191,12 @@ def _labelled_images(
             raise InvalidRequest(
                 'groups of a folder are by image: pass groups={"plate/1.png": "video-3", ...}'
             )
-        return images_in(source, captions, groups)
+        images = images_in(source, captions, groups, names)
+        called = {image.folder: image.label for image in images if image.folder != image.label}
+        return Upload(images, called)
     if captions:
         raise InvalidRequest("captions are for folders: a row of a dataset object has no name to look up")
     if isinstance(groups, Mapping):
         raise InvalidRequest("groups of a dataset object are by row: pass a sequence with one for each")
-    return dataset_object(source, classes, groups)
+    rows = dataset_object(source, classes, groups, names)
+    return Upload(rows, rows.names)

@@ -6,7 +6,7 @@ import base64
 import binascii
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,6 +27,7 @@ from faultline_core.errors import (
 from faultline_core.images.codecs import decode_image
 from faultline_core.images.file_structure import MAX_CHUNKS
 from faultline_core.images.packing import pack
+from faultline_core.text.folder_names import notes_on_names
 from faultline_core.text.plain_text import (
     check_caption,
     check_text,
@@ -35,11 +36,10 @@ from faultline_core.text.plain_text import (
     strip_invisible,
     twin_key,
 )
-from faultline_gateway.images.metadata import read_metadata
+from faultline_gateway.images.folder import RawSource, read_folder
 from faultline_gateway.images.quota import Quotas, Room
 from faultline_gateway.ledger import Ledger, NewSource
 
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 SMALLEST_SIDE = 8
 """Pixels; smaller images show nothing that an edit could change."""
 LARGEST_FILE = 48_000_000
@@ -47,21 +47,6 @@ LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP = 255, 200, 2000
 """Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
 CLASSES = "classes.json"
 _BATCH = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class RawSource:
-    """An image before intake; ``content`` is None if it could not be read.
-
-    ``pointer`` is its place in the request, if it came with one.
-    """
-
-    filename: str
-    label: str
-    caption: str | None
-    content: bytes | None
-    pointer: str | None = None
-    group: str | None = None
 
 
 def take_in(
@@ -205,30 +190,6 @@ def _require_class_name(name: str) -> None:
         )
 
 
-def read_folder(folder: Path) -> Iterator[RawSource]:
-    """Read an ImageFolder (one folder per class), with what its metadata says of labels, captions and groups.
-
-    Without a label there, an image's folder is its label.
-
-    Raises:
-        InvalidRequest: the metadata are not of the form that `read_metadata` reads.
-    """
-    notes = read_metadata(folder)
-    # Two levels only, so that a link to its own parent is not followed without end.
-    for path in sorted((*folder.glob("*"), *folder.glob("*/*"))):
-        name = path.relative_to(folder).as_posix()
-        if path.suffix.lower() in SUFFIXES and path.is_file() and (path.parent != folder or name in notes):
-            note = notes.get(name, {})
-            label = note.get("label", path.parent.name)
-            yield RawSource(
-                filename=name,
-                label=label,
-                caption=note.get("caption"),
-                group=note.get("group"),
-                content=_read(path),
-            )
-
-
 def register_folder(
     name: str,
     folder: Path,
@@ -237,20 +198,22 @@ def register_folder(
     *,
     with_captions: bool = False,
     quotas: Quotas | None = None,
-) -> None:
+) -> list[str]:
     """Make the dataset ``name`` of a folder on this machine; repeating it adds only new images.
 
-    A stress test asks the captioner unless the captions of ``metadata.jsonl`` are requested.
+    A stress test asks the captioner unless the captions of ``metadata.jsonl`` are requested. Returns notes on
+    classes that are not called as their folders.
 
     Raises:
         DatasetEmpty: no image in it could be read.
-        InvalidRequest: ``folder`` is not a folder, or the dataset exists with other classes.
+        InvalidRequest: ``folder`` is not a folder, one in it is a WordNet id without a name, or the dataset
+            exists with other classes.
         QuotaExceeded: there are too many datasets, or other writers took the room that was left.
     """
     if not folder.is_dir():
         raise InvalidRequest(f"{str(folder)!r} is not a folder; name one that holds a folder for each class")
     classes = checked_classes(_read_classes(folder / CLASSES))
-    sources = read_folder(folder)
+    sources = read_folder(folder, classes)
     # A written caption differs from the captioner's: a run uses one kind or the other.
     wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
     known = next((found for found in ledger.dataset_list() if found.name == name), None)
@@ -271,6 +234,7 @@ def register_folder(
     for start in range(0, len(taken), _BATCH):
         ledger.add_sources(name, taken[start : start + _BATCH], check=check)
     ledger.add_sources(name, [], rejected)
+    return notes_on_names(sources.called)
 
 
 def _admit(
@@ -338,13 +302,6 @@ def _from_base64(text: str) -> bytes | None:
         # Without validation Python drops foreign letters and decodes different bytes than were sent.
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        return None
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
         return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ class Hierarchy:
         names: a name of each that no other one has.
         meant: the class that a name means, by name in lower case.
         ambiguous: names of several classes, of which none has it as its first.
+        called: a name of each class that means no other class.
     """
 
     parents: Mapping[str, str]
@@ -30,6 +31,7 @@ class Hierarchy:
     names: Mapping[str, str]
     meant: Mapping[str, str]
     ambiguous: frozenset[str]
+    called: Mapping[str, str]
 
 
 @cache
@@ -49,13 +51,27 @@ def hierarchy() -> Hierarchy:
     alone = {name: own for name, own in any_of.items() if len(own) == 1}
     alone |= {name: own for name, own in first.items() if len(own) == 1}
     meant = {name: next(iter(own)) for name, own in alone.items()}
+    called = _called(rows, synonyms, meant)
+    meant |= {name.casefold(): own for own, name in called.items()}
     return Hierarchy(
         {own: parent for own, parent, _ in rows if parent},
         {own: known[0] for own, known in synonyms.items()},
         _distinct(synonyms),
         meant,
         frozenset(any_of) - frozenset(meant),
+        called,
     )
+
+
+def _called(
+    rows: Sequence[Sequence[str]], synonyms: Mapping[str, list[str]], meant: Mapping[str, str]
+) -> dict[str, str]:
+    """The first name that means each class, or its first one with what is above it."""
+    called = dict[str, str]()
+    for own, above, _ in rows[:CLASSES]:
+        telling = [name for name in synonyms[own] if meant.get(name.casefold()) == own]
+        called[own] = telling[0] if telling else f"{synonyms[own][0]} ({synonyms[above][0]})"
+    return called
 
 
 def _distinct(synonyms: Mapping[str, list[str]]) -> dict[str, str]:
@@ -64,6 +80,15 @@ def _distinct(synonyms: Mapping[str, list[str]]) -> dict[str, str]:
     names = {own: known[0] if often[known[0]] == 1 else ", ".join(known) for own, known in synonyms.items()}
     often = Counter(names.values())
     return {own: name if often[name] == 1 else f"{name} ({own})" for own, name in names.items()}
+
+
+def class_names() -> Mapping[str, str]:
+    """Return a name for each class of ImageNet-1k, by WordNet id, that means no other class.
+
+    It is WordNet's first such name: "gong", which a chime is called only after other names. Where there is
+    none, what is above the class follows in brackets: "crane (wading bird)" and "crane (lifting device)".
+    """
+    return hierarchy().called
 
 
 def are_imagenet(classes: Iterable[str]) -> bool:

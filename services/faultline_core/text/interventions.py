@@ -9,9 +9,12 @@ from faultline_core.text.caption_diff import words
 
 _ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
 _END = re.compile(r"\s*([.!?]*)\s*$")
-# Words whose first letter is a vowel but whose first sound is not, and the reverse.
-_SPOKEN_A = ("uni", "use", "eu", "one", "once")
-_SPOKEN_AN = ("hour", "honest", "heir", "honour", "honor")
+# Words that begin with a vowel's letter but not with its sound: a unicorn, a ukulele, a European, a one-way
+# street; but an uninvited guest. And the reverse: an hour, an X-ray, an MP3 player, an 18-wheeler.
+_SPOKEN_A = re.compile(
+    r"uni(?!n|m|de|ss)|unanim|u[bfkst][aeiou]|uga|ura|uru|eu|ew|one\b|once\b|ouija|utah", re.IGNORECASE
+)
+_SPOKEN_AN = re.compile(r"[aeiou]|hour|honest|heir|hono|x-?ray\b|suv\b|mp\d|8|1[18](?!\d)", re.IGNORECASE)
 
 
 def intervene(caption: str, removed: str, added: str) -> str | None:
@@ -60,13 +63,14 @@ def _opens(caption: str, start: int) -> bool:
 
 
 def agreeing_article(before: str, following: str) -> str:
-    """Return ``before`` with its final "a" or "an", if any, made to agree with the word ``following``."""
+    """Return ``before`` with its final "a" or "an", if any, made to agree with the word ``following``.
+
+    By the first letter, and the first letters of the common exceptions.
+    """
     article = _ARTICLE.search(before)
     if article is None or not following:
         return before
-    spoken = following.casefold()
-    vowel = spoken[0] in "aeiou" and not spoken.startswith(_SPOKEN_A)
-    right = "an" if vowel or spoken.startswith(_SPOKEN_AN) else "a"
+    right = "an" if _SPOKEN_AN.match(following) and not _SPOKEN_A.match(following) else "a"
     if article.group(1)[0].isupper():
         right = right.capitalize()
     return before[: article.start()] + right + article.group(2)

@@ -37,11 +37,14 @@ from faultline_core.contract.captioner import (
 from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
 from faultline_core.images.codecs import decode_image
 from faultline_core.suite import CaptionerSuite
+from faultline_core.text.interventions import agreeing_article
 from faultline_core.types import Cost
 from faultline_services.batching.outcomes import settle
 from faultline_services.captioner.shortening import shortened
 from faultline_services.models.model_folder import folder_revision
 from faultline_services.models.weights import weights_folder
+
+_LABEL_SLOT = "{label}"
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,10 @@ class CaptionerEngine:
         return _Sight(self._image_processor(images=[pixels], return_tensors="pt")["pixel_values"][0], prefix)
 
     def _prefix(self, label: str | None) -> str:
-        return self._suite.prefix if label is None else self._suite.labelled_prefix.format(label=label)
+        if label is None:
+            return self._suite.prefix
+        before, slot, after = self._suite.labelled_prefix.partition(_LABEL_SLOT)
+        return f"{agreeing_article(before, label)}{label}{after}" if slot else before
 
     def _prompt(self, prefix: str) -> list[int]:
         return [*self._image_marks, *self._tokenizer(prefix)["input_ids"]]

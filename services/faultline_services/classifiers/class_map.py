@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from faultline_core.errors import ClassMapMismatch
+from faultline_core.text.imagenet_hierarchy import class_names
 from faultline_services.models.cached_forward import Floats
 
 LabelMap = Mapping[str, Sequence[str]]
@@ -58,7 +59,9 @@ def read_class_map(file: Path) -> HeadClasses:
         raise ClassMapMismatch(
             f"{file.name} of {file.parent.name!r} has {twice!r} twice, ignoring case; keep one"
         )
-    return HeadClasses(tuple((name,) for name in found))
+    # Images of a folder that is named by an id have the class's name; a head may list the ids.
+    called = class_names()
+    return HeadClasses(tuple((name, called[name]) if name in called else (name,) for name in found))
 
 
 def _is_names(value: object) -> bool:
@@ -72,9 +75,10 @@ def _is_name(value: object) -> bool:
 
 @dataclass(frozen=True)
 class HeadClasses:
-    """The names of each row of the head; the first is the row's own name, the others are synonyms."""
+    """The names of each row of the head: the first ``own`` are the row's own names, the others synonyms."""
 
     names: tuple[tuple[str, ...], ...]
+    own: int = 1
 
     def __len__(self) -> int:
         return len(self.names)
@@ -90,7 +94,7 @@ class HeadClasses:
         Raises:
             ClassMapMismatch: a class has no row, several rows of the same name, or a row of another class.
         """
-        own = _index(names[:1] for names in self.names)
+        own = _index(names[: self.own] for names in self.names)
         # A class's own name precedes another's synonym: in ImageNet, a mouth organ is also called a harp.
         index = _index(self.names) | own
         rows = [

@@ -21,6 +21,7 @@ from timm.models import PretrainedCfg
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.errors import ModelFormatRefused, UnknownModel
+from faultline_core.text.imagenet_hierarchy import class_names
 from faultline_services.classifiers.class_map import HeadClasses
 from faultline_services.classifiers.timm_network import Network, create_network, read_tensors
 
@@ -32,14 +33,15 @@ Fetch = Callable[[str], Path]
 
 
 def imagenet_classes() -> HeadClasses:
-    """Return ImageNet-1k's classes by their descriptions, synonyms and WordNet ids."""
-    info = ImageNetInfo()
+    """Return ImageNet-1k's classes by their descriptions, synonyms, WordNet ids and folders' names."""
+    info, called = ImageNetInfo(), class_names()
     return HeadClasses(
         tuple(
-            (description, *description.split(", "), info.index_to_label_name(row))
+            (description, called[own], *description.split(", "), own)
             for row in range(info.num_classes())
-            for description in (info.index_to_description(row),)
-        )
+            for description, own in ((info.index_to_description(row), info.index_to_label_name(row)),)
+        ),
+        own=2,
     )
 
 

@@ -215,3 +215,16 @@ def test_captions_and_classes_belong_to_what_has_them(tmp_path: Path) -> None:
             client.datasets.upload(of_arrays(), name="mine", captions={"bus/1.png": "a bus"})
         with pytest.raises(InvalidRequest, match="subfolders"):
             client.datasets.upload(tmp_path, name="mine", classes=NAMES)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_ids_among_a_dataset_s_own_classes_become_names_that_are_told(kind: str) -> None:
+    own = Pairs((photo(), 0), (photo(), 1), classes=["n02690373", "tram"])
+    result, sources = sent(kind, own)
+    assert [source["label"] for source in sources] == ["airliner", "tram"]
+    assert result.names == {"n02690373": "airliner"}
+    result, sources = sent(kind, own, names={"n02690373": "airplane", "tram": "streetcar"})
+    assert [source["label"] for source in sources] == ["airplane", "streetcar"]
+    # Names that the caller lists are taken as they are.
+    result, sources = sent(kind, own, classes=["n02690373", "tram"])
+    assert ([source["label"] for source in sources], result.names) == (["n02690373", "tram"], {})

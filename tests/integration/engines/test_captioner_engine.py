@@ -81,6 +81,8 @@ def test_a_caption_does_not_depend_on_its_batch(engine: CaptionerEngine, store: 
 def test_a_labelled_caption_starts_with_its_label(engine: CaptionerEngine, store: BlobStore) -> None:
     (caption,) = captions(engine, CaptionItem(image=put_image(store, 4), label="sled"))
     assert caption.text.startswith("a photo of a sled ")
+    (caption,) = captions(engine, CaptionItem(image=put_image(store, 4), label="airplane"))
+    assert caption.text.startswith("a photo of an airplane ")
 
 
 def test_a_generated_caption_and_the_same_given_text_have_equal_likelihood(

@@ -16,7 +16,8 @@ from faultline_core.blobs import BlobStore
 from faultline_core.errors import error_classes
 from faultline_core.images.codecs import decode_image, encode_png, encode_raw
 from faultline_core.images.packing import PackedImage
-from faultline_gateway.images.intake import RawSource, take_in
+from faultline_gateway.images.folder import RawSource
+from faultline_gateway.images.intake import take_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -15,7 +15,8 @@ from faultline_core.contract.datasets import RejectedSource, SourceUpload
 from faultline_core.errors import DatasetEmpty, InvalidRequest, UnknownDataset
 from faultline_core.images.codecs import decode_image, encode_png
 from faultline_gateway.images import intake as datasets
-from faultline_gateway.images.intake import read_folder, register_folder
+from faultline_gateway.images.folder import read_folder
+from faultline_gateway.images.intake import register_folder
 from faultline_gateway.ledger import Ledger, NewSource
 from faultline_gateway.main import main
 
@@ -301,3 +302,35 @@ def test_an_image_that_is_there_takes_the_group_it_comes_with(ledger: Ledger) ->
     assert (after.n_sources, after.digest != before.digest) == (2, True)
     ledger.add_sources("demo", [new_source(1)])
     assert ledger.dataset("demo") == after
+
+
+def test_ids_become_names_and_the_folder_s_own_names_come_first(
+    tmp_path: Path, ledger: Ledger, store: BlobStore
+) -> None:
+    folder = write(tmp_path / "demo", "n02690373/a.png", "n03888257/b.png", "sled/c.png")
+    notes = register_folder("ids", folder, ledger, store)
+    assert ledger.dataset("ids").classes == ["airliner", "parachute", "sled"]
+    assert len(notes) == 1
+    assert "'n02690373' is 'airliner', 'n03888257' is 'parachute'" in notes[0]
+    (folder / "names.json").write_text('{"n02690373": "airplane"}', encoding="utf-8")
+    register_folder("names", folder, ledger, store)
+    assert ledger.dataset("names").classes == ["airplane", "parachute", "sled"]
+    (folder / "classes.json").write_text('["n02690373", "parachute", "sled"]', encoding="utf-8")
+    (folder / "names.json").unlink()
+    register_folder("listed", folder, ledger, store)
+    assert ledger.dataset("listed").n_sources == 3
+    assert {source.label for source in ledger.sources("listed")} == {"n02690373", "parachute", "sled"}
+
+
+def test_an_id_without_a_name_is_refused_and_leaves_no_dataset(
+    tmp_path: Path, ledger: Ledger, store: BlobStore
+) -> None:
+    folder = write(tmp_path / "demo", "n00007846/a.png", "sled/c.png")
+    with pytest.raises(InvalidRequest, match="'n00007846' is a WordNet id"):
+        register_folder("ids", folder, ledger, store)
+    assert ledger.dataset_list() == []
+    (folder / "metadata.jsonl").write_text(
+        '{"file_name": "n00007846/a.png", "label": "person"}', encoding="utf-8"
+    )
+    assert register_folder("ids", folder, ledger, store) == []
+    assert ledger.dataset("ids").classes == ["person", "sled"]

@@ -207,3 +207,33 @@ def test_the_list_shows_names_where_there_are_any(play: Play) -> None:
     assert run("runs", "list").stdout.splitlines()[0].split()[-1] == "name"
     play(ok({"runs": [body]}), *[NONE] * OTHER_KINDS)
     assert "name" not in run("runs", "list").stdout.splitlines()[0]
+
+
+def test_ids_become_names_that_are_told_and_sent(play: Play, folder: Path) -> None:
+    (folder / "bus").rename(folder / "n02690373")
+    script = play(*added())
+    shown = run("datasets", "add", str(folder), "--name", "mine")
+    assert shown.exit_code == 0
+    assert "'n02690373' is 'airliner'" in shown.stderr
+    assert json.loads(script.seen[1].content)["sources"][0]["label"] == "airliner"
+
+
+def test_names_from_a_file_make_another_dataset_and_are_sent(play: Play, folder: Path) -> None:
+    names = folder.parent / "names.txt"
+    names.write_text("bus school bus\n", encoding="utf-8")
+    named = play(ok({"datasets": []}), *added())
+    assert run("datasets", "add", str(folder), "--names", str(names)).exit_code == 0
+    assert json.loads(named.seen[2].content)["sources"][0]["label"] == "school bus"
+    named_as = json.loads(named.seen[1].content)["name"]
+    plain = play(ok({"datasets": []}), *added())
+    assert run("datasets", "add", str(folder)).exit_code == 0
+    assert json.loads(plain.seen[1].content)["name"] != named_as
+
+
+def test_an_id_without_a_name_is_refused_before_anything_is_sent(play: Play, folder: Path) -> None:
+    (folder / "bus").rename(folder / "n00007846")
+    script = play()
+    shown = run("datasets", "add", str(folder), "--name", "mine")
+    assert shown.exit_code == ExitCode.USAGE
+    assert "n00007846" in shown.stderr
+    assert script.seen == []

@@ -267,3 +267,26 @@ def test_groups_of_the_wrong_form_are_refused(folder: Path) -> None:
         client.datasets.upload(folder, name="demo", groups=["a"])
     with pytest.raises(InvalidRequest, match="groups of a dataset object are by row"):
         client.datasets.upload([(b"one", "bus")], name="demo", groups={"bus/1.png": "a"})
+
+
+def test_classes_are_called_as_a_file_in_the_folder_or_the_caller_says(folder: Path) -> None:
+    plain = digest(folder)
+    (folder / "names.json").write_text('{"bus": "school bus"}', encoding="utf-8")
+    found = images_in(folder, {"bus/1.png": "a yellow bus"})
+    assert [image.label for image in found] == ["school bus", "school bus", "sled"]
+    assert [image.name for image in found] == ["bus/1.png", "bus/2.JPG", "sled/1.webp"]
+    assert found[0].caption == "a yellow bus"
+    assert digest(folder) != plain
+    assert [image.label for image in images_in(folder, names={"sled": "toboggan"})] == [
+        "bus", "bus", "toboggan",
+    ]  # fmt: skip
+    assert digest(folder) != folder_digest(images_in(folder, names={}))
+    assert folder_digest(images_in(folder, names={})) == plain
+
+
+def test_ids_become_names_of_imagenet(folder: Path) -> None:
+    (folder / "bus").rename(folder / "n02690373")
+    assert [image.label for image in images_in(folder)] == ["airliner", "airliner", "sled"]
+    (folder / "sled").rename(folder / "n00007846")
+    with pytest.raises(InvalidRequest, match="'n00007846' is a WordNet id"):
+        images_in(folder)

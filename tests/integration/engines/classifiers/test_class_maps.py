@@ -16,6 +16,7 @@ from faultline_core.errors import (
     ClassMapMismatch,
     InvalidRequest,
 )
+from faultline_core.text.imagenet_hierarchy import class_names
 from faultline_services.classifiers.class_map import HeadClasses, read_class_map, read_label_map
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
@@ -121,3 +122,13 @@ def test_a_head_that_differs_in_width_from_its_class_map_is_refused(root: Path, 
     classifier = TimmClassifier(narrow, label_map={}, store=store, batch=2, device="cpu")
     with pytest.raises(BadBackendOutput, match="for 2 classes"):
         classifier.predict([put_image(store, 0)])
+
+
+def test_a_head_knows_imagenet_s_classes_by_the_names_that_folders_of_ids_get(tmp_path: Path) -> None:
+    names, head = class_names(), imagenet_classes()
+    assert head.selection(list(names.values()), {}).rows == head.selection(list(names), {}).rows
+    file = tmp_path / "class_map.json"
+    file.write_text(json.dumps(["n03126707", "boat", "n02690373"]), encoding="utf-8")
+    ids = read_class_map(file)
+    assert ids.own_names == ["n03126707", "boat", "n02690373"]
+    assert ids.selection(["airliner", "n03126707", "boat"], {}).rows == ((2,), (0,), (1,))

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.errors import InvalidRequest
-from faultline_core.text.interventions import intervene
+from faultline_core.text.interventions import agreeing_article, intervene
+from faultline_miniature.world.grammar import words
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,27 @@ def test_an_intervention_without_effect_is_refused() -> None:
 def test_an_intervention_reads_as_a_sentence() -> None:
     read = [one.in_words() for one in interventions_of(["dog=>cat", "=>in snow", "in rain=>"])]
     assert read == ["“dog” becomes “cat”", "“in snow” is added", "“in rain” is taken out"]
+
+
+@pytest.mark.parametrize(
+    "spoken",
+    [
+        "an airplane", "a boat", "an umbrella", "a unicorn", "a university", "a European", "a ukulele",
+        "a ewe", "an hour", "an heirloom", "a horse", "an honest man", "a honeycomb", "an uninvited guest",
+        "a UFO", "an unidentified bird", "a one-way street", "an onion", "a utensil", "an utter mess",
+        "an usher", "an X-ray", "an SUV", "an 18-wheeler", "a 1800", "an 80", "a unanimous vote", "an urn",
+    ],
+)  # fmt: skip
+def test_articles_fit_how_the_next_word_sounds(spoken: str) -> None:
+    article, _, word = spoken.partition(" ")
+    for wrong in ("a ", "an "):
+        assert agreeing_article(f"a photo of {wrong}", word) == f"a photo of {article} "
+    assert agreeing_article("A ", word) == f"{article.capitalize()} "
+
+
+def test_the_miniature_s_words_have_the_articles_that_they_had() -> None:
+    taking_an = {word for word in words() if word[0] in "aeiou"}
+    assert taking_an
+    for word in words():
+        if word.isalpha():
+            assert agreeing_article("a ", word) == ("an " if word in taking_an else "a ")
