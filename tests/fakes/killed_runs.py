@@ -55,7 +55,7 @@ def undisturbed(folder: Path, kind: Killed) -> Recorded:
     url, log = migrated_file(folder), folder / "log"
     run_id = asyncio.run(_created(url, folder, kind))
     work_until(url, folder, run_id, log, 0, None)
-    return asyncio.run(_recorded(url, folder, kind, run_id, log))
+    return asyncio.run(recorded(url, folder, kind, run_id, log))
 
 
 def killed(url: str, folder: Path, kind: Killed, start: Start, lines: Counter[int]) -> Recorded:
@@ -81,7 +81,7 @@ def killed(url: str, folder: Path, kind: Killed, start: Start, lines: Counter[in
     start(work_until, url, folder, run_id, log, 100, None).join(PATIENCE_SECONDS)
     outcomes = [line for line in acknowledged(log) if " recorded " in line]
     assert len(outcomes) == len(set(outcomes)), "an item was recorded twice"
-    return asyncio.run(_recorded(url, folder, kind, run_id, log))
+    return asyncio.run(recorded(url, folder, kind, run_id, log))
 
 
 def _moments(lines: Counter[int], kills: int) -> Iterator[Moment]:
@@ -103,7 +103,8 @@ async def _created(url: str, folder: Path, kind: Killed) -> str:
         return run_id
 
 
-async def _recorded(url: str, folder: Path, kind: Killed, run_id: str, log: Path) -> Recorded:
+async def recorded(url: str, folder: Path, kind: Killed, run_id: str, log: Path | None = None) -> Recorded:
+    """What a run recorded, in the ledger and in the log of its workers."""
     async with fake_gateway(folder, ports=deep_snow, ledger=Ledger(url)) as gateway:
         assert gateway.ledger.run(run_id).state == "completed"
         assert gateway.ledger.audit(run_id) == []
@@ -132,5 +133,7 @@ def _timeless(told: Any) -> Any:
     return {name: _timeless(each) for name, each in told.items() if name not in ("seconds", "cost")}
 
 
-def _lines_by_stage(log: Path) -> Counter[int]:
+def _lines_by_stage(log: Path | None) -> Counter[int]:
+    if log is None:
+        return Counter()
     return Counter(int(line.split()[0]) for line in acknowledged(log))

@@ -1,11 +1,14 @@
-"""``python -m fakes.services_program STORE PORT PER_CLASS``: the five fake services on a socket.
+"""``python -m fakes.services_program STORE PORT PER_CLASS [SHOWN]``: the five fake services on a socket.
 
-They know the images of a dataset with so many images of each class, and share the gateway's store.
+They know the images of a dataset with so many images of each class, and share the gateway's store. With a
+folder ``SHOWN``, they are those of the hunted world and keep there what their images show: services that
+follow killed ones know it, too.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import httpx
 import uvicorn
@@ -15,17 +18,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fakes.gateway import SharedStore
+from fakes.mortal_worker import KeptShown, deep_snow
 from fakes.ports import fake_services
 from fakes.service_http import served
 from fakes.world import FakeWorld
 from faultline_core.blobs import BlobStore
 
 
-def application(store: str, per_class: int) -> Starlette:
+def application(store: str, per_class: int, shown: str | None = None) -> Starlette:
     """Return the services as one application; each is under its name."""
     world = FakeWorld(store=SharedStore(BlobStore(store)))
+    if shown is not None:
+        world.shown = KeptShown(Path(shown))
     world.sources(per_class)
-    handle = served(fake_services(world))
+    handle = served(fake_services(world) if shown is None else deep_snow(world))
 
     async def health(request: Request) -> Response:
         return JSONResponse({"service": request.path_params["service"], "ready": True})
@@ -44,10 +50,10 @@ def application(store: str, per_class: int) -> Starlette:
     )
 
 
-def main(store: str, port: str, per_class: str) -> None:
+def main(store: str, port: str, per_class: str, shown: str | None = None) -> None:
     """Serve until killed."""
     uvicorn.run(
-        application(store, int(per_class)),
+        application(store, int(per_class), shown),
         host="127.0.0.1",
         port=int(port),
         access_log=False,

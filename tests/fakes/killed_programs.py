@@ -1,0 +1,123 @@
+"""A run in the real programs: services, gateway and worker, killed at random moments and started again."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+
+from fakes.postgres import free_port
+from fakes.processes import look_until
+from faultline_core.types import FINAL_RUN_STATES
+from faultline_gateway.ledger import Ledger
+
+Victim = Literal["services", "serve", "work"]
+VICTIMS: tuple[Victim, ...] = ("services", "serve", "work")
+LEASE_SECONDS = "2"
+
+
+@dataclass
+class Programs:
+    """The three programs of one state folder."""
+
+    url: str
+    folder: Path
+    port: int = field(default_factory=free_port)
+    services_port: int = field(default_factory=free_port)
+    running: dict[Victim, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """Where the gateway answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, name: Victim) -> None:
+        """Start a program as a user does; the services are those of the hunted world."""
+        command = ["faultline_gateway.main", name]
+        if name == "services":
+            store, shown = self.folder / "store", self.folder / "shown"
+            command = ["fakes.services_program", str(store), str(self.services_port), "1", str(shown)]
+        settings = {
+            "FAULTLINE_STATE_DIR": str(self.folder),
+            "FAULTLINE_DATABASE_URL": self.url,
+            "FAULTLINE_STORE_URL": str(self.folder / "store"),
+            "FAULTLINE_PORT": str(self.port),
+            "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{self.services_port}",
+            "FAULTLINE_LEASE_SECONDS": LEASE_SECONDS,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        with (self.folder / f"{name}.log").open("ab") as said:
+            self.running[name] = subprocess.Popen(
+                [sys.executable, "-m", *command], env=os.environ | settings, stdout=said, stderr=said
+            )
+
+    def kill(self, name: Victim) -> None:
+        """Kill a program without a warning, and wait until it is gone."""
+        process = self.running.pop(name)
+        process.kill()
+        process.wait()
+
+    def answers(self) -> bool:
+        """Whether the gateway and all services are ready."""
+        try:
+            return httpx.get(f"{self.address}/readyz", trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+
+@contextmanager
+def programs(url: str, folder: Path) -> Iterator[Programs]:
+    """Run the three programs until the block ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    secret = folder / "secret"
+    secret.write_text("a-secret-of-some-length", encoding="utf-8")
+    secret.chmod(0o600)
+    started = Programs(url, folder)
+    try:
+        for name in VICTIMS:
+            started.start(name)
+        look_until(started.answers)
+        yield started
+    finally:
+        for name in tuple(started.running):
+            started.kill(name)
+
+
+def run_with_kills(url: str, folder: Path, root: str, body: dict[str, Any], kills: int) -> str:
+    """Run a request to its end while each program is killed so many times in random order; return the run.
+
+    Raises:
+        AssertionError: the run ended before the last kill.
+    """
+    draw, ledger = random.Random(15), Ledger(url)
+    victims = [victim for victim in VICTIMS for _ in range(kills)]
+    draw.shuffle(victims)
+    with programs(url, folder) as running:
+        answer = httpx.post(f"{running.address}{root}", json=body, timeout=60.0, trust_env=False)
+        assert answer.status_code == 202, answer.text
+        run_id = str(answer.json()["id"])
+
+        def ended() -> int:
+            counts = ledger.run(run_id).request_counts
+            return counts.total - counts.pending
+
+        for victim in victims:
+            # Only what gets on is killed again: an item has three attempts.
+            before = ended()
+            look_until(lambda before=before: ended() > before)  # type: ignore[misc]  # mypy knows no default
+            time.sleep(draw.uniform(0.0, 0.05))
+            assert ledger.run(run_id).state not in FINAL_RUN_STATES, f"ended before {victim} was killed"
+            running.kill(victim)
+            running.start(victim)
+        look_until(lambda: ledger.run(run_id).state in FINAL_RUN_STATES)
+    ledger.close()
+    return run_id
