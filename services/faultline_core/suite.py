@@ -19,13 +19,42 @@ from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
 from faultline_core.types import Cosine
 
+_REPOSITORY = r"\A[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\z"
+
 
 class _SuitePart(BaseModel):
     # A misspelt setting must not silently leave the default in force.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class CaptionerSuite(_SuitePart):
+class PublishedModel(_SuitePart):
+    """Where a model of a suite is published: a repository of the Hugging Face hub.
+
+    ``mirror`` is a repository with the same files, searched after the first and named where that has left the
+    hub (``gone``). ``revision`` is a commit, tag or branch, of the repository alone; by default, the one that
+    was downloaded last. ``licence`` is the name that the repository gives.
+    """
+
+    repository: str = Field(pattern=_REPOSITORY)
+    revision: str | None = Field(default=None, pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\z")
+    mirror: str | None = Field(default=None, pattern=_REPOSITORY)
+    gone: bool = False
+    licence: str | None = None
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> PublishedModel:
+        if self.gone and self.mirror is None:
+            raise ValueError(f"the repository {self.repository!r} is gone, but has no mirror; name one")
+        return self
+
+
+class _ModelSuite(_SuitePart):
+    """A service's part; ``published`` says where its models are published, by their names in it."""
+
+    published: dict[str, PublishedModel] = {}
+
+
+class CaptionerSuite(_ModelSuite):
     """BLIP-2 weights and decoding limits; ``labelled_prefix`` may hold ``{label}``.
 
     A caption is shortened to ``text_limit`` tokens of the captioner's own tokenizer. This is less than the
@@ -51,7 +80,7 @@ class CaptionerSuite(_SuitePart):
         return self
 
 
-class PerturberSuite(_SuitePart):
+class PerturberSuite(_ModelSuite):
     """LLaMA weights, their LoRA adapter, and sampling settings."""
 
     engine: Literal["transformers", "vllm"] = "transformers"
@@ -64,7 +93,7 @@ class PerturberSuite(_SuitePart):
     batch: int = Field(default=32, ge=1)
 
 
-class EditorSuite(_SuitePart):
+class EditorSuite(_ModelSuite):
     """Weights of a Stable Diffusion model and the presets for them.
 
     A run that names no preset uses ``default_preset``; ``redraw`` names the preset that makes several draws
@@ -126,7 +155,7 @@ class EditorSuite(_SuitePart):
         return self
 
 
-class ScorerSuite(_SuitePart):
+class ScorerSuite(_ModelSuite):
     """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints.
 
     A generated image is filtered if its cosine with an objectionable concept reaches ``objectionable``;
@@ -146,7 +175,7 @@ class ScorerSuite(_SuitePart):
     batch: int = Field(default=32, ge=1)
 
 
-class ClassifiersSuite(_SuitePart):
+class ClassifiersSuite(_ModelSuite):
     """The suite's own classifiers by name, each a folder with safetensors and a class map."""
 
     models: dict[str, str] = {}

@@ -118,7 +118,7 @@ class CaptionerEngine:
             UnknownModel: there is no such folder.
             ModelFormatRefused: its weights are not safetensors.
         """
-        folder = weights_folder(root, suite.model)
+        folder = weights_folder(root, suite.model, suite.published)
         model = Blip2ForConditionalGeneration.from_pretrained(
             folder, use_safetensors=True, dtype=getattr(torch, dtype)
         )

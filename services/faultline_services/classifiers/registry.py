@@ -87,7 +87,9 @@ class ClassifierRegistry:
             self._require_zoo(name)
             return describe_zoo(name)
         if scheme == "clip":
-            return describe_clip(clip_folder(self._root, f"{PUBLISHED_PREFIX}{name}"), spec)
+            return describe_clip(
+                clip_folder(self._root, f"{PUBLISHED_PREFIX}{name}", self._suite.published), spec
+            )
         if scheme == "oip":
             require_allowed(name, self._options.oip_hosts)
             return describe_remote(spec, OpenInference(name, self._remotes, self._limits))
@@ -139,7 +141,11 @@ class ClassifierRegistry:
         return self._onnx(folder, spec)
 
     def _of_clip(self, name: str) -> Loaded[Classifier]:
-        folder = clip_folder(self._root, self._suite.zero_shot.get(name, f"{PUBLISHED_PREFIX}{name}"))
+        folder = clip_folder(
+            self._root,
+            self._suite.zero_shot.get(name, f"{PUBLISHED_PREFIX}{name}"),
+            self._suite.published,
+        )
         model = ZeroShotClassifier(
             folder, name, store=self._store, batch=self._suite.batch, device=self._options.device
         )

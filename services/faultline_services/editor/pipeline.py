@@ -66,7 +66,7 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
         ModelFormatRefused: weights are not safetensors.
         AttentionNotHooked: its UNet lacks the attention layers that edits control.
     """
-    folder = pipeline_folder(root, suite.model)
+    folder = pipeline_folder(root, suite.model, suite.published)
     unet_dtype: torch.dtype = getattr(torch, dtype)
     # An inversion sums up to a hundred small steps, and bfloat16 would keep only 8 bits of the sum.
     fine_dtype = torch.promote_types(unet_dtype, torch.float32)
@@ -102,7 +102,7 @@ def _preview_decoder(
 ) -> tuple[AutoencoderTiny | None, ModelIdentity | None]:
     if suite.preview_decoder is None:
         return None, None
-    folder = weights_folder(root, suite.preview_decoder)
+    folder = weights_folder(root, suite.preview_decoder, suite.published)
     preview = AutoencoderTiny.from_pretrained(folder, use_safetensors=True, torch_dtype=dtype)
     return preview.to(place), ModelIdentity(id=suite.preview_decoder, revision=folder_revision(folder))
 

@@ -11,6 +11,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from safetensors import SafetensorError, safe_open
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
+from faultline_core.suite import PublishedModel
 
 # Each part begins with a letter or digit, which excludes `..` and hidden folders.
 _RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
@@ -18,8 +19,13 @@ _RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)
 _READ = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 
-def model_folder(root: Path, name: str) -> Path:
+def model_folder(root: Path, name: str, published: PublishedModel | None = None) -> Path:
     """Find a model's folder under ``root``, or else among the models already downloaded from the hub.
+
+    Args:
+        root: the folder of all models.
+        name: the model's name.
+        published: the repositories to look for; default: one of the model's name.
 
     Raises:
         UnknownModel: it is in neither place; nothing is downloaded.
@@ -29,12 +35,38 @@ def model_folder(root: Path, name: str) -> Path:
     folder = root / name
     if folder.is_dir():
         return folder
-    try:
-        return Path(snapshot_download(name, local_files_only=True, allow_patterns=list(_READ)))
-    except (LocalEntryNotFoundError, HFValidationError) as error:
-        raise UnknownModel(
-            f"there is no folder {name!r} under the model root and no downloaded model of that name"
-        ) from error
+    places = [(name, None)] if published is None else _repositories(published)
+    for repository, revision in places:
+        try:
+            return Path(
+                snapshot_download(
+                    repository, revision=revision, local_files_only=True, allow_patterns=list(_READ)
+                )
+            )
+        except (LocalEntryNotFoundError, HFValidationError):
+            continue
+    raise UnknownModel(
+        f"there is no folder {name!r} under the model root and no downloaded model of that name; "
+        f"{how_to_get(name, published)}"
+    )
+
+
+def _repositories(published: PublishedModel) -> list[tuple[str, str | None]]:
+    """The repositories that have a model, each with the revision to read."""
+    mirrors = [] if published.mirror is None else [(published.mirror, None)]
+    return [(published.repository, published.revision), *mirrors]
+
+
+def how_to_get(name: str, published: PublishedModel | None) -> str:
+    """Say in a part of a sentence what to do to have a model's files."""
+    if published is None:
+        return f"put its files into the folder {name!r}"
+    repository, revision = _repositories(published)[-1 if published.gone else 0]
+    at = "" if revision is None else f" --revision {revision}"
+    files = " ".join(f"--include '{pattern}'" for pattern in _READ)
+    told = [f"licence {published.licence}"] if published.licence is not None else []
+    told += [f"a mirror: {published.repository} has left the hub"] if published.gone else []
+    return f"run: hf download {repository}{at} {files}" + (f" ({', '.join(told)})" if told else "")
 
 
 def stays_inside(folder: Path, root: Path) -> bool:

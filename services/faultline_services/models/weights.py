@@ -5,12 +5,18 @@ Engines find their folders by the same functions, so they load what is found her
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
-from faultline_core.suite import Suite, load_suite
-from faultline_services.models.model_folder import model_folder, require_readable, require_safetensors
+from faultline_core.suite import PublishedModel, Suite, load_suite
+from faultline_services.models.model_folder import (
+    how_to_get,
+    model_folder,
+    require_readable,
+    require_safetensors,
+)
 from faultline_services.settings import (
     SUITE_DISTRIBUTION,
     ServiceName,
@@ -23,29 +29,64 @@ CLIP_CONFIGURATION = "open_clip_config.json"
 CLIP_WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
 PUBLISHED_PREFIX = "open_clip:"
 PUBLISHED_FOLDER = "open_clip"
+Published = Mapping[str, PublishedModel]
+"""Where a suite's models are published, by their names in it."""
+NOWHERE: Published = {}
+_WEIGHT_FILES = ("*.safetensors", "*.bin")
+_TOKENIZER = "tokenizer/*.json"
+_CONFIGURATIONS = ("config.json", "adapter_config.json")
 
 
-def weights_folder(root: Path, name: str) -> Path:
+def weights_folder(root: Path, name: str, published: Published = NOWHERE) -> Path:
     """Find a folder of safetensors weights.
 
+    Args:
+        root: the folder of all models.
+        name: the model's name.
+        published: where the suite's models are published.
+
     Raises:
-        UnknownModel: there is no such folder.
+        UnknownModel: there is no such folder, or it has no weights at all.
         ModelFormatRefused: its weights are not safetensors.
     """
-    folder = model_folder(root, name)
-    require_safetensors(folder)
+    folder = model_folder(root, name, published.get(name))
+    _require_parts(folder, [""], name, published)
     return folder
 
 
-def pipeline_folder(root: Path, name: str) -> Path:
+def pipeline_folder(root: Path, name: str, published: Published = NOWHERE) -> Path:
     """Find the folder of a Stable-Diffusion-class pipeline; raises as ``weights_folder`` does."""
-    folder = model_folder(root, name)
-    for part in PIPELINE_PARTS:
-        require_safetensors(folder / part)
+    folder = model_folder(root, name, published.get(name))
+    _require_parts(folder, PIPELINE_PARTS, name, published)
+    if name in published and not any(folder.glob(_TOKENIZER)):
+        raise _incomplete(name, _TOKENIZER, published)
     return folder
 
 
-def clip_folder(root: Path, name: str) -> Path:
+def _require_parts(folder: Path, parts: Sequence[str], name: str, published: Published) -> None:
+    for part in parts:
+        if name in published and (missing := _missing(folder / part)):
+            # A download that was cut off, or made with other patterns.
+            raise _incomplete(name, f"{part}/{missing}".lstrip("/"), published)
+        require_safetensors(folder / part)
+
+
+def _missing(folder: Path) -> str | None:
+    """The first file that a folder of a downloaded model lacks; a folder of pickles lacks none."""
+    if not any(any(folder.glob(kind)) for kind in _WEIGHT_FILES):
+        return _WEIGHT_FILES[0]
+    for index in folder.glob("*.safetensors.index.json"):
+        shards = set(json.loads(index.read_text(encoding="utf-8")).get("weight_map", {}).values())
+        if absent := sorted(shard for shard in shards if not (folder / shard).is_file()):
+            return str(absent[0])
+    return None if any(any(folder.glob(kind)) for kind in _CONFIGURATIONS) else _CONFIGURATIONS[0]
+
+
+def _incomplete(name: str, missing: str, published: Published) -> UnknownModel:
+    return UnknownModel(f"{name!r} has no {missing}; {how_to_get(name, published.get(name))}")
+
+
+def clip_folder(root: Path, name: str, published: Published = NOWHERE) -> Path:
     """Find the folder of a suite's CLIP; ``open_clip:<architecture>`` lies under ``open_clip/``.
 
     Raises:
@@ -53,14 +94,19 @@ def clip_folder(root: Path, name: str) -> Path:
         ModelFormatRefused: its weights are not safetensors.
     """
     # Suites spell it as in open_clip's list of models; a folder's name cannot contain a colon.
+    below = name
     if name.startswith(PUBLISHED_PREFIX):
-        name = f"{PUBLISHED_FOLDER}/{name.removeprefix(PUBLISHED_PREFIX)}"
-    folder = model_folder(root, name)
+        below = f"{PUBLISHED_FOLDER}/{name.removeprefix(PUBLISHED_PREFIX)}"
+    folder = model_folder(root, below, published.get(name))
     if not (folder / CLIP_CONFIGURATION).is_file():
-        raise UnknownModel(f"the CLIP folder {name!r} has no {CLIP_CONFIGURATION}; add it")
+        if name in published:
+            raise _incomplete(name, CLIP_CONFIGURATION, published)
+        raise UnknownModel(f"the CLIP folder {below!r} has no {CLIP_CONFIGURATION}; add it")
     files = [folder / file for file in CLIP_WEIGHTS if (folder / file).is_file()]
     if not files:
-        raise ModelFormatRefused(f"the CLIP folder {name!r} has none of {', '.join(CLIP_WEIGHTS)}; add one")
+        if name in published:
+            raise _incomplete(name, CLIP_WEIGHTS[0], published)
+        raise ModelFormatRefused(f"the CLIP folder {below!r} has none of {', '.join(CLIP_WEIGHTS)}; add one")
     for file in files:
         require_readable(file)
     return folder
@@ -80,9 +126,9 @@ def require_weights(settings: ServiceSettings, services: Sequence[ServiceName]) 
     if "perturber" in services and suite.perturber is None:
         raise UnknownModel(f"the suite {suite.name!r} has no perturber; choose a suite with one")
     for service in services:
-        for name, find in _needed(suite).get(service, {}).items():
+        for name, (find, published) in _needed(suite).get(service, {}).items():
             try:
-                find(root, name)
+                find(root, name, published)
             except (UnknownModel, ModelFormatRefused) as error:
                 if not root.is_dir():
                     raise UnknownModel(_no_root(root, service)) from error
@@ -97,24 +143,25 @@ def _no_root(root: Path, service: ServiceName) -> str:
     return f"{missing}; set FAULTLINE_SUITE_ROOT to the folder of the suite's weights"
 
 
-_Find = Callable[[Path, str], Path]
+_Find = Callable[[Path, str, Published], Path]
 
 
-def _needed(suite: Suite) -> Mapping[ServiceName, dict[str, _Find]]:
-    """Return the models of each service with the function that finds each."""
-    scorer, perturber = suite.scorer, suite.perturber
+def _needed(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[_Find, Published]]]:
+    """Return the models of each service with the function that finds each, and where they are published."""
+    captioner, perturber, editor, scorer = suite.captioner, suite.perturber, suite.editor, suite.scorer
     spoken = [] if perturber is None else [perturber.model, perturber.adapter]
-    preview = suite.editor.preview_decoder
+    said = NOWHERE if perturber is None else perturber.published
+    previews = [] if editor.preview_decoder is None else [editor.preview_decoder]
     return {
-        "captioner": {suite.captioner.model: weights_folder},
-        "perturber": {name: weights_folder for name in spoken if name is not None},
+        "captioner": {captioner.model: (weights_folder, captioner.published)},
+        "perturber": {name: (weights_folder, said) for name in spoken if name is not None},
         "editor": {
-            suite.editor.model: pipeline_folder,
-            **({} if preview is None else {preview: weights_folder}),
+            editor.model: (pipeline_folder, editor.published),
+            **dict.fromkeys(previews, (weights_folder, editor.published)),
         },
         "scorer": {
-            scorer.clip: clip_folder,
-            scorer.sentence: weights_folder,
-            scorer.masked_lm: weights_folder,
+            scorer.clip: (clip_folder, scorer.published),
+            scorer.sentence: (weights_folder, scorer.published),
+            scorer.masked_lm: (weights_folder, scorer.published),
         },
     }

@@ -88,14 +88,14 @@ class PerturberEngine:
         """
         if suite.engine != "transformers":
             raise UnknownModel(f"there is no perturber engine {suite.engine!r}; check the suite")
-        folder = weights_folder(root, suite.model)
+        folder = weights_folder(root, suite.model, suite.published)
         model = AutoModelForCausalLM.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, dtype=getattr(torch, dtype)
         )
         identity = alone = ModelIdentity(id=suite.model, revision=folder_revision(folder))
         base = BaseWeights({})
         if suite.adapter is not None:
-            adapter = weights_folder(root, suite.adapter)
+            adapter = weights_folder(root, suite.adapter, suite.published)
             adapted = PeftModel.from_pretrained(model, str(adapter))
             base = BaseWeights.under(adapted)
             # With the adapter merged, a token costs one product per matrix instead of three.

@@ -78,9 +78,9 @@ class ScorerEngine:
             ModelFormatRefused: weights are not safetensors.
         """
         return cls(
-            ClipEncoder(clip_folder(root, suite.clip), device=device),
-            SentenceEncoder(weights_folder(root, suite.sentence), device=device),
-            MaskedWords(weights_folder(root, suite.masked_lm), device=device),
+            ClipEncoder(clip_folder(root, suite.clip, suite.published), device=device),
+            SentenceEncoder(weights_folder(root, suite.sentence, suite.published), device=device),
+            MaskedWords(weights_folder(root, suite.masked_lm, suite.published), device=device),
             name=suite.clip,
             store=store,
             batch=suite.batch,
