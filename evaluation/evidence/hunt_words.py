@@ -27,7 +27,7 @@ def words_section(file: Path = WORDS) -> list[str]:
     return [
         "## Frequent words or likely sentences", "",
         f"{_finding(made)} `python -m evaluation.hunt_validity.compare_words`: {made.hunts} of {made.planned}"
-        f" hunts of stretch {made.stretch}, which is for tuning, by each way on the label's same images.", "",
+        f" hunts of stretch {made.stretch} by each way, on the label's same images.", "",
         *table(WAYS, (_way(name, each) for name, each in made.ways.items())), "",
         *table(PAIRS, (_pair(name, each) for name, each in pairs.items())), "",
         *table(("classifier", "bug", "true rate", "frequency", "likelihood"), _differing(made)), "",
