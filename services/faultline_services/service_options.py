@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 ServiceName = Literal["captioner", "perturber", "editor", "scorer", "classifiers"]
 Precision = Literal["float32", "float16", "bfloat16"]
 Device = Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")]
+
+BYTES: Mapping[Precision, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
+"""Bytes of one number in each precision."""
 
 FLOAT32_SERVICES: tuple[ServiceName, ...] = ("scorer", "classifiers")
 """The scorer's thresholds hold for float32, and a user's classifier is tested as it was trained."""

@@ -126,7 +126,7 @@ def require_weights(settings: ServiceSettings, services: Sequence[ServiceName]) 
     if "perturber" in services and suite.perturber is None:
         raise UnknownModel(f"the suite {suite.name!r} has no perturber; choose a suite with one")
     for service in services:
-        for name, (find, published) in _needed(suite).get(service, {}).items():
+        for name, (find, published) in needed_models(suite).get(service, {}).items():
             try:
                 find(root, name, published)
             except (UnknownModel, ModelFormatRefused) as error:
@@ -143,10 +143,10 @@ def _no_root(root: Path, service: ServiceName) -> str:
     return f"{missing}; set FAULTLINE_SUITE_ROOT to the folder of the suite's weights"
 
 
-_Find = Callable[[Path, str, Published], Path]
+Find = Callable[[Path, str, Published], Path]
 
 
-def _needed(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[_Find, Published]]]:
+def needed_models(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[Find, Published]]]:
     """Return the models of each service with the function that finds each, and where they are published."""
     captioner, perturber, editor, scorer = suite.captioner, suite.perturber, suite.editor, suite.scorer
     spoken = [] if perturber is None else [perturber.model, perturber.adapter]

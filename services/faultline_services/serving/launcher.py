@@ -1,4 +1,4 @@
-"""``faultline-services``: starts the services on this machine, stops them or prints their Serve config."""
+"""``faultline-services``: checks, starts or stops the services on this machine; prints their Serve config."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ START_TIMEOUT_S = 600.0
 # Twice the time that a replica has to drain.
 STOP_TIMEOUT_S = 60.0
 POLL_S = 0.2
-EXIT_USAGE, EXIT_FAILED = 2, 3
+EXIT_WRONG, EXIT_USAGE, EXIT_FAILED = 1, 2, 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; return 0 for success, 2 for wrong settings, 3 if the services did not run."""
+    """Run one verb; return 0 for success, 1 if a check failed, 2 for wrong settings, 3 for a failure."""
     given = _parser().parse_args(arguments)
     try:
         settings = _settings(given)
@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"faultline-services: {error}\n")
         return EXIT_USAGE
     try:
+        if given.verb == "check":
+            return check(settings, given)
         verbs = {"up": up, "down": down, "config": config}
         verbs[given.verb](settings, given)
     except FaultlineError as error:
@@ -91,6 +93,17 @@ def config(settings: ServiceSettings, given: argparse.Namespace) -> None:
     )
 
 
+def check(settings: ServiceSettings, given: argparse.Namespace) -> int:
+    """Print what is found, what is missing and what fits; return 0 if nothing is wrong, else 1."""
+    # numpy and safetensors are imported for this verb alone.
+    from faultline_services.serving.check import check_services
+    from faultline_services.serving.check_table import check_table
+
+    found = check_services(settings, given.only or services_of(settings), load=given.load)
+    sys.stdout.write(found.model_dump_json(indent=2) + "\n" if given.json else check_table(found))
+    return 0 if found.ok else EXIT_WRONG
+
+
 def _detach(settings: ServiceSettings, given: argparse.Namespace) -> None:
     """Run ``up`` in a new session and return when the services answer."""
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -140,11 +153,15 @@ def _alive(pid: int) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="faultline-services", description=__doc__)
-    parser.add_argument("verb", choices=["up", "down", "config"])
+    parser.add_argument("verb", choices=["check", "up", "down", "config"])
     parser.add_argument(
         "--only", action="append", choices=SERVICES, help="this service alone; may be repeated"
     )
     parser.add_argument("--detach", action="store_true", help="return when the services answer")
+    parser.add_argument(
+        "--load", action="store_true", help="check: load each service's models and send one request"
+    )
+    parser.add_argument("--json", action="store_true", help="check: print JSON")
     parser.add_argument("--suite", help="a suite's name, or a TOML file")
     parser.add_argument("--port", type=int, help="where the one HTTP proxy listens")
     parser.add_argument("--state-dir", help="where the secret, the store and services.json lie")

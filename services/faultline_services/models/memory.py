@@ -1,0 +1,116 @@
+"""How much memory a service needs: its weights in their precision, and an allowance for what it computes.
+
+The weights are counted from the headers of the safetensors files, without reading a tensor. The allowance is
+a statement, not a measurement: `faultline-services check --load` measures.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from safetensors import safe_open
+
+from faultline_core.suite import Suite
+from faultline_services.models.published_sizes import SIZES
+from faultline_services.service_options import BYTES, Precision, ServiceName
+
+LIBRARIES_BYTES = 512 * 2**20
+"""torch's libraries with their workspace, in each replica; CUDA's context is about as large."""
+POSITION_BYTES = 2 * 2**20
+"""What a null-text step keeps for its gradient, in float32 for each position of the latents.
+
+Counted from shapes: 1.4 MiB for Stable Diffusion 1.4 at 64 x 64 positions, 2.0 for Stable Diffusion 2 at
+96 x 96. Half precision takes half."""
+LATENT_STRIDE = 8
+"""Pixels a position, at each side, of the supported autoencoders."""
+PROMPT_TOKENS = {"captioner": 48, "perturber": 160}
+"""Tokens before the answer: a caption's image tokens and prefix; an instruction with its caption."""
+VARIANTS = (".fp16.", ".non_ema.", ".bf16.")
+"""Marks of further copies of the same weights, which no engine reads."""
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the safetensors files that a library would load from ``folder``, without further variants."""
+    files = sorted(folder.glob("*.safetensors"))
+    return [file for file in files if not any(mark in file.name for mark in VARIANTS)]
+
+
+def weights_bytes(files: list[Path], dtype: Precision) -> int:
+    """Return the bytes of all floating-point tensors in ``dtype``, and of all others as they are stored."""
+    return sum(_tensor_bytes(file, dtype) for file in files)
+
+
+def _tensor_bytes(file: Path, dtype: Precision) -> int:
+    total = 0
+    with safe_open(file, framework="numpy") as opened:
+        for name in opened.keys():  # noqa: SIM118  # a SafeTensors file is no mapping
+            part = opened.get_slice(name)
+            kind, count = part.get_dtype(), math.prod(part.get_shape())
+            floating = kind.startswith(("F", "BF"))
+            total += count * (BYTES[dtype] if floating else _STORED.get(kind, 8))
+    return total
+
+
+_STORED = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "U16": 2, "I32": 4, "U32": 4}
+
+
+def allowance_bytes(service: ServiceName, suite: Suite, dtype: Precision, folder: Path | None) -> int:
+    """Return the stated allowance for activations and libraries, for one replica.
+
+    Captioner and perturber: the keys and values of a full batch, from the model's configuration. Editor: one
+    image, because its batches shrink until they fit.
+    """
+    return LIBRARIES_BYTES + sum(_activations(service, suite, BYTES[dtype], folder))
+
+
+def _activations(service: ServiceName, suite: Suite, size: int, folder: Path | None) -> Iterator[int]:
+    if service == "editor":
+        positions = (suite.editor.resolution // LATENT_STRIDE) ** 2
+        yield positions * POSITION_BYTES * size // BYTES["float32"]
+    elif service == "captioner":
+        of = suite.captioner
+        tokens = of.batch * of.beams * (PROMPT_TOKENS[service] + of.max_tokens)
+        yield tokens * size * _token_values(of.model, folder)
+    elif service == "perturber" and suite.perturber is not None:
+        spoken = suite.perturber
+        tokens = spoken.batch * (PROMPT_TOKENS[service] + spoken.max_new_tokens)
+        yield tokens * size * _token_values(spoken.model, folder)
+
+
+def _token_values(name: str, folder: Path | None) -> int:
+    """Return the number of one token's keys and values in all layers of a language model."""
+    if folder is None:
+        return SIZES[name].token_values if name in SIZES else 0
+    # Before anything that imports torchvision, as transformers does.
+    from faultline_core import torchvision_operators  # noqa: F401
+
+    # isort: split
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config()
+    heads = int(config.num_attention_heads)
+    kept = int(getattr(config, "num_key_value_heads", None) or heads)
+    width = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    return 2 * int(config.num_hidden_layers) * kept * width
+
+
+def device_bytes(device: str) -> int:
+    """Return the memory of a device: all of a GPU's, and what is available of this machine's."""
+    if device == "cpu":
+        return _available_bytes()
+    import torch
+
+    return int(torch.cuda.get_device_properties(torch.device(device)).total_memory)
+
+
+def _available_bytes() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:
+        # Systems without it tell the whole memory only.
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = dict(line.split(":", 1) for line in lines)
+    return int(found["MemAvailable"].split()[0]) * 1024

@@ -1,0 +1,119 @@
+"""``faultline-services check``: the miniature suite is found, fits and answers; missing weights are named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultline_services.serving import check as checking
+from faultline_services.serving import launcher, trial
+from faultline_services.serving.check import run_trial
+from faultline_services.serving.trial import Trial, try_service
+from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
+
+MIB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path / "state"))
+
+
+def check(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> dict[str, Any]:
+    assert launcher.main(["check", "--json", *arguments]) == code
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return printed
+
+
+def test_the_miniature_suite_is_found_and_fits(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = check(capsys, code=0)
+    assert found["ok"]
+    assert [one["service"] for one in found["services"]] == list(SERVICES)
+    assert all(model["folder"] for one in found["services"] for model in one["models"])
+    (device,) = found["devices"]
+    assert 0 < device["needed_bytes"] < device["memory_bytes"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_suite_without_weights_fails_with_a_sentence_for_each(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULTLINE_SUITE_ROOT", str(tmp_path / "absent"))
+    monkeypatch.setattr(checking, "device_bytes", lambda device: 2**50)
+    found = check(capsys, "--suite", "lance", "--load", code=1)
+    problems = [problem for one in found["services"] for problem in one["problems"]]
+    assert len(problems) == 7
+    assert all(one["trial"] is None for one in found["services"] if one["problems"])
+    blip = problems[0]
+    assert "the captioner needs 'Salesforce/blip2-opt-2.7b'" in blip
+    assert "hf download Salesforce/blip2-opt-2.7b" in blip
+    assert blip.endswith("(licence mit): 15 GB")
+    (model,) = found["services"][0]["models"]
+    assert (model["repository"], model["licence"]) == ("Salesforce/blip2-opt-2.7b", "mit")
+    assert model["download_bytes"] == 14_979_047_424
+    assert "\n" not in "".join(problems)
+
+
+def test_the_table_names_every_problem_and_what_is_not_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULTLINE_SUITE_ROOT", str(tmp_path / "absent"))
+    monkeypatch.setattr(checking, "device_bytes", lambda device: 10 * 2**30)
+    assert launcher.main(["check", "--suite", "lance", "--only", "perturber"]) == 1
+    printed = capsys.readouterr().out
+    assert "perturber  cpu     float32  0 of 2" in printed
+    assert "does not fit, not counting lance/lora" in printed
+    assert "perturber need about 43.1 GiB on 'cpu', which has 10.0" in printed
+    assert printed.endswith("3 to be put right\n")
+
+
+def test_a_device_that_is_absent_is_a_problem_of_its_services(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setenv("FAULTLINE_EDITOR_DEVICE", "cuda")
+    found = check(capsys, "--only", "editor", code=1)
+    (editor,) = found["services"]
+    assert (editor["device"], editor["dtype"]) == ("cuda", "float16")
+    assert "set FAULTLINE_EDITOR_DEVICE to cpu" in editor["problems"][0]
+    assert found["devices"] == []
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_each_service_answers_one_request(service: ServiceName) -> None:
+    found = try_service(service, ServiceSettings.model_validate({}))
+    assert found.problem is None
+    assert found.request_seconds > 0.0
+    assert found.peak_bytes > 100 * MIB
+
+
+def test_a_trial_runs_in_a_process_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    found = check(capsys, "--only", "captioner", "--load", code=0)
+    (captioner,) = found["services"]
+    assert captioner["trial"]["load_seconds"] > 0.0
+    assert captioner["trial"]["problem"] is None
+
+
+def test_a_service_that_does_not_answer_is_a_problem(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise RuntimeError("CUDA error: out of memory\nat some line")
+
+    monkeypatch.setitem(trial.REQUESTS, "captioner", failing)
+    failed = try_service("captioner", ServiceSettings.model_validate({}))
+    assert failed.problem == "the captioner did not answer: RuntimeError: CUDA error: out of memory"
+    monkeypatch.setattr(checking, "run_trial", lambda *_: failed)
+    found = check(capsys, "--only", "captioner", "--load", code=1)
+    assert found["services"][0]["problems"] == [failed.problem]
+
+
+def test_a_trial_that_is_killed_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = subprocess.CompletedProcess([], returncode=-9, stdout="", stderr="")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
+    found = run_trial("editor", ServiceSettings.model_validate({}))
+    assert found == Trial(problem="the editor did not answer: its process ended (exit status -9)")
