@@ -11,18 +11,15 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import ClassMapMismatch, FaultlineError
 from faultline_core.images.clip_metrics import unit
+from faultline_core.text.class_prompts import object_caption
 from faultline_services.classifiers.classifier import OverClasses
 from faultline_services.models.cached_forward import Arrays, Floats, PassResult
 from faultline_services.models.clip_encoder import ClipEncoder
 
-PROMPT = "a photo of {article} {name}"
-_VOWELS = "aeiou"
-
 
 def prompt_of(name: str) -> str:
-    """Return the prompt of a class, with the article that fits its first letter."""
-    spoken = name.replace("_", " ").strip()
-    return PROMPT.format(article="an" if spoken[:1].casefold() in _VOWELS else "a", name=spoken)
+    """Return the prompt of a class, with the article that fits its first sound."""
+    return object_caption(name.replace("_", " ").strip())
 
 
 class ZeroShotClassifier:

@@ -97,7 +97,13 @@ def test_zero_shot_classes_compete_only_with_each_other(engine: ClassifiersEngin
 
 
 @pytest.mark.parametrize(
-    ("name", "prompt"), [("boat", "a photo of a boat"), ("ice_bear", "a photo of an ice bear")]
+    ("name", "prompt"),
+    [
+        ("boat", "a photo of a boat"),
+        ("ice_bear", "a photo of an ice bear"),
+        ("hourglass", "a photo of an hourglass"),
+        ("unicycle", "a photo of a unicycle"),
+    ],
 )
 def test_prompts_are_natural_english(name: str, prompt: str) -> None:
     assert prompt_of(name) == prompt
