@@ -97,13 +97,18 @@ def _token_values(name: str, folder: Path | None) -> int:
     return 2 * int(config.num_hidden_layers) * kept * width
 
 
-def device_bytes(device: str) -> int:
-    """Return the memory of a device: all of a GPU's, and what is available of this machine's."""
+def device_bytes(device: str) -> list[int]:
+    """Return the memory of every GPU that ``device`` names, or what this machine has free.
+
+    Ray spreads the replicas on ``cuda`` over all GPUs; an indexed GPU and the CPU are one unit.
+    """
     if device == "cpu":
-        return _available_bytes()
+        return [_available_bytes()]
     import torch
 
-    return int(torch.cuda.get_device_properties(torch.device(device)).total_memory)
+    _, _, index = device.partition(":")
+    chosen = [int(index)] if index else range(torch.cuda.device_count())
+    return [int(torch.cuda.get_device_properties(one).total_memory) for one in chosen]
 
 
 def _available_bytes() -> int:

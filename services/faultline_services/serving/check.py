@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from faultline_services.models.device import require_device
 from faultline_services.models.inventory import FoundModel, models_of
 from faultline_services.models.memory import allowance_bytes, device_bytes
 from faultline_services.serving.trial import Trial
-from faultline_services.settings import ServiceName, ServiceSettings
+from faultline_services.settings import ServiceName, ServiceSettings, own_variable
 
 
 class _Row(BaseModel):
@@ -141,22 +142,41 @@ def _devices(found: Sequence[CheckedService]) -> Iterator[CheckedDevice]:
     for device in dict.fromkeys(one.device for one in found):
         users = [one for one in found if one.device == device]
         try:
-            memory = device_bytes(device)
+            units = device_bytes(device)
         except (RuntimeError, AssertionError):
             # A device that is absent is a problem of each service on it.
             continue
-        needed = sum(one.needed_bytes for one in users)
-        short = [
-            f"{', '.join(one.service for one in users)} need about {needed / 2**30:.1f} GiB on {device!r}, "
-            f"which has {memory / 2**30:.1f}; take a smaller dtype, fewer replicas or another device for one"
-        ]
-        yield CheckedDevice(
-            device=device,
-            services=[one.service for one in users],
-            needed_bytes=needed,
-            memory_bytes=memory,
-            problems=short if needed > memory else [],
+        if units:
+            yield CheckedDevice(
+                device=device,
+                services=[one.service for one in users],
+                needed_bytes=sum(one.needed_bytes for one in users),
+                memory_bytes=sum(units),
+                problems=list(_shortages(device, users, units)),
+            )
+
+
+def _shortages(device: str, users: Sequence[CheckedService], units: Sequence[int]) -> Iterator[str]:
+    """Yield a sentence for each replica larger than any GPU, and one if all together are too large."""
+    for one in users:
+        replica = one.needed_bytes // one.replicas
+        if replica > max(units):
+            yield (
+                f"the {one.service} needs about {_gib(replica)} GiB on {device!r}, of which the largest has "
+                f"{_gib(max(units))}; set {own_variable(one.service, 'dtype')} to a smaller one or "
+                f"{own_variable(one.service, 'device')} to another"
+            )
+    needed = sum(one.needed_bytes for one in users)
+    if needed > sum(units):
+        names = ", ".join(one.service for one in users)
+        yield (
+            f"{names}: about {_gib(needed)} GiB of all replicas on {device!r}, "
+            f"which has {_gib(sum(units))}; take a smaller dtype, fewer replicas or another device for one"
         )
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f}"
 
 
 def run_trial(service: ServiceName, settings: ServiceSettings) -> Trial:
@@ -167,6 +187,8 @@ def run_trial(service: ServiceName, settings: ServiceSettings) -> Trial:
         capture_output=True,
         text=True,
         check=False,
+        # As a replica has it; and nothing may be downloaded.
+        env=os.environ | {"OMP_NUM_THREADS": str(settings.threads), "HF_HUB_OFFLINE": "1"},
     )
     if ended.returncode != 0:
         told = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]

@@ -43,7 +43,7 @@ def test_a_suite_without_weights_fails_with_a_sentence_for_each(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULTLINE_SUITE_ROOT", str(tmp_path / "absent"))
-    monkeypatch.setattr(checking, "device_bytes", lambda device: 2**50)
+    monkeypatch.setattr(checking, "device_bytes", lambda device: [2**50])
     found = check(capsys, "--suite", "lance", "--load", code=1)
     problems = [problem for one in found["services"] for problem in one["problems"]]
     assert len(problems) == 7
@@ -62,13 +62,30 @@ def test_the_table_names_every_problem_and_what_is_not_counted(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULTLINE_SUITE_ROOT", str(tmp_path / "absent"))
-    monkeypatch.setattr(checking, "device_bytes", lambda device: 10 * 2**30)
+    monkeypatch.setattr(checking, "device_bytes", lambda device: [10 * 2**30])
     assert launcher.main(["check", "--suite", "lance", "--only", "perturber"]) == 1
     printed = capsys.readouterr().out
     assert "perturber  cpu     float32  0 of 2" in printed
     assert "does not fit, not counting lance/lora" in printed
-    assert "perturber need about 43.1 GiB on 'cpu', which has 10.0" in printed
-    assert printed.endswith("3 to be put right\n")
+    assert "- the perturber needs about 43.1 GiB on 'cpu', of which the largest has 10.0" in printed
+    assert "- perturber: about 43.1 GiB of all replicas on 'cpu', which has 10.0" in printed
+    assert printed.endswith("4 to be put right\n")
+
+
+def test_replicas_spread_over_all_gpus_but_each_must_fit_on_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = [2**30, 2**30]
+    monkeypatch.setattr(checking, "device_bytes", lambda device: gpus)
+    monkeypatch.setenv("FAULTLINE_CAPTIONER_MAX_REPLICAS", "3")
+    assert check(capsys, "--only", "captioner", code=0)["devices"][0]["memory_bytes"] == 2 * 2**30
+    gpus[1] = 2**28
+    (short,) = check(capsys, "--only", "captioner", code=1)["devices"][0]["problems"]
+    assert "captioner: about 1.5 GiB of all replicas on 'cpu', which has 1.2" in short
+    gpus[:] = [2**28] * 8
+    (large,) = check(capsys, "--only", "captioner", code=1)["devices"][0]["problems"]
+    assert "the captioner needs about 0.5 GiB on 'cpu', of which the largest has 0.2" in large
+    assert "FAULTLINE_CAPTIONER_DEVICE" in large
 
 
 def test_a_device_that_is_absent_is_a_problem_of_its_services(

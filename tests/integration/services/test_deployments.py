@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -28,8 +29,9 @@ from faultline_services.editor.deployment import build as build_editor
 from faultline_services.perturber.deployment import build as build_perturber
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.scorer.deployment import build as build_scorer
+from faultline_services.service_options import FLOAT32_SERVICES
 from faultline_services.serving.engine_service import EngineService, deployment_options
-from faultline_services.settings import ServiceSettings
+from faultline_services.settings import ServiceName, ServiceSettings
 
 SECRET = "a secret of many characters"
 IMAGE = "0" * 64
@@ -278,6 +280,30 @@ def test_a_service_s_own_settings_make_its_deployment() -> None:
     assert editor["autoscaling_config"]["min_replicas"] == 2
     assert editor["autoscaling_config"]["max_replicas"] == 3
     assert editor["autoscaling_config"]["target_ongoing_requests"] == 2
+
+
+@pytest.mark.parametrize("service", ["captioner", "perturber", "editor", "scorer", "classifiers"])
+def test_each_engine_loads_on_its_own_device_in_its_own_precision(
+    service: ServiceName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def load(*given: Any, **options: Any) -> None:
+        asked.update(options, given=given)
+
+    engines = importlib.import_module(f"faultline_services.{service}.engine")
+    deployments = importlib.import_module(f"faultline_services.{service}.deployment")
+    monkeypatch.setattr(getattr(engines, f"{service.capitalize()}Engine"), "load", load)
+    own = {"device": "cuda:3"} | ({} if service in FLOAT32_SERVICES else {"dtype": "bfloat16"})
+    getattr(deployments, f"{service.capitalize()}Deployment").load(settings(**{service: own}))
+    assert asked.get("dtype", "bfloat16") == "bfloat16"
+    assert (asked["given"][-1].device if service == "classifiers" else asked["device"]) == "cuda:3"
+
+
+def test_a_replica_refuses_a_gpu_that_it_does_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    with pytest.raises(BackendUnavailable, match="set FAULTLINE_SCORER_DEVICE to cpu"):
+        ScorerDeployment(settings(scorer={"device": "cuda"}))
 
 
 async def test_each_service_sheds_at_its_own_queue() -> None:

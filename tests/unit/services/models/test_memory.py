@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save_file
 
 from faultline_core.suite import load_suite
@@ -106,4 +108,14 @@ def test_every_model_of_a_paper_suite_has_a_known_size_but_the_adapter(suite: st
 
 
 def test_this_machine_has_memory() -> None:
-    assert GIB // 4 < device_bytes("cpu") < 2**50
+    (available,) = device_bytes("cpu")
+    assert GIB // 4 < available < 2**50
+
+
+def test_cuda_is_every_gpu_and_an_index_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda index: SimpleNamespace(total_memory=index + 1)
+    )
+    assert device_bytes("cuda") == [1, 2, 3]
+    assert device_bytes("cuda:1") == [2]
