@@ -31,7 +31,8 @@ SNAPSHOTS = "snapshots"
 class FoundModel:
     """One model of a service; ``problem`` is one sentence if it cannot be used, else None.
 
-    ``weights_bytes`` of a missing model are those of the published one, or None if they are not known.
+    ``weights_bytes`` of a missing model are those of the published one, or None if they are not known;
+    ``loading_bytes`` is what this machine holds beside the weights while they load.
     """
 
     name: str
@@ -40,6 +41,7 @@ class FoundModel:
     weights_bytes: int | None
     source: PublishedModel | None
     download_bytes: int | None = None
+    loading_bytes: int = 0
     problem: str | None = None
 
 
@@ -69,13 +71,18 @@ def _look(
         problem = f"the {service} needs {name!r} in {str(root)!r}: {error.detail}"
         if (known := SIZES.get(name)) is None:
             return FoundModel(name, None, revision, None, source, problem=problem)
+        size = known.weights_bytes(dtype)
         download = known.download_bytes
         problem = f"{problem}: {download / 1e9:.3g} GB"
-        return FoundModel(name, None, revision, known.weights_bytes(dtype), source, download, problem)
+        return FoundModel(
+            name, None, revision, size, source, download, size if find is clip_folder else 0, problem
+        )
     total = sum(weights_bytes(files, precision) for files, precision in _parts(service, folder, find, dtype))
     # The hub's cache names a revision's folder by its commit.
     revision = folder.name if folder.parent.name == SNAPSHOTS else None
-    return FoundModel(name, folder, revision, total, source)
+    # open_clip reads the file beside the model that it fills; the other libraries map it.
+    beside = total if find is clip_folder else 0
+    return FoundModel(name, folder, revision, total, source, loading_bytes=beside)
 
 
 def _parts(
