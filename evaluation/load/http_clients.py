@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -142,15 +144,26 @@ async def ask_at_rate(
         return answer
 
     asked = []
-    for number in range(round(rate * seconds)):
-        due = begun + number / rate
-        if (early := due - time.perf_counter()) > 0:
-            await asyncio.sleep(early)
-        asked.append(asyncio.create_task(one(number, due)))
-    answers = await asyncio.gather(*asked)
+    with _no_collections():
+        for number in range(round(rate * seconds)):
+            due = begun + number / rate
+            if (early := due - time.perf_counter()) > 0:
+                await asyncio.sleep(early)
+            asked.append(asyncio.create_task(one(number, due)))
+        answers = await asyncio.gather(*asked)
     for connection, _ in free:
         connection.close()
     return list(answers)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep the garbage collector away: over 100,000 answers it stops this client for a fifth of a second."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 async def poll_regularly(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
 import sys
 import threading
@@ -26,6 +27,13 @@ def _as_before() -> Iterator[None]:
     yield
     sys.setswitchinterval(turn)
     resource.setrlimit(resource.RLIMIT_NOFILE, files)
+
+
+async def test_what_was_made_before_is_collected_no_more() -> None:
+    made: list[list[int]] = [[] for _ in range(1_000)]
+    frozen = gc.get_freeze_count()
+    prepare_event_loop()
+    assert gc.get_freeze_count() >= frozen + len(made)
 
 
 async def test_routes_and_the_ledger_have_few_threads_and_short_turns() -> None:
