@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -29,9 +30,13 @@ from faultline_services.classifiers.onnx_file import ONNX_FILE, OnnxFile, read_o
 from faultline_services.classifiers.timm_folder import CLASS_MAP, read_configuration
 from faultline_services.models.cached_forward import Arrays, CachedForward, Floats, PassResult
 
+_logger = logging.getLogger(__name__)
+
 SUM_TOLERANCE = 1e-3
 TRIAL_IMAGES = 2
 """Enough to check that a network with an open batch returns one row per image."""
+
+_CUDA = "CUDAExecutionProvider"
 
 # They have no common base class.
 _RUNTIME_ERRORS = tuple(
@@ -125,17 +130,25 @@ def _session(file: OnnxFile, name: str, device: str) -> Any:
         names, contents = list(file.data), list(file.data.values())
         options.add_external_initializers_from_files_in_memory(names, contents, list(map(len, contents)))
     try:
-        return onnxruntime.InferenceSession(file.content, options, providers=providers(device))
+        session = onnxruntime.InferenceSession(file.content, options, providers=providers(device))
     except _RUNTIME_ERRORS as error:
         raise ModelFormatRefused(f"{ONNX_FILE!r} of {name!r} cannot be loaded: {_reason(error)}") from error
+    # The runtime takes the CPU without a word, too, where its libraries for the GPU are missing.
+    if device.startswith("cuda") and _CUDA not in session.get_providers():
+        _logger.warning(
+            "%r of %r runs on the CPU, not on %r: this onnxruntime cannot use it; install onnxruntime-gpu "
+            "instead of onnxruntime",
+            ONNX_FILE, name, device,
+        )  # fmt: skip
+    return session
 
 
 def providers(device: str) -> list[Any]:
     """Return the execution providers for a torch device: CUDA if requested and built in, then the CPU."""
     kind, _, number = device.partition(":")
     here = onnxruntime.get_available_providers()
-    if kind == "cuda" and "CUDAExecutionProvider" in here:
-        return [("CUDAExecutionProvider", {"device_id": int(number or 0)}), "CPUExecutionProvider"]
+    if kind == "cuda" and _CUDA in here:
+        return [(_CUDA, {"device_id": int(number or 0)}), "CPUExecutionProvider"]
     return ["CPUExecutionProvider"]
 
 

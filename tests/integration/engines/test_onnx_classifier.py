@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -23,7 +22,7 @@ from faultline_core.contract.classifiers import ClassifyRequest, ClassifyRespons
 from faultline_core.errors import ClassMapMismatch, FaultlineError, ModelFormatRefused
 from faultline_core.images.codecs import decode_image, encode_raw
 from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers import onnx_file, onnx_network
+from faultline_services.classifiers import onnx_file
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.timm_folder import load_folder
@@ -375,12 +374,3 @@ def test_a_folder_without_a_description_or_class_map_is_refused(
     (mine / missing).unlink()
     with pytest.raises(FaultlineError, match=missing):
         ask(engine, put_image(store, 0))
-
-
-def test_a_gpu_is_used_if_the_runtime_supports_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda, cpu = "CUDAExecutionProvider", "CPUExecutionProvider"
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [cuda, cpu])
-    assert onnx_network.providers("cuda:1") == [(cuda, {"device_id": 1}), cpu]
-    assert onnx_network.providers("cpu") == [cpu]
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [cpu])
-    assert onnx_network.providers("cuda") == [cpu]
