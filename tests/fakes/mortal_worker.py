@@ -11,12 +11,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from fakes.gateway import SharedStore
 from fakes.hunted_world import HuntEditor, hunted_services
 from fakes.ledger_worker import acknowledge, acknowledged
 from fakes.world import FakeWorld, Shown
 from faultline_core.blobs import BlobStore
-from faultline_core.errors import LeaseLost
+from faultline_core.errors import FaultlineError
 from faultline_core.types import FINAL_RUN_STATES, RunKind
 from faultline_gateway.ledger import Ended, Ledger
 from faultline_gateway.methods import METHODS
@@ -100,10 +102,12 @@ class MortalLedger(Ledger):
 
     def finish_many(self, ended: Sequence[Ended]) -> None:
         """Record outcomes; a process that paused does so once, and is killed then."""
-        stage = self.run(ended[0].item_id.rpartition(".")[0]).stage
+        stage = 0
         try:
+            stage = self.run(ended[0].item_id.rpartition(".")[0]).stage
             super().finish_many(ended)
-        except LeaseLost:
+        except (FaultlineError, SQLAlchemyError):
+            # Lost leases, as a rule; a database that is busy records nothing either.
             acknowledge(self._log, f"{stage} refused")
             raise
         else:
