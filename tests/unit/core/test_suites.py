@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from faultline_core.bug_hunt.descriptions import baseline_template
+from faultline_core.contract.bug_hunts import BugHuntCreate
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
 from faultline_core.suite import EditorSuite, load_suite, suite_names
+from faultline_core.text.class_prompts import fill
+from faultline_gateway.methods.bug_hunt.estimate import shares_of
 
 ROOT = Path(__file__).parents[3]
 TABLE_6_SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -26,7 +30,7 @@ def test_every_suite_loads_and_is_named_after_its_file(name: str) -> None:
 
 
 def test_the_default_and_the_papers_have_suites() -> None:
-    assert {"miniature", "lance", "dataset-interfaces"} <= set(suite_names())
+    assert {"miniature", "lance", "dataset-interfaces", "discovering-bugs"} <= set(suite_names())
 
 
 @pytest.mark.paper(
@@ -52,7 +56,7 @@ def test_lance_captions_start_like_the_released_code_and_use_the_label() -> None
     assert captioner.labelled_prefix == "a photo of a {label}"
 
 
-@pytest.mark.parametrize("name", ["lance", "dataset-interfaces"])
+@pytest.mark.parametrize("name", ["lance", "dataset-interfaces", "discovering-bugs"])
 def test_captions_leave_room_for_the_two_special_tokens_of_the_text_encoder(name: str) -> None:
     assert load_suite(name).captioner.text_limit <= 77 - 2
 
@@ -99,7 +103,7 @@ def test_lance_gate_thresholds_follow_table_6c() -> None:
     assert scorer.gate.closer
 
 
-@pytest.mark.parametrize("name", ["lance", "dataset-interfaces"])
+@pytest.mark.parametrize("name", ["lance", "dataset-interfaces", "discovering-bugs"])
 def test_published_suites_screen_images_above_the_image_text_threshold(name: str) -> None:
     scorer = load_suite(name).scorer
     assert scorer.objectionable is not None
@@ -118,6 +122,20 @@ def test_lance_filters_text_at_epsilon() -> None:
 
 def test_lance_tests_timm_models() -> None:
     assert load_suite("lance").classifiers.allow_timm
+
+
+@pytest.mark.paper("BUGS-S3-prompt")
+def test_discovering_bugs_draws_and_captions_from_the_paper_s_prompt() -> None:
+    suite = load_suite("discovering-bugs")
+    template = baseline_template(suite.editor.photo_prompt, "insect")
+    assert fill(template, "fly") == "a realistic photograph of a fly (insect)."
+    # Captions of failures go on from words that the prompt begins with.
+    assert suite.captioner.labelled_prefix.format(label="fly") == "a realistic photograph of a fly"
+    assert suite.classifiers.allow_timm
+    # The paper has no language model: hunts of this suite draw the label alone.
+    assert suite.perturber is None
+    request = BugHuntCreate(classifiers=["timm:resnet50"], labels=["fly"], seed=0)
+    assert shares_of(request, suite).varied == 0
 
 
 @pytest.mark.paper("DI-C-model", "DI-C-guidance")
