@@ -10,13 +10,14 @@ GIBIBYTE = 2**30
 
 
 def check_table(check: Check) -> str:
-    """Return the check as text: a row for each service and device, then one sentence for each problem."""
+    """Return the check as text: the verdict, the problems, then a row for each service and device."""
     titles = ("service", "device", "dtype", "models", "weights", "allowance", "load", "request", "peak")
     rows: list[tuple[str, ...]] = [titles, *(_row(service) for service in check.services)]
-    lines = [f"suite {check.suite} in {check.suite_root}", "", *_aligned(rows), "", *_devices(check)]
-    lines += ["", *(f"- {problem}" for problem in check.problems)] if check.problems else []
-    verdict = "everything is here and fits" if check.ok else f"{len(check.problems)} to be put right"
-    return "\n".join([*lines, "", verdict, ""])
+    problems = len(check.problems)
+    verdict = "everything is here and fits" if check.ok else f"{problems} problem{'s' * (problems > 1)}"
+    lines = [f"suite {check.suite} in {check.suite_root}: {verdict}", ""]
+    lines += [*(f"- {problem}" for problem in check.problems), ""] if check.problems else []
+    return "\n".join([*lines, *_aligned(rows), "", *_devices(check), ""])
 
 
 def _row(one: CheckedService) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ async def test_a_refusal_is_that_of_the_application_and_the_connection_goes_on()
 async def test_health_and_free_listeners_are_served_and_a_body_that_stalls_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 1.0)
     refused = Refused()
     async with full(refused) as (reader, writer):
         for path in (b"/healthz", b"/v1/runs/a/events"):
@@ -89,9 +89,9 @@ async def test_health_and_free_listeners_are_served_and_a_body_that_stalls_ends(
 
 
 async def test_a_connection_that_is_refused_for_long_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 1.0)
     async with full(Refused()) as (reader, writer):
-        for _ in range(5):
+        for _ in range(6):
             writer.write(POST % b"")
             assert (await answer(reader))[0] == 429
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.25)

@@ -100,7 +100,7 @@ def most_captions(create: BugHuntCreate, varied: int) -> int:
     combinations = 0 if create.words == "frequency" else 1 if create.clusters == "none" else create.captions
     each = kinds * create.captions + combinations + int(create.clusters == "features")
     # Of the label alone and of edited captions, and those that are edited.
-    rounds = 1 if create.vary == 0.0 else 2
+    rounds = 2 if varied else 1
     return rounds * each * len(create.labels) * len(create.classifiers) + varied + mentions
 
 
