@@ -15,7 +15,7 @@ from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
 from faultline_core.suite import EditorSuite, load_suite, suite_names
 from faultline_core.text.class_prompts import fill
-from faultline_gateway.methods.bug_hunt.estimate import shares_of
+from faultline_gateway.methods.bug_hunt.estimate import most_captions, shares_of
 
 ROOT = Path(__file__).parents[3]
 TABLE_6_SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -135,7 +135,9 @@ def test_discovering_bugs_draws_and_captions_from_the_paper_s_prompt() -> None:
     # The paper has no language model: hunts of this suite draw the label alone.
     assert suite.perturber is None
     request = BugHuntCreate(classifiers=["timm:resnet50"], labels=["fly"], seed=0)
-    assert shares_of(request, suite).varied == 0
+    varied = shares_of(request, suite).varied
+    assert varied == 0
+    assert most_captions(request, varied) == most_captions(request.model_copy(update={"vary": 0.0}), 0)
 
 
 @pytest.mark.paper("DI-C-model", "DI-C-guidance")
