@@ -159,7 +159,12 @@ class FakeCaptioner(_Fake):
 class FakePerturber(_Fake):
     """Puts another word in front of the caption for every edit, beginning where the seed says."""
 
+    def __init__(self, store: BlobStore | None = None) -> None:
+        super().__init__(store)
+        self.batches: list[int] = []
+
     def perturb(self, request: perturber.PerturbRequest) -> perturber.PerturbResponse:
+        self.batches.append(len(request.items))
         return perturber.PerturbResponse(outcomes=_each(request.items, _proposed), model=IDENTITY)
 
     def likelihoods(self, request: perturber.LikelihoodsRequest) -> perturber.LikelihoodsResponse:

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from faultline_core.contract.base import (
     MAX_BATCH,
-    BatchResponse,
+    CostedBatchResponse,
     ModelIdentity,
     RequestBody,
     ResponseBody,
@@ -56,7 +56,7 @@ class Perturbations(ResponseBody):
     dropped: dict[str, int] = Field(default={}, description="Number of draws dropped, by reason.")
 
 
-class PerturbResponse(BatchResponse[Perturbations]):
+class PerturbResponse(CostedBatchResponse[Perturbations]):
     """Answer to `PerturbRequest`."""
 
 
@@ -77,7 +77,7 @@ class TextLikelihood(ResponseBody):
     tokens: int = Field(ge=1, description="Number of counted tokens.")
 
 
-class LikelihoodsResponse(BatchResponse[TextLikelihood]):
+class LikelihoodsResponse(CostedBatchResponse[TextLikelihood]):
     """Answer to `LikelihoodsRequest`."""
 
     model: ModelIdentity = Field(description="The weights that answered: the base model without its adapter.")

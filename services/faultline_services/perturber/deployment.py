@@ -3,6 +3,7 @@
 # Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from ray.serve import Application
@@ -10,13 +11,14 @@ from ray.serve import Application
 from faultline_core.contract import perturber as contract
 from faultline_core.errors import UnknownModel
 from faultline_core.suite import load_suite
+from faultline_services.batching.merged_calls import MergedCalls
 from faultline_services.serving.engine_protocols import Perturber
 from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 
 class PerturberDeployment(EngineService[Perturber]):
-    """Serves a PerturberEngine."""
+    """Serves a PerturberEngine; concurrent calls of one verb share a batch."""
 
     name = "perturber"
 
@@ -30,17 +32,27 @@ class PerturberDeployment(EngineService[Perturber]):
             raise UnknownModel(f"the suite {suite.name!r} has no perturber; choose a suite with one")
         return PerturberEngine.load(suite.perturber, settings.suite_root, device=own.device, dtype=own.dtype)
 
+    @cached_property
+    def _edits(self) -> MergedCalls[None, contract.PerturbItem, contract.Perturbations]:
+        return self.merged(lambda _, items: self.engine.perturb(contract.PerturbRequest(items=items)))
+
+    @cached_property
+    def _weighed(self) -> MergedCalls[None, str, contract.TextLikelihood]:
+        return self.merged(lambda _, texts: self.engine.likelihoods(contract.LikelihoodsRequest(texts=texts)))
+
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.perturber``."""
         return {"/v1/perturb": self.perturb, "/v1/likelihoods": self.likelihoods}
 
     async def perturb(self, body: contract.PerturbRequest) -> contract.PerturbResponse:
         """Propose edits of each caption."""
-        return await self.thread.run(self.engine.perturb, body)
+        part = await self._edits(None, body.items)
+        return contract.PerturbResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
     async def likelihoods(self, body: contract.LikelihoodsRequest) -> contract.LikelihoodsResponse:
         """Return the likelihood of each text."""
-        return await self.thread.run(self.engine.likelihoods, body)
+        part = await self._weighed(None, body.texts)
+        return contract.LikelihoodsResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
 
 def build(args: ServiceSettings) -> Application:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,10 +30,11 @@ from faultline_core.contract.perturber import (
 from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong, UnknownModel
 from faultline_core.suite import PerturberSuite
 from faultline_core.text.caption_diff import parse_variations
+from faultline_core.types import Cost
 from faultline_services.batching.outcomes import settle
 from faultline_services.models.model_folder import folder_revision
 from faultline_services.models.weights import weights_folder
-from faultline_services.perturber.language_model import BaseWeights, Row, Sampling, log_likelihoods, sample
+from faultline_services.perturber.language_model import Row, Sampling, log_likelihoods, sample
 from faultline_services.perturber.prompts import INSTRUCTIONS, prompt_for
 from faultline_services.perturber.proposals import UNFINISHED, UNREADABLE, Proposals
 
@@ -61,11 +64,10 @@ class PerturberEngine:
         *,
         identity: ModelIdentity,
         suite: PerturberSuite,
-        base: BaseWeights,
         base_identity: ModelIdentity,
     ) -> None:
         self._model, self._tokenizer, self._suite = model.eval(), tokenizer, suite
-        self.identity, self._base, self._base_identity = identity, base, base_identity
+        self.identity, self._base_identity = identity, base_identity
         self._ends = {int(tokenizer.eos_token_id)}
         self._pad = int(tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id)
         self._sampling = Sampling(suite.temperature, suite.top_k, suite.max_new_tokens)
@@ -74,7 +76,10 @@ class PerturberEngine:
     def load(
         cls, suite: PerturberSuite, root: Path, *, device: str = "cpu", dtype: str = "float32"
     ) -> PerturberEngine:
-        """Load the base and the adapter from folders under ``root``; the adapter is merged into the base.
+        """Load the base and the adapter from folders under ``root``.
+
+        The adapter stays beside the base: merged, likelihoods would need a copy of the base's matrices, 2 GB
+        of a LLaMA-7B.
 
         Args:
             suite: names both folders, and gives limits.
@@ -89,17 +94,13 @@ class PerturberEngine:
         if suite.engine != "transformers":
             raise UnknownModel(f"there is no perturber engine {suite.engine!r}; check the suite")
         folder = weights_folder(root, suite.model, suite.published)
-        model = AutoModelForCausalLM.from_pretrained(
+        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, dtype=getattr(torch, dtype)
         )
         identity = alone = ModelIdentity(id=suite.model, revision=folder_revision(folder))
-        base = BaseWeights({})
         if suite.adapter is not None:
             adapter = weights_folder(root, suite.adapter, suite.published)
-            adapted = PeftModel.from_pretrained(model, str(adapter))
-            base = BaseWeights.under(adapted)
-            # With the adapter merged, a token costs one product per matrix instead of three.
-            model = adapted.merge_and_unload()
+            model = PeftModel.from_pretrained(model, str(adapter))
             revision = digest(f"{alone.revision} {folder_revision(adapter)}".encode())
             identity = ModelIdentity(id=f"{alone.id}+{suite.adapter}", revision=revision)
         return cls(
@@ -107,12 +108,12 @@ class PerturberEngine:
             AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
             identity=identity,
             suite=suite,
-            base=base.to(torch.device(device)),
             base_identity=alone,
         )
 
     def perturb(self, request: PerturbRequest) -> PerturbResponse:
         """Propose edits of each caption."""
+        started = time.monotonic()
         with torch.inference_mode():
             outcomes = settle(
                 # `_propose` batches the rows: an item needs several, and more if draws are unusable.
@@ -122,15 +123,19 @@ class PerturberEngine:
                 finish=_answer,
                 batch=MAX_BATCH,
             )
-        return PerturbResponse(outcomes=outcomes, model=self.identity)
+        return PerturbResponse(outcomes=outcomes, model=self.identity, cost=_since(started))
 
     def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
         """Return log p of each text under the base alone, in nats, summed over the text's tokens."""
-        with torch.inference_mode(), self._base.standing_in(self._model):
+        started = time.monotonic()
+        with torch.inference_mode(), self._without_adapter():
             outcomes = settle(
                 request.texts, prepare=self._tokens, run=self._weigh, finish=_finite, batch=self._suite.batch
             )
-        return LikelihoodsResponse(outcomes=outcomes, model=self._base_identity)
+        return LikelihoodsResponse(outcomes=outcomes, model=self._base_identity, cost=_since(started))
+
+    def _without_adapter(self) -> AbstractContextManager[None]:
+        return self._model.disable_adapter() if isinstance(self._model, PeftModel) else nullcontext()
 
     def _tokens(self, text: str) -> list[int]:
         """Return the ids of the text, after the start token."""
@@ -205,6 +210,10 @@ class PerturberEngine:
     def _read(self, proposals: Proposals, text: str) -> None:
         for edited in [text.strip()] if self._suite.prompt == "compact" else parse_variations(text):
             proposals.take(edited)
+
+
+def _since(started: float) -> Cost:
+    return Cost(seconds=time.monotonic() - started)
 
 
 def _answer(_: _Asked, proposals: Proposals) -> Perturbations:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from peft import PeftModel
     from transformers import PreTrainedModel
 
 
@@ -34,14 +31,15 @@ class Row:
     seed: int
     draw: int
 
-    def generator(self) -> torch.Generator:
-        """Return the generator of this row's draws.
+    def draws(self, n: int) -> Tensor:
+        """Return this row's first ``n`` uniform numbers in [0, 1), float64, made on the CPU.
 
-        It depends on the prompt too, or all captions of one seed would get the same unlikely numbers.
+        They depend on the prompt too, or all captions of one seed would get the same unlikely numbers.
         """
         digest = hashlib.sha256(f"{self.seed}/{self.draw}/{self.prompt}".encode()).digest()
         # `manual_seed` takes a signed 64-bit number.
-        return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+        return torch.rand(n, generator=generator, dtype=torch.float64)
 
 
 def sample(
@@ -59,41 +57,43 @@ def sample(
         pad: the id that pads prompts to the longest.
         ends: the ids that end a row.
     """
-    generators = [row.generator() for row in rows]
     ids, mask = _left_padded([row.prompt for row in rows], pad, model.device)
+    draws = torch.stack([row.draws(sampling.max_new_tokens) for row in rows]).to(model.device)
     made: list[list[int]] = [[] for _ in rows]
-    past = None
-    for _ in range(sampling.max_new_tokens):
+    # The numbers of the rows that have not ended, in the order of the network's cache.
+    going, past = list(range(len(rows))), None
+    for step in range(sampling.max_new_tokens):
         # Padding is not counted, or a row's positions would depend on the rest of its batch.
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         output = model(
             input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=past, use_cache=True
         )
         past = output.past_key_values
-        chosen = _choose(output.logits[:, -1], generators, sampling).tolist()
-        going = [not (new and new[-1] in ends) for new in made]
-        for new, token, goes in zip(made, chosen, going, strict=True):
-            if goes:
-                new.append(token)
-        if all(new[-1] in ends for new in made):
+        chosen = _choose(output.logits[:, -1], draws[going, step], sampling)
+        for row, token in zip(going, chosen.tolist(), strict=True):
+            made[row].append(token)
+        lasting = [place for place, row in enumerate(going) if made[row][-1] not in ends]
+        if not lasting:
             break
-        # A row that has ended gets padding until the longest row ends; its answer no longer changes.
-        following = [token if goes else pad for token, goes in zip(chosen, going, strict=True)]
-        ids = torch.tensor(following, device=model.device)[:, None]
-        mask = torch.cat([mask, torch.ones_like(ids)], dim=1)
+        ids, mask = chosen[:, None], torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
+        if len(lasting) < len(going):
+            # An ended row would be computed until the longest one ends.
+            kept = torch.tensor(lasting, device=model.device)
+            past.batch_select_indices(kept)
+            ids, mask, going = ids[kept], mask[kept], [going[place] for place in lasting]
     return made
 
 
-def _choose(logits: Tensor, generators: Sequence[torch.Generator], sampling: Sampling) -> Tensor:
-    """Return one token id per row of logits (n, vocabulary)."""
-    # In float32, the sum over 32,000 words may stay below the number drawn; CPUs agree with each other.
-    scaled = logits.double().cpu() / sampling.temperature
+def _choose(logits: Tensor, drawn: Tensor, sampling: Sampling) -> Tensor:
+    """Return one token id per row of logits (n, vocabulary), by the inverse of its cumulative probability."""
+    # In float32, the sum over 32,000 words may stay below the number drawn.
+    scaled = logits.double() / sampling.temperature
     if 0 < sampling.top_k < scaled.shape[-1]:
         least = scaled.topk(sampling.top_k, dim=-1).values[:, -1:]
         scaled = scaled.masked_fill(scaled < least, -torch.inf)
     cumulative = scaled.softmax(-1).cumsum(-1)
-    drawn = torch.stack([torch.rand(1, generator=one, dtype=torch.float64) for one in generators])
-    return torch.searchsorted(cumulative, drawn * cumulative[:, -1:]).clamp(max=scaled.shape[-1] - 1)[:, 0]
+    found = torch.searchsorted(cumulative, drawn[:, None] * cumulative[:, -1:])
+    return found.clamp(max=scaled.shape[-1] - 1)[:, 0]
 
 
 def _left_padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -102,40 +102,6 @@ def _left_padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) 
     ids = torch.tensor([[pad] * (width - len(row)) + list(row) for row in rows], device=device)
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
     return ids, mask
-
-
-@dataclass(frozen=True)
-class BaseWeights:
-    """The matrices before an adapter was merged into them, by the names of their layers.
-
-    Copies, because subtracting the adapter again would leave rounding errors in half precision.
-    """
-
-    weights: Mapping[str, Tensor]
-
-    @classmethod
-    def under(cls, adapted: PeftModel) -> BaseWeights:
-        """Copy the matrices under an adapter that is not yet merged."""
-        found = adapted.get_base_model().named_modules()
-        layers = {name: layer for name, layer in found if isinstance(layer, BaseTunerLayer)}
-        return cls({name: layer.get_base_layer().weight.detach().clone() for name, layer in layers.items()})
-
-    def to(self, device: torch.device) -> BaseWeights:
-        """Return the matrices on a device."""
-        return BaseWeights({name: weight.to(device) for name, weight in self.weights.items()})
-
-    @contextmanager
-    def standing_in(self, model: PreTrainedModel) -> Iterator[None]:
-        """Put the base weights into the model within the context; only the engine's thread may call it."""
-        layers = {name: model.get_submodule(name) for name in self.weights}
-        merged = {name: layer.weight.data for name, layer in layers.items()}
-        try:
-            for name, layer in layers.items():
-                layer.weight.data = self.weights[name]
-            yield
-        finally:
-            for name, layer in layers.items():
-                layer.weight.data = merged[name]
 
 
 def log_likelihoods(model: PreTrainedModel, rows: Sequence[Sequence[int]], *, pad: int) -> list[float]:

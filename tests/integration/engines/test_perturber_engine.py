@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from evaluation.reference.same_answers import FLOAT32
 from fakes.tiny_models.llama import load_llama, save_llama
@@ -223,3 +224,34 @@ def test_instruction_prompts_parse_a_list_of_variations(root: Path) -> None:
     proposals = Proposals("a red boat", wanted=3)
     engine._read(proposals, "1. a blue boat\n2. a green boat\n### Caption: other\n3. a tram")
     assert [edit.edited_caption for edit in proposals.answer().edits] == ["a blue boat", "a green boat"]
+
+
+def test_a_row_that_has_ended_is_not_computed_again(
+    base: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    forward = base.forward
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        sizes.append(len(kwargs["input_ids"]))
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(base, "forward", counted)
+    rows = [Row([1, 5, 7], seed, 0) for seed in range(12)]
+    ends = set(range(0, base.config.vocab_size, 3))
+    with torch.inference_mode():
+        together = sample(base, rows, Sampling(1.0, 0, 6), pad=0, ends=ends)
+        computed = sum(sizes)
+        alone = [sample(base, [row], Sampling(1.0, 0, 6), pad=0, ends=ends)[0] for row in rows]
+    assert together == alone
+    # A row's last token is drawn, not read.
+    assert computed == sum(len(new) for new in together) < 12 * len(sizes)
+
+
+def test_the_engine_holds_each_matrix_once(
+    root: Path, engine: PerturberEngine, base: PreTrainedModel
+) -> None:
+    """A merged adapter would need the base's matrices a second time, for likelihoods."""
+    adapter = load_file(root / "perturber" / "adapter" / "adapter_model.safetensors")
+    held = sum(each.numel() for each in engine._model.parameters())
+    assert held == sum(each.numel() for each in base.parameters()) + sum(map(torch.numel, adapter.values()))

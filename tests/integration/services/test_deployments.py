@@ -12,7 +12,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from fakes.engines import FakeCaptioner, FakeClassifiers, FakeScorer
+from fakes.engines import FakeCaptioner, FakeClassifiers, FakePerturber, FakeScorer
 from faultline_core.contract.base import (
     DEADLINE_HEADER,
     PROBLEM_MEDIA_TYPE,
@@ -26,6 +26,7 @@ from faultline_services.captioner.deployment import build as build_captioner
 from faultline_services.classifiers.deployment import ClassifiersDeployment
 from faultline_services.classifiers.deployment import build as build_classifiers
 from faultline_services.editor.deployment import build as build_editor
+from faultline_services.perturber.deployment import PerturberDeployment
 from faultline_services.perturber.deployment import build as build_perturber
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.scorer.deployment import build as build_scorer
@@ -110,6 +111,19 @@ async def test_the_captioner_answers() -> None:
     async with client(application(service)) as http:
         response = await http.post("/v1/caption", json={"items": [{"image": IMAGE, "label": "sled"}]})
     assert response.json()["outcomes"][0]["value"]["text"] == "a sled"
+
+
+async def test_concurrent_captions_share_the_perturber_s_batch() -> None:
+    engine = FakePerturber()
+    service = PerturberDeployment(settings(), engine=engine)
+    edit = {"caption": "a boat", "perturbation_type": "subject", "n": 1, "seed": 1}
+    async with client(application(service)) as http:
+        calls = [http.post("/v1/perturb", json={"items": [edit]}) for _ in range(4)]
+        responses = await asyncio.gather(*calls)
+        weighed = await http.post("/v1/likelihoods", json={"texts": ["a boat"]})
+    assert [len(response.json()["outcomes"]) for response in responses] == [1] * 4
+    assert engine.batches == [4]
+    assert weighed.json()["outcomes"][0]["value"]["tokens"] > 0
 
 
 async def test_the_classifiers_service_answers_and_lists_its_classifiers() -> None:
