@@ -83,7 +83,9 @@ def demo(
     with exit_on_error(), Steps() as steps:
         _make_folder(out)
         # A demo need not fail because another program listens on a default port.
-        stack = open_stack(state, port=port, services_port=services_port, any_port=True, tell=steps.tell)
+        stack = open_stack(
+            state, port=port, services_port=services_port, any_port=True, tell=steps.tell, watch=steps.watch
+        )
         with stack.temporarily(shown.images):
             steps.end()
             outcome = shown.show(stack.url, out)

@@ -46,7 +46,7 @@ ServicesPort = Annotated[
 def up(state: State = None, port: Port = None, services_port: ServicesPort = None) -> None:
     """Start Faultline on this machine and leave it running."""
     with exit_on_error(), Steps() as steps:
-        stack = open_stack(state, port=port, services_port=services_port, tell=steps.tell)
+        stack = open_stack(state, port=port, services_port=services_port, tell=steps.tell, watch=steps.watch)
         stack.left_running()
     print_result(_greeting(stack, state))
 

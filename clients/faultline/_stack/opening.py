@@ -6,7 +6,7 @@ from pathlib import Path
 
 from faultline._stack.readiness import free_port, port_is_free
 from faultline._stack.record import DEFAULT_PORT, DEFAULT_SERVICES_PORT, read_record
-from faultline._stack.stack import Stack, Tell
+from faultline._stack.stack import Stack, Tell, Watch
 from faultline._stack.state_folder import default_state
 from faultline_core.errors import InvalidRequest
 
@@ -18,6 +18,7 @@ def open_stack(
     services_port: int | None = None,
     any_port: bool = False,
     tell: Tell = lambda _: None,
+    watch: Watch = lambda _: None,
 ) -> Stack:
     """Return the stack of a state folder, on its own ports if it runs.
 
@@ -27,6 +28,7 @@ def open_stack(
         services_port: where the services listen; None likewise.
         any_port: take another port where a default is taken by another program.
         tell: called with each step.
+        watch: called with the files of weights that services read while they start.
 
     Raises:
         InvalidRequest: it runs on other ports than those that were given, or its record is damaged.
@@ -36,12 +38,13 @@ def open_stack(
     if record is not None and record.running():
         _require_same("--port", port, record.port)
         _require_same("--services-port", services_port, record.services_port)
-        return Stack(folder, record.port, record.services_port, tell=tell)
+        return Stack(folder, record.port, record.services_port, tell=tell, watch=watch)
     return Stack(
         folder,
         port or _default(DEFAULT_PORT, any_port),
         services_port or _default(DEFAULT_SERVICES_PORT, any_port),
         tell=tell,
+        watch=watch,
     )
 
 

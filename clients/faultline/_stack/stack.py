@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -28,14 +28,17 @@ from faultline._stack.record import (
 from faultline._stack.signals import ended_by_signals, undisturbed
 from faultline._stack.state_folder import default_state, locked, prepare
 from faultline_core.errors import DeadlineExceeded
+from faultline_core.weights_reading import Patience, WeightsReading, current_readings
 
-# The weights of a published suite take minutes from a slow disk.
 START_TIMEOUT_S = 600.0
+"""How long a start may go on without a sign of progress: no service ready, and no byte of weights read."""
 DEMO_DATASET = "demo"
 DEMO_PER_CLASS = 6
 
 Tell = Callable[[str], None]
 """Called with each step, in a few words."""
+Watch = Callable[[Sequence[WeightsReading]], None]
+"""Called with the files of weights that services read now."""
 Images = Callable[[DemoDatasets], None]
 """Renders and registers what a command tests on."""
 
@@ -49,7 +52,8 @@ def demo_images(datasets: DemoDatasets) -> None:
 class Stack:
     """One Faultline on this machine: where it keeps its state, where it listens, whose programs it runs.
 
-    ``started`` names what this object has started; ``tell`` is called with each step.
+    ``started`` names what this object has started; ``tell`` is called with each step, and ``watch`` with what
+    the services read while they start.
     """
 
     state: Path = field(default_factory=default_state)
@@ -57,6 +61,7 @@ class Stack:
     services_port: int = DEFAULT_SERVICES_PORT
     programs: Programs | None = None
     tell: Tell = field(default=lambda _: None, repr=False)
+    watch: Watch = field(default=lambda _: None, repr=False)
     started: list[ProcessName] = field(default_factory=list)
     _children: Children = field(init=False, repr=False)
 
@@ -170,14 +175,14 @@ class Stack:
         # Missing weights end the services within seconds.
         self._require_alive()
         self._start("gateway", GATEWAY, "serve")
-        self._wait_until(lambda: readiness.health(self.url) is not None)
+        self._wait_for(lambda: "no answer" if readiness.health(self.url) is None else None)
         self._start("worker", GATEWAY, "work")
-        self._wait_until(self._ready)
+        self._wait_for(self._told_readiness)
 
-    def _ready(self) -> bool:
+    def _told_readiness(self) -> str | None:
         waited_for = readiness.waited_for(self.url)
         self.tell("ready" if waited_for is None else waited_for)
-        return waited_for is None
+        return waited_for
 
     def _require_ports(self, running: Collection[ProcessName]) -> None:
         if "gateway" not in running:
@@ -196,15 +201,19 @@ class Stack:
         self.started.append(name)
         self._remember(running | {name: process})
 
-    def _wait_until(self, reached: Callable[[], bool]) -> None:
-        """Block until ``reached``; give up when one of the processes has ended or time is out."""
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not reached():
+    def _wait_for(self, look: Callable[[], str | None]) -> None:
+        """Block until ``look`` names nothing more; give up when a process has ended or nothing moves on."""
+        patience = Patience(START_TIMEOUT_S)
+        while (waited_for := look()) is not None:
             self._require_alive()
-            if time.monotonic() > deadline:
-                message = f"Faultline was not ready within {START_TIMEOUT_S:.0f} s"
-                waited_for = readiness.waited_for(self.url)
-                raise DeadlineExceeded(f"{message} ({waited_for}); the logs lie in {str(self.state)!r}")
+            read = current_readings(self.state)
+            self.watch(read)
+            if not patience.sees((waited_for, read)):
+                reading = "".join(f"; {one}" for one in read)
+                raise DeadlineExceeded(
+                    f"Faultline was not ready, and nothing moved on for {START_TIMEOUT_S:.0f} s ({waited_for}"
+                    f"{reading}); the logs lie in {str(self.state)!r}"
+                )
             time.sleep(POLL_S)
         self._require_alive()
 

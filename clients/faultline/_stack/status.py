@@ -14,6 +14,7 @@ from faultline._stack.record import PROCESSES, ProcessName, read_record
 from faultline._stack.stack import Stack
 from faultline_core.contract.services import ServiceState
 from faultline_core.errors import FaultlineError
+from faultline_core.weights_reading import current_readings
 
 SUITE_DISTRIBUTION = "faultline-miniature-suite"
 
@@ -79,17 +80,23 @@ def status_of(stack: Stack) -> StackStatus:
             )
             for name in reversed(PROCESSES)
         ],
-        services=[] if health is None else _services(stack.url),
+        services=[] if health is None else _services(stack),
     )
 
 
-def _services(url: str) -> list[ServiceState]:
+def _services(stack: Stack) -> list[ServiceState]:
+    """Return the services' states; one that loads its models says which file it reads."""
     try:
-        with Client(url, timeout=readiness.READY_TIMEOUT_S) as client:
-            return client.services.list().services
+        with Client(stack.url, timeout=readiness.READY_TIMEOUT_S) as client:
+            found = client.services.list().services
     except FaultlineError:
         # Whether the gateway is ready is known without it; a key may be missing here.
         return []
+    read = {one.service: one.words for one in current_readings(stack.state)}
+    return [
+        one if one.ready or one.service not in read else one.model_copy(update={"detail": read[one.service]})
+        for one in found
+    ]
 
 
 def _suite_version() -> str | None:

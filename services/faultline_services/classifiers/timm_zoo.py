@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +23,7 @@ from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.text.imagenet_hierarchy import class_names
 from faultline_services.classifiers.class_map import HeadClasses
 from faultline_services.classifiers.timm_network import Network, create_network, read_tensors
+from faultline_services.models.file_digests import DIGESTS
 
 WEIGHTS = "model.safetensors"
 IMAGENET_CLASSES = 1000
@@ -59,9 +59,7 @@ def load_zoo(name: str, fetch: Fetch) -> Network:
     read_tensors(file, f"timm:{name}")
     # Without the file, timm may choose a pickle.
     module = create_network(name, pretrained=True, pretrained_cfg_overlay={"file": str(file)})
-    with file.open("rb") as stream:
-        revision = hashlib.file_digest(stream, "sha256").hexdigest()
-    return Network(module, head, ModelIdentity(id=f"timm:{name}", revision=revision))
+    return Network(module, head, ModelIdentity(id=f"timm:{name}", revision=DIGESTS.of(file)))
 
 
 def describe_zoo(name: str) -> ClassifierDescription:

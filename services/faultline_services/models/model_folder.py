@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.suite import PublishedModel
+from faultline_services.models.file_digests import DIGESTS
 
 # Each part begins with a letter or digit, which excludes `..` and hidden folders.
 _RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
@@ -81,9 +82,7 @@ def folder_revision(folder: Path) -> str:
     total = hashlib.sha256()
     files = sorted({path for pattern in _READ for path in folder.rglob(pattern)})
     for path in files:
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        total.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+        total.update(f"{path.relative_to(folder).as_posix()} {DIGESTS.of(path)}\n".encode())
     return total.hexdigest()
 
 

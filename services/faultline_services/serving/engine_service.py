@@ -38,10 +38,16 @@ class EngineService(ABC, Generic[Served]):
 
     def __init__(self, settings: ServiceSettings, engine: Served | None = None) -> None:
         self.settings = settings
-        if engine is None:
-            require_device(settings, self.name)
-        self.engine = self.load(settings) if engine is None else engine
+        self.engine = self._loaded() if engine is None else engine
         self.thread = EngineThread(hung_after_s=settings.request_timeout_s)
+
+    def _loaded(self) -> Served:
+        # Imports safetensors, which a node that only holds the configuration may lack.
+        from faultline_services.models.start import starting
+
+        require_device(self.settings, self.name)
+        with starting(self.settings, self.name):
+            return self.load(self.settings)
 
     @staticmethod
     @abstractmethod

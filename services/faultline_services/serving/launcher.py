@@ -17,14 +17,16 @@ from typing import Any
 import yaml
 
 from faultline_core.errors import BackendUnavailable, FaultlineError
+from faultline_core.weights_reading import Patience
 from faultline_services.models.device import require_devices
 from faultline_services.models.weights import require_weights
 from faultline_services.serving.cluster import STATE_FILE, running, services_url
+from faultline_services.serving.reading_lines import ReadingLines, telling
 from faultline_services.serving.serve_config import serve_config, services_of
 from faultline_services.settings import SERVICES, ServiceSettings
 
-# A published suite has weights of 30 GB and more: they take minutes from a slow disk.
 START_TIMEOUT_S = 600.0
+"""How long a start may go on without a sign of progress; weights of 30 GB take minutes from a slow disk."""
 # Twice the time that a replica has to drain.
 STOP_TIMEOUT_S = 60.0
 POLL_S = 0.2
@@ -63,7 +65,8 @@ def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
     def end(_: int, __: FrameType | None) -> None:
         ended.set()
 
-    with running(settings, services):
+    with telling(settings.state_dir) as told, running(settings, services):
+        told()
         # Ray replaces these handlers when it starts.
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
@@ -117,11 +120,16 @@ def _detach(settings: ServiceSettings, given: argparse.Namespace) -> None:
             # An interrupt in this terminal must not reach it.
             start_new_session=True,
         )
-    deadline = time.monotonic() + START_TIMEOUT_S
+    patience, lines = Patience(START_TIMEOUT_S), ReadingLines(settings.state_dir)
     # The file may be a remainder of a launcher that was killed.
     while (state := _state(settings)) is None or state["pid"] != child.pid:
-        if child.poll() is not None or time.monotonic() > deadline:
+        if child.poll() is not None:
             raise BackendUnavailable(f"the services did not start; see {log}")
+        if not patience.sees(lines.tell()):
+            raise BackendUnavailable(
+                f"the services did not start, and nothing moved on for {START_TIMEOUT_S:g} s; process "
+                f"{child.pid} is left to itself, see {log}"
+            )
         time.sleep(POLL_S)
     sys.stdout.write(f"services answer at {state['url']}; process {child.pid}\n")
 

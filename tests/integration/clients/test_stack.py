@@ -5,6 +5,7 @@ The programs are shell scripts that sleep; the gateway's address is answered by 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import socket
@@ -189,9 +190,39 @@ def test_a_process_that_is_not_ready_in_time_is_reported_and_stopped(
     monkeypatch.setattr(stack_module, "START_TIMEOUT_S", 0.05)
     # Alive, but it never says that it serves.
     replace(stack, "faultline-gateway", '#!/bin/sh\n[ "$1" = register-dataset ] || exec sleep 60\n')
-    with pytest.raises(DeadlineExceeded, match=r"not ready within 0 s \(not ready: editor\)"):
+    with pytest.raises(DeadlineExceeded, match=r"nothing moved on for 0 s \(not ready: editor\)"):
         stack.left_running()
     assert stack.running() == {}
+
+
+READING = """#!/bin/sh
+mkdir reading
+while :; do
+  count=$((count + 1))
+  told='"service": "editor", "file": "unet.safetensors", "size_bytes": 9999, "read_bytes": '
+  echo "{$told$count}" >reading/new
+  mv reading/new reading/editor-1.json
+  sleep 0.02
+done
+"""
+LATE_WORKER = """#!/bin/sh
+case "$1" in register-dataset) exit 0;; work) sleep 1.5;; esac
+echo "faultline-gateway $*" >> "$FAULTLINE_STATE_DIR/calls"
+exec sleep 60
+"""
+
+
+def test_a_start_goes_on_for_as_long_as_weights_are_read(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_module, "START_TIMEOUT_S", 0.5)
+    replace(stack, "faultline-gateway", LATE_WORKER)
+    replace(stack, "faultline-services", READING)
+    seen: list[str] = []
+    watched = dataclasses.replace(stack, watch=lambda read: seen.extend(one.file for one in read))
+    assert watched.up()
+    assert set(seen) == {"unet.safetensors"}
+    watched.down()
 
 
 def test_a_failed_up_keeps_earlier_processes_running(stack: Stack) -> None:

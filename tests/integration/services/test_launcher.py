@@ -19,6 +19,7 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 
 from faultline_core.errors import BackendUnavailable
+from faultline_core.weights_reading import WeightsReading, write_reading
 from faultline_services.serving import launcher
 from faultline_services.serving.cluster import (
     STATE_FILE,
@@ -30,6 +31,9 @@ from faultline_services.serving.cluster import (
 from faultline_services.serving.serve_config import import_path, serve_config
 from faultline_services.settings import SERVICES, ServiceSettings
 
+READING = WeightsReading(
+    service="editor", file="unet/x.safetensors", read_bytes=12 * 10**8, size_bytes=34 * 10**8
+)
 SECRET = "a secret of many characters"
 
 
@@ -143,13 +147,13 @@ class Child:
 
     pid = os.getpid()
 
-    def __init__(self, state: Path, *, dies: bool = False) -> None:
-        self.state, self.dies = state, dies
+    def __init__(self, state: Path, *, dies: bool = False, silent: bool = False) -> None:
+        self.state, self.dies, self.silent = state, dies, silent
         self.arguments: list[str] = []
 
     def __call__(self, arguments: list[str], **_: object) -> Child:
         self.arguments = arguments
-        if not self.dies:
+        if not self.dies and not self.silent:
             record = {"pid": self.pid, "url": "http://127.0.0.1:8101", "services": ["scorer"]}
             (self.state / STATE_FILE).write_text(json.dumps(record), encoding="utf-8")
         return self
@@ -182,6 +186,19 @@ def test_a_detached_start_that_fails_names_the_log(
     monkeypatch.setattr(subprocess, "Popen", Child(tmp_path, dies=True))
     assert launcher.main(["up", "--detach", "--state-dir", str(tmp_path)]) == 3
     assert str(tmp_path / "services.log") in capsys.readouterr().err
+
+
+def test_a_detached_start_without_progress_is_given_up(
+    tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Child(tmp_path, silent=True))
+    monkeypatch.setattr(launcher, "START_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(launcher, "POLL_S", 0.01)
+    write_reading(tmp_path, "editor-1", READING)
+    assert launcher.main(["up", "--detach", "--state-dir", str(tmp_path)]) == 3
+    told = capsys.readouterr()
+    assert told.out == "editor: reading unet/x.safetensors, 1.2 of 3.4 GB\n"
+    assert "nothing moved on for 0.05 s" in told.err
 
 
 def test_the_record_of_another_launcher_is_not_mistaken_for_the_child_s(

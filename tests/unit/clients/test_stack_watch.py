@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from faultline._stack.readiness import (
 )
 from faultline._stack.record import Record, write_record
 from faultline_core.errors import InvalidRequest
+from faultline_core.weights_reading import WeightsReading
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -184,3 +186,42 @@ def test_on_a_terminal_a_step_makes_room_when_it_ends() -> None:
         steps.end()
         assert len(out.getvalue()) == length
     assert "not ready: [editor]" in out.getvalue()
+
+
+def editor_reading(count: int, file: str = "unet/model.safetensors") -> WeightsReading:
+    """The editor, which has read that many megabytes of a file."""
+    return WeightsReading(service="editor", file=file, read_bytes=count * 10**6, size_bytes=10**9)
+
+
+def test_in_a_log_a_file_of_weights_is_told_once() -> None:
+    out = io.StringIO()
+    with Steps(Console(file=out)) as steps:
+        for read in (
+            [editor_reading(0)],
+            [editor_reading(500)],
+            [editor_reading(0, "vae/[1].safetensors")],
+            [],
+        ):
+            steps.watch(read)
+    assert out.getvalue().splitlines() == [
+        "editor: reading unet/model.safetensors, 0.0 of 1.0 GB",
+        "editor: reading vae/[1].safetensors, 0.0 of 1.0 GB",
+    ]
+
+
+def test_on_a_terminal_a_file_of_weights_has_a_bar_until_it_is_read() -> None:
+    out = io.StringIO()
+    with Steps(Console(file=out, force_terminal=True, width=120)) as steps:
+        steps.tell("not ready: editor")
+        steps.watch([editor_reading(500)])
+        steps.refresh()
+        assert "editor: reading unet/model.safetensors, 0.5 of 1.0 GB ━" in plain(out)
+        out.truncate(0)
+        steps.watch([])
+        steps.refresh()
+        assert "unet" not in plain(out)
+
+
+def plain(out: io.StringIO) -> str:
+    """What was written, without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
