@@ -31,10 +31,12 @@ class ExportedRun(RunHandle[AnyItem, Summary]):
         """
         return self._exported(folder, layout, dropped=dropped)
 
-    def _exported(self, folder: str | Path, layout: ExportLayout, **wanted: bool) -> Path:
+    def _exported(
+        self, folder: str | Path, layout: ExportLayout, view: Params | None = None, **wanted: bool
+    ) -> Path:
         target = Path(folder)
         check_export(layout, target)
-        call = self._calls.export(self.id, _asked(layout, wanted))
+        call = self._calls.export(self.id, _asked(layout, wanted, view))
         with unpacked(target) as archive, self._sender.stream(call) as response:
             for data in response.iter_bytes():
                 archive.write(data)
@@ -50,10 +52,12 @@ class AsyncExportedRun(AsyncRunHandle[AnyItem, Summary]):
         """Write the kept images to a new ``folder``; as `ExportedRun.export`."""
         return await self._exported(folder, layout, dropped=dropped)
 
-    async def _exported(self, folder: str | Path, layout: ExportLayout, **wanted: bool) -> Path:
+    async def _exported(
+        self, folder: str | Path, layout: ExportLayout, view: Params | None = None, **wanted: bool
+    ) -> Path:
         target = Path(folder)
         check_export(layout, target)
-        call = self._calls.export(self.id, _asked(layout, wanted))
+        call = self._calls.export(self.id, _asked(layout, wanted, view))
         with unpacked(target) as archive:
             async with self._sender.stream(call) as response:
                 async for data in response.aiter_bytes():
@@ -61,5 +65,6 @@ class AsyncExportedRun(AsyncRunHandle[AnyItem, Summary]):
         return target
 
 
-def _asked(layout: ExportLayout, wanted: dict[str, bool]) -> Params:
-    return {"layout": layout} | {name: "true" for name, asked in wanted.items() if asked}
+def _asked(layout: ExportLayout, wanted: dict[str, bool], view: Params | None) -> Params:
+    chosen = {name: "true" for name, asked in wanted.items() if asked}
+    return {"layout": layout, **chosen, **(view or {})}

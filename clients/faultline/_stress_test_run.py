@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultline._calls import Call, idempotency_headers, reading
 from faultline._exported_runs import AsyncExportedRun, ExportedRun
+from faultline._exports import ExportLayout
+from faultline._files import save_page
 from faultline._frames import data_frame
 from faultline._notebook import Findings
-from faultline._run_calls import FIGURES_TIMEOUT_S, RunCalls
+from faultline._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.proofs import FindingHistory, ProofCreate
 from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.stress_test_thresholds import Thresholds
 from faultline_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
 from faultline_core.errors import InvalidRequest
 from faultline_core.text.caption_diff import words
@@ -25,8 +29,11 @@ if TYPE_CHECKING:
 
 STRESS_TESTS = RunCalls("stress-test", Item, StressTestSummary)
 
-_KEPT = ("dataset", "classifiers", "preset", "selection", "exclude")
+_KEPT = ("dataset", "classifiers", "preset", "selection", "self_replace", "thresholds", "exclude")
 """What the new run takes from the first; it uses every image, whatever the first run's limit."""
+
+NAMES = tuple(Thresholds.model_fields)
+"""The thresholds by which a stress test can be judged again."""
 
 _SEEDS = 2**63
 _GAP = "…"
@@ -72,10 +79,53 @@ def _number(finding: Finding | int) -> int:
     return finding.number if isinstance(finding, Finding) else finding
 
 
+AnyThresholds = Thresholds | Mapping[str, float | bool]
+"""Thresholds by name, as ``{"direction": 0.3}``, or as an object."""
+
+
 class StressTest(ExportedRun[Item, StressTestSummary]):
     """A stress test, followed by blocking calls."""
 
     _calls = STRESS_TESTS
+
+    def summary(self, *, thresholds: AnyThresholds | None = None) -> StressTestSummary:
+        """Return the summary: each figure with its interval and n.
+
+        Args:
+            thresholds: judge the recorded scores by these, cosines from -1 to 1 by the names in `Thresholds`;
+                those left out are the run's own. No image is made; `StressTestSummary.judged_again` counts
+                what cannot be judged so.
+
+        Raises:
+            InvalidRequest: a threshold is unknown or out of range, or the run proves a finding of another.
+        """
+        return self._sender.send(self._calls.summary(self.id, _judged_by(thresholds)))
+
+    def report(self, *, thresholds: AnyThresholds | None = None) -> str:
+        """Return the report as one HTML file; ``thresholds`` as in `summary`."""
+        return self._sender.send(self._calls.report(self.id, _judged_by(thresholds)))
+
+    def save_report(self, path: str | Path, *, thresholds: AnyThresholds | None = None) -> Path:
+        """Write the report to a file, as `RunHandle.save_report`; ``thresholds`` as in `summary`."""
+        return save_page(Path(path), self.report(thresholds=thresholds))
+
+    def export(
+        self,
+        folder: str | Path,
+        *,
+        layout: ExportLayout = "imagefolder",
+        dropped: bool = False,
+        thresholds: AnyThresholds | None = None,
+    ) -> Path:
+        """Write the kept images to a new ``folder``, as `ExportedRun.export`.
+
+        Args:
+            folder: created; it must not exist, or be empty.
+            layout: how the images and their metadata are stored.
+            dropped: also export images that a filter dropped.
+            thresholds: as in `summary`; they decide what was kept.
+        """
+        return self._exported(folder, layout, _judged_by(thresholds), dropped=dropped)
 
     def finding(self, finding: Finding | int) -> FindingHistory:
         """Return a finding as this run and all runs that prove it tell it together.
@@ -155,6 +205,29 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
 
     _calls = STRESS_TESTS
 
+    async def summary(self, *, thresholds: AnyThresholds | None = None) -> StressTestSummary:
+        """Return the summary; as `StressTest.summary`."""
+        return await self._sender.send(self._calls.summary(self.id, _judged_by(thresholds)))
+
+    async def report(self, *, thresholds: AnyThresholds | None = None) -> str:
+        """Return the report as one HTML file; as `StressTest.report`."""
+        return await self._sender.send(self._calls.report(self.id, _judged_by(thresholds)))
+
+    async def save_report(self, path: str | Path, *, thresholds: AnyThresholds | None = None) -> Path:
+        """Write the report to a file; as `StressTest.save_report`."""
+        return save_page(Path(path), await self.report(thresholds=thresholds))
+
+    async def export(
+        self,
+        folder: str | Path,
+        *,
+        layout: ExportLayout = "imagefolder",
+        dropped: bool = False,
+        thresholds: AnyThresholds | None = None,
+    ) -> Path:
+        """Write the kept images to a new ``folder``; as `StressTest.export`."""
+        return await self._exported(folder, layout, _judged_by(thresholds), dropped=dropped)
+
     async def finding(self, finding: Finding | int) -> FindingHistory:
         """Return a finding as all its runs tell it; as `StressTest.finding`."""
         return await self._sender.send(finding_call(self.id, finding))
@@ -192,6 +265,25 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
             )
         body = insight_request(summary, found, example, seed, self._sender.functions_named)
         return AsyncStressTest(self._sender, await self._sender.send(STRESS_TESTS.create(body, None)))
+
+
+def thresholds_of(given: AnyThresholds) -> Thresholds:
+    """Check thresholds by name.
+
+    Raises:
+        InvalidRequest: a name is unknown, or a value out of range.
+    """
+    if isinstance(given, Thresholds):
+        return given
+    unknown = sorted(given.keys() - Thresholds.model_fields.keys())
+    if unknown:
+        raise InvalidRequest(f"no threshold is named {unknown[0]!r}; there are {', '.join(NAMES)}")
+    return Thresholds.model_validate(dict(given))
+
+
+def _judged_by(thresholds: AnyThresholds | None) -> Params:
+    given = {} if thresholds is None else thresholds_of(thresholds).given()
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()}
 
 
 # Applying one insight's edit to a whole dataset (LANCE, fig. 9).

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from faultline_core.contract.dataset_interfaces import LearningPrompts
 from faultline_core.contract.editor import EditorPreset, GenerationPreset
-from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
+from faultline_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
 from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
 from faultline_core.types import Cosine

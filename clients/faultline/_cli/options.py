@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+from faultline._stress_test_run import thresholds_of
+from faultline_core.contract.stress_test_thresholds import Thresholds
+from faultline_core.errors import InvalidRequest
+
 Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", envvar="FAULTLINE_URL", help="The gateway's address."),
@@ -68,3 +72,36 @@ Dataset = Annotated[
     str,
     typer.Argument(metavar="DATASET", help="A dataset's name, or a folder with one subfolder per class."),
 ]
+ThresholdsGiven = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--threshold",
+        metavar="NAME=VALUE",
+        help="A threshold of a stress test, such as direction=0.3. Cosines from -1 to 1: direction, "
+        "image_image, image_text, class_similarity, word_similarity; and closer=true or false. Repeatable.",
+    ),
+]
+
+
+def thresholds_given(given: list[str] | None) -> Thresholds:
+    """Read thresholds from ``name=value``.
+
+    Raises:
+        InvalidRequest: one of them has another form, name or range.
+    """
+    read: dict[str, float | bool] = {}
+    for text in given or []:
+        name, _, value = text.partition("=")
+        if name in read:
+            raise InvalidRequest(f"the threshold {name!r} is given twice")
+        read[name] = _value(text, value)
+    return thresholds_of(read)
+
+
+def _value(text: str, value: str) -> float | bool:
+    if value in ("true", "false"):
+        return value == "true"
+    try:
+        return float(value)
+    except ValueError as error:
+        raise InvalidRequest(f"a threshold is NAME=VALUE, such as direction=0.3, not {text!r}") from error

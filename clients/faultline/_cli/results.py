@@ -9,7 +9,8 @@ from typing import Annotated, cast
 import typer
 
 from faultline._cli.groups import examples
-from faultline._cli.options import AsJson, RunOrLast, Url
+from faultline._cli.options import AsJson, RunOrLast, ThresholdsGiven, Url, thresholds_given
+from faultline._cli.runs import with_thresholds
 from faultline._cli.terminal import check_report_path, connected, print_result
 from faultline._exported_runs import ExportedRun
 from faultline._exports import LAYOUTS, ExportLayout, check_export
@@ -38,15 +39,24 @@ EXPORT_EXAMPLES = examples("faultline export @last --layout webdataset --out ima
 
 
 def report(
-    run: RunOrLast = "@last", out: ReportFile = Path("report.html"), as_json: AsJson = False, url: Url = None
+    run: RunOrLast = "@last",
+    out: ReportFile = Path("report.html"),
+    threshold: ThresholdsGiven = None,
+    as_json: AsJson = False,
+    url: Url = None,
 ) -> None:
     """Write a run's report to an HTML file.
 
-    Beside the report of a stress test stand its first screen as Markdown and its findings as CSV.
+    Beside the report of a stress test stand its first screen as Markdown and its findings as CSV. With
+    --threshold its recorded scores are judged again; no image is made.
     """
     with connected(url) as client:
         check_report_path(out)
-        path = str(client.runs.get(run).save_report(out))
+        thresholds, found = thresholds_given(threshold), client.runs.get(run)
+        if threshold:
+            path = str(with_thresholds(found).save_report(out, thresholds=thresholds))
+        else:
+            path = str(found.save_report(out))
         print_result(json.dumps({"report": path}) if as_json else path)
 
 
@@ -56,6 +66,7 @@ def export(
     layout: Layout = "imagefolder",
     dropped: Dropped = False,
     found: Found = False,
+    threshold: ThresholdsGiven = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
@@ -65,7 +76,7 @@ def export(
     """
     with connected(url) as client:
         check_export(layout, out)
-        exported = client.runs.get(run)
+        thresholds, exported = thresholds_given(threshold), client.runs.get(run)
         kind, chosen = exported.run.kind, cast("ExportLayout", layout)
         if not isinstance(exported, ExportedRun):
             raise InvalidRequest(
@@ -75,6 +86,9 @@ def export(
             folder = exported.export(out, layout=chosen, dropped=dropped, found=found)
         elif found:
             raise InvalidRequest(f"--found needs a shift benchmark, and run {run!r} is a {kind}")
+        elif threshold:
+            judged = with_thresholds(exported)
+            folder = judged.export(out, layout=chosen, dropped=dropped, thresholds=thresholds)
         else:
             folder = exported.export(out, layout=chosen, dropped=dropped)
         n_files = sum(1 for path in folder.rglob("*") if path.is_file())

@@ -13,7 +13,17 @@ from faultline._bug_hunt_run import BugHunt
 from faultline._cli.exit_code import ExitCode
 from faultline._cli.follow import Output, drop_limit, judge_with, run_to_end
 from faultline._cli.groups import examples, group
-from faultline._cli.options import AsJson, MaxDrop, OneRun, Report, RunOrLast, Strict, Url
+from faultline._cli.options import (
+    AsJson,
+    MaxDrop,
+    OneRun,
+    Report,
+    RunOrLast,
+    Strict,
+    ThresholdsGiven,
+    Url,
+    thresholds_given,
+)
 from faultline._cli.tables import (
     adversarial_dataset_text,
     bug_hunt_text,
@@ -32,6 +42,7 @@ from faultline._transfer_run import Transfer
 from faultline.resources.runs import OneRun as AnyRun
 from faultline_core.contract.base import ResponseBody
 from faultline_core.contract.runs import Run
+from faultline_core.contract.stress_test_thresholds import Thresholds
 from faultline_core.errors import InvalidRequest
 from faultline_core.types import RunKind
 
@@ -59,11 +70,17 @@ def list_runs(kind: Kind = None, limit: Most = None, as_json: AsJson = False, ur
         print_result(as_bytes(found, indent=2).decode() if as_json else runs_text(found))
 
 
-def show_run(run: RunOrLast = "@last", as_json: AsJson = False, url: Url = None) -> None:
-    """Show a run's state and its summary as it stands."""
+def show_run(
+    run: RunOrLast = "@last", threshold: ThresholdsGiven = None, as_json: AsJson = False, url: Url = None
+) -> None:
+    """Show a run's state and its summary as it stands.
+
+    With --threshold the recorded scores of a stress test are judged again; no image is made.
+    """
     with connected(url) as client:
+        thresholds = thresholds_given(threshold)
         found = client.runs.get(run)
-        summary, text = _summed_up(found)
+        summary, text = _summed_up(found) if not threshold else _judged_again(found, thresholds)
         if as_json:
             bodies = {"run": found.run, "summary": summary}
             shown = {name: body.model_dump(mode="json", by_alias=True) for name, body in bodies.items()}
@@ -135,7 +152,9 @@ def open_run(run: RunOrLast = "@last", as_json: AsJson = False, url: Url = None)
         print_result(json.dumps({"report": path}) if as_json else path)
 
 
-SHOW_EXAMPLES = examples("faultline show", "faultline show 3fa8 --json")
+SHOW_EXAMPLES = examples(
+    "faultline show", "faultline show 3fa8 --json", "faultline show 3fa8 --threshold direction=0.3"
+)
 OPEN_EXAMPLES = examples("faultline open", "faultline open 3fa8")
 app.command("show", epilog=examples("faultline runs show 3fa8"))(show_run)
 app.command("open", epilog=examples("faultline runs open 3fa8"))(open_run)
@@ -153,6 +172,22 @@ def _without_limit(
     if isinstance(run, DatasetInterface):
         return run_to_end(run, interface_text, output)
     return run_to_end(run, shift_benchmark_text, output)
+
+
+def _judged_again(run: AnyRun, thresholds: Thresholds) -> tuple[ResponseBody, str]:
+    judged = with_thresholds(run).summary(thresholds=thresholds)
+    return judged, stress_test_text(judged)
+
+
+def with_thresholds(run: AnyRun) -> StressTest:
+    """The run as a stress test, the only kind that --threshold judges again.
+
+    Raises:
+        InvalidRequest: it is a run of another kind.
+    """
+    if not isinstance(run, StressTest):
+        raise InvalidRequest(f"--threshold needs a stress test, and run {run.id!r} is a {run.run.kind}")
+    return run
 
 
 def _summed_up(run: AnyRun) -> tuple[ResponseBody, str]:

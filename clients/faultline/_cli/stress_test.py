@@ -22,7 +22,9 @@ from faultline._cli.options import (
     Report,
     Seed,
     Strict,
+    ThresholdsGiven,
     Url,
+    thresholds_given,
 )
 from faultline._cli.tables import stress_test_text
 from faultline._cli.terminal import connected, print_note, show
@@ -57,6 +59,14 @@ SweepSelection = Annotated[
     typer.Option(
         metavar="RULE",
         help="Choice within a sweep: paper (best direction) or released (largest that passes; faster).",
+    ),
+]
+SelfReplace = Annotated[
+    list[float] | None,
+    typer.Option(
+        metavar="FRACTION",
+        help="A value of the sweep, from 0 to 1: the fraction of the steps with the original's "
+        "self-attention. Repeatable; default: the preset's.",
     ),
 ]
 Limit = Annotated[int | None, typer.Option(metavar="N", help="Use at most this many images.")]
@@ -111,6 +121,8 @@ def stress_test(
     lance_r_edits_per_image: LanceREdits = 1,
     preset: Preset = None,
     selection: SweepSelection = "paper",
+    self_replace: SelfReplace = None,
+    threshold: ThresholdsGiven = None,
     limit: Limit = None,
     refuse_word: RefusedWords = None,
     exclude: Excluded = None,
@@ -143,6 +155,8 @@ def stress_test(
             lance_r_edits_per_image=lance_r_edits_per_image,
             preset=preset,
             selection=cast("Selection", selection),
+            self_replace=self_replace or None,
+            thresholds=thresholds_given(threshold),
             limit=limit,
             refused_words=refuse_word or [],
             exclude=exclude or [],

@@ -85,7 +85,8 @@ def stress_test_figures(summary: StressTestSummary) -> str:
     counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
-    return "\n".join([*_verdicts(summary), "", *_findings(summary), *shown, *counts, *insights])
+    judged = [] if summary.judged_again is None else [str(summary.judged_again), ""]
+    return "\n".join([*judged, *_verdicts(summary), "", *_findings(summary), *shown, *counts, *insights])
 
 
 def _verdicts(summary: StressTestSummary) -> list[str]:
@@ -98,7 +99,8 @@ def _findings(summary: StressTestSummary) -> list[str]:
     found = []
     for each in summary.findings[:SHOWN_INSIGHTS]:
         found.append(f"finding {each.number} ({each.state.replace('-', ' ')}): {each.sentence}")
-        command = next_command(summary.run_id, each)
+        # A command names a finding by its number among those of the run's own thresholds.
+        command = None if summary.judged_again else next_command(summary.run_id, each)
         found += [f"  next: {command}"] if command else []
     return [*found, ""] if found else []
 

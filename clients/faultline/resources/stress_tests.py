@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from faultline._options import chosen, spells_out
@@ -13,6 +13,7 @@ from faultline.resources.runs import AsyncRunResource, H, RunResource
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_test_estimates import StressTestEstimate
+from faultline_core.contract.stress_test_thresholds import Thresholds
 from faultline_core.contract.stress_tests import Insight, StressTestCreate
 from faultline_core.types import EditType, Selection
 
@@ -27,6 +28,9 @@ class StressTestOptions(TypedDict, total=False):
     lance_r_edits_per_image: edits of the random baseline LANCE-R per image.
     preset: a preset of the suite; the suite's default when omitted.
     selection: ``"paper"`` compares the whole sweep, ``"released"`` the largest that passes.
+    self_replace: the sweep, fractions of the steps from 0 to 1; default: the preset's.
+    thresholds: of the gate and the text filters, by name, such as ``{"direction": 0.3}``; default: the
+        suite's. Cosines from -1 to 1, but for ``closer``; `Thresholds` describes each.
     limit: use at most this many images.
     refused_words: words that no edit may add.
     exclude: images to skip, as ``"cat/3.png"``.
@@ -42,6 +46,8 @@ class StressTestOptions(TypedDict, total=False):
     lance_r_edits_per_image: int
     preset: str | None
     selection: Selection
+    self_replace: Sequence[float] | None
+    thresholds: Mapping[str, float | bool] | Thresholds
     limit: int | None
     refused_words: Sequence[str]
     exclude: Sequence[str]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.proofs import FindingHistory, ProofCreate
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_test_estimates import StressTestEstimate
+from faultline_core.contract.stress_test_thresholds import Thresholds
 from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
+from faultline_core.types import Cosine
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test.estimate import estimate
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
@@ -23,7 +25,35 @@ from faultline_gateway.runs.submission import submit
 
 router = run_router(STRESS_TEST)
 
+
+def _said(name: str) -> str:
+    return f"{Thresholds.model_fields[name].description} By default, the run's own."
+
+
 FindingNumber = Annotated[int, Path(ge=1, description="Number of the finding in the run, from 1.")]
+
+
+def _judged_by(
+    direction: Annotated[Cosine | None, Query(description=_said("direction"))] = None,
+    image_image: Annotated[Cosine | None, Query(description=_said("image_image"))] = None,
+    image_text: Annotated[Cosine | None, Query(description=_said("image_text"))] = None,
+    closer: Annotated[bool | None, Query(description=_said("closer"))] = None,
+    class_similarity: Annotated[Cosine | None, Query(description=_said("class_similarity"))] = None,
+    word_similarity: Annotated[Cosine | None, Query(description=_said("word_similarity"))] = None,
+) -> Thresholds | None:
+    """Return the reader's thresholds; None for the run's own."""
+    given = Thresholds(
+        direction=direction,
+        image_image=image_image,
+        image_text=image_text,
+        closer=closer,
+        class_similarity=class_similarity,
+        word_similarity=word_similarity,
+    )
+    return given if given.given() else None
+
+
+JudgedBy = Annotated[Thresholds | None, Depends(_judged_by)]
 
 
 @router.post("", status_code=202)
@@ -60,22 +90,28 @@ async def estimate_stress_test(body: StressTestCreate, context: Context) -> Stre
 
 
 @router.get("/{run_id:segment}/summary", response_model=StressTestSummary)
-async def summarize_stress_test(request: Request, run_id: RunId, context: Context) -> Response:
-    """Return the figures of the run as it stands, each with its interval and n."""
-    return await summary_response(request, STRESS_TEST, run_id, context)
+async def summarize_stress_test(
+    request: Request, run_id: RunId, context: Context, thresholds: JudgedBy
+) -> Response:
+    """Return the figures of the run as it stands; other thresholds judge the recorded scores again."""
+    return await summary_response(request, STRESS_TEST, run_id, context, thresholds)
 
 
 @router.get("/{run_id:segment}/report", response_class=HTMLResponse)
 async def report_stress_test(
-    request: Request, run_id: RunId, context: Context, part: Part = "whole"
+    request: Request, run_id: RunId, context: Context, thresholds: JudgedBy, part: Part = "whole"
 ) -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
-    return await report_response(request, STRESS_TEST, run_id, context, part=part)
+    return await report_response(request, STRESS_TEST, run_id, context, thresholds, part=part)
 
 
 @router.get("/{run_id:segment}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
 def export_stress_test(
-    run_id: RunId, context: Context, layout: Layout = "imagefolder", dropped: Dropped = False
+    run_id: RunId,
+    context: Context,
+    thresholds: JudgedBy,
+    layout: Layout = "imagefolder",
+    dropped: Dropped = False,
 ) -> StreamingResponse:
     """Export the kept counterfactuals with their provenance and a card, as a tar archive."""
-    return export_response(STRESS_TEST, run_id, layout, ExportChoice(dropped=dropped), context)
+    return export_response(STRESS_TEST, run_id, layout, ExportChoice(dropped=dropped), context, thresholds)

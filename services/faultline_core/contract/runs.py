@@ -11,6 +11,7 @@ from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.features import FeatureVector, WordFeatures
 from faultline_core.contract.perturber import TextLikelihood, WordSpan
 from faultline_core.contract.scorer import EditScores
+from faultline_core.contract.stress_test_thresholds import SweepScores, TextScores
 from faultline_core.types import BlobRef, Cost, EditType, ItemKind, ItemState, RunKind, RunState
 
 
@@ -133,6 +134,15 @@ class ItemResult(Provenance):
     )
     scores: EditScores | None = Field(
         default=None, description="CLIP's metrics of the edit, or null if there was nothing to score."
+    )
+    sweep: list[SweepScores] = Field(
+        default=[],
+        description="Scores of all values of the sweep that were made, from which one was chosen; empty if "
+        "there was one.",
+    )
+    text: TextScores | None = Field(
+        default=None,
+        description="What the text filters measured of the edit, or null if they did not judge it.",
     )
     predictions: dict[str, PredictionPair] = Field(
         default={}, description="Predictions for the image, by classifier."

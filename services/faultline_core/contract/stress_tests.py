@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from faultline_core.contract.base import DISTINCT, RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.base import DISTINCT, ResponseBody, require_distinct
 from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
-from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.editor import EditorPreset, Fraction
 from faultline_core.contract.findings import ClassifierVerdict, Finding
 from faultline_core.contract.groups import Grouping, GroupingSummary
 from faultline_core.contract.interventions import Intervention
@@ -26,6 +26,12 @@ from faultline_core.contract.stress_test_figures import (
     SweepSummary,
     Tested,
     Unanswered,
+)
+from faultline_core.contract.stress_test_thresholds import (
+    GateThresholds,
+    JudgedAgain,
+    TextThresholds,
+    Thresholds,
 )
 from faultline_core.types import (
     EDIT_TYPES,
@@ -59,6 +65,7 @@ __all__ = [
     "SweepSummary",
     "Tested",
     "TextThresholds",
+    "Thresholds",
     "Unanswered",
 ]
 
@@ -116,6 +123,19 @@ class StressTestCreate(ClassifiersUnderTest):
         "with the best direction among those that pass the gate; `released` takes the largest value that "
         "passes and makes no smaller ones, which saves most of the editor's work.",
     )
+    self_replace: list[Fraction] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=16,
+        json_schema_extra=DISTINCT,
+        description="The sweep: fractions in [0, 1] of the steps during which self-attention is replaced, of "
+        "which one is chosen for each edit (LANCE, Table 6c: 0.4 to 0.9 by 0.1); null for the preset's.",
+    )
+    thresholds: Thresholds = Field(
+        default=Thresholds(),
+        description="Thresholds of the text filters and the image gate, each null for the suite's, which are "
+        "calibrated for its models. The run's configuration records those in force.",
+    )
     limit: int | None = Field(
         default=None,
         ge=1,
@@ -159,6 +179,12 @@ class StressTestCreate(ClassifiersUnderTest):
         require_distinct(values)
         return values
 
+    @field_validator("self_replace")
+    @classmethod
+    def _values_once(cls, values: list[float] | None) -> list[float] | None:
+        require_distinct(map(str, values or ()))
+        return values
+
     @field_validator("interventions")
     @classmethod
     def _each_once(cls, values: list[Intervention]) -> list[Intervention]:
@@ -181,41 +207,6 @@ class StressTestCreate(ClassifiersUnderTest):
     def tested_types(self) -> list[EditType]:
         """The edit types for which edits are planned."""
         return list(self.edit_types) if self.max_edits_per_image else []
-
-
-class GateThresholds(RequestBody):
-    """The image gate: an edit is kept when each cosine reaches its threshold (LANCE: 0.2, 0.7, 0.2)."""
-
-    direction: Cosine = Field(
-        default=0.2,
-        description="Lowest cosine between the change of the image and the change of the caption.",
-    )
-    image_image: Cosine = Field(
-        default=0.7, description="Lowest cosine between the edited image and the original."
-    )
-    image_text: Cosine = Field(
-        default=0.2, description="Lowest cosine between the edited image and the edited caption."
-    )
-    closer: bool = Field(
-        default=True,
-        description="Whether the edited image must also be closer to the edited caption than to the "
-        "original one.",
-    )
-
-
-class TextThresholds(RequestBody):
-    """The text filters: an edit is dropped when its words are too close to the class or to each other."""
-
-    class_similarity: Cosine = Field(
-        default=0.5,
-        description="The edit is dropped if the cosine between a changed word and the class name is at "
-        "least this.",
-    )
-    word_similarity: Cosine = Field(
-        default=0.5,
-        description="The edit is dropped if the cosine between the removed and the added words is at "
-        "least this.",
-    )
 
 
 class StressTestConfig(ResponseBody):
@@ -334,6 +325,10 @@ class StressTestSummary(ResponseBody):
     sweep: SweepSummary | None = Field(
         default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."
     )
+    judged_again: JudgedAgain | None = Field(
+        default=None,
+        description="How these figures differ from the run's own, or null if the reader gave no thresholds.",
+    )
 
     unanswered: list[Unanswered] = Field(
         default=[], description="The classifiers that failed on images, the most often first."
@@ -345,7 +340,8 @@ class StressTestSummary(ResponseBody):
         hints = () if self.findings else (insight.sentence for insight in self.insights[:10])
         paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
         grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
-        return "\n".join([self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])
+        judged = [] if self.judged_again is None else [str(self.judged_again), ""]
+        return "\n".join([*judged, self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])
 
     def _accuracy(self) -> list[str]:
         """Return one line per classifier; a run that has only interventions has none."""

@@ -74,6 +74,11 @@ class TextVerdict:
     class_similarity: float | None = None
     word_similarity: float | None = None
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether thresholds decided, and not a word that no threshold lets pass."""
+        return self.class_similarity is not None or self.word_similarity is not None
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -117,11 +122,23 @@ def text_filter(
     # The worst part decides, because a long phrase dilutes a word in it that names the class.
     nearest = max((float(cosine(words, label)) for words in (*removed, *added)), default=None)
     same = float(cosine(removed[0], added[0])) if removed and added else None
+    return TextVerdict(too_similar(nearest, same, class_epsilon, word_epsilon), nearest, same)
+
+
+def too_similar(
+    nearest: float | None, same: float | None, class_epsilon: float, word_epsilon: float
+) -> TextReason | None:
+    """Name the threshold that an edit's words reach, or None.
+
+    Args:
+        nearest: the largest cosine of the label with removed or added words; None without words.
+        same: the cosine of the removed with the added words; None if either is missing.
+        class_epsilon: the cosine that ``nearest`` must stay below.
+        word_epsilon: the cosine that ``same`` must stay below.
+    """
     if nearest is not None and nearest >= class_epsilon:
-        return TextVerdict("label-in-edit", nearest, same)
-    if same is not None and same >= word_epsilon:
-        return TextVerdict("edit-too-similar", nearest, same)
-    return TextVerdict(None, nearest, same)
+        return "label-in-edit"
+    return "edit-too-similar" if same is not None and same >= word_epsilon else None
 
 
 def gate(

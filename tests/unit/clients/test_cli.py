@@ -166,29 +166,6 @@ def test_a_service_that_is_not_ready_shows_its_reason(play: Play) -> None:
     assert run("services").stdout.splitlines()[1:] == ["scorer\tnot ready\tloading"]
 
 
-def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
-    script = play(*done())
-    shown = stress_test(
-        "--classifier", "timm:resnet50", "--edit-type", "domain", "--edit-type", "background",
-        "--max-edits-per-image", "3", "--preset", "lance", "--selection", "released", "--limit", "8",
-        "--seed", "17", "--lance-r-edits-per-image", "2", "--refuse-word", "rusty", "--refuse-word", "old",
-        "--exclude", "bus/1.png", "--edit", "bus=>tram,taxi", "--edit", "in the rain=>", "--no-confirm",
-        "--confirm-share", "0.5", "--near-duplicates", "0.999",
-    )  # fmt: skip
-    assert shown.exit_code == 0
-    assert json.loads(script.seen[0].content) == {
-        "dataset": "demo", "classifiers": ["leaning-resnet", "timm:resnet50"],
-        "edit_types": ["domain", "background"], "max_edits_per_image": 3, "preset": "lance",
-        "selection": "released", "limit": 8, "seed": 17, "lance_r_edits_per_image": 2,
-        "refused_words": ["rusty", "old"], "exclude": ["bus/1.png"], "confirm": False, "confirm_share": 0.5,
-        "near_duplicates": 0.999,
-        "interventions": [
-            {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
-            {"removed": "in the rain", "added": ""},
-        ],
-    }  # fmt: skip
-
-
 def test_a_dry_run_tells_what_can_be_proven_and_starts_nothing(play: Play) -> None:
     script = play(*[ok(an_estimate().model_dump_json())] * 2)
     shown = stress_test("--classifier", "py:absent_model:predict", "--dry-run", "--limit", "48")

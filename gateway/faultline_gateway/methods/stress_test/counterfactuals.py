@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.stress_test_thresholds import SweepScores
 from faultline_core.stress_test.filters import Choice
 from faultline_core.stress_test.sweep import rounds
 from faultline_core.text.caption_diff import Span
@@ -75,9 +76,22 @@ def _result(attempt: Attempt, caption: str, sweep: Sweep, chosen: Variant) -> It
         self_replace=chosen.self_replace,
         self_replace_tried=[variant.self_replace for variant in sweep.variants],
         scores=chosen.scores,
+        sweep=_sweep_scores(sweep),
+        text=sweep.kept.text,
         preset=attempt.config.preset,
         cost=own_cost(sweep.cost),
     )
+
+
+def _sweep_scores(sweep: Sweep) -> list[SweepScores]:
+    """The scores of all values that were compared; of one, the scores of the result are enough."""
+    if len(sweep.variants) < 2:
+        return []
+    return [
+        SweepScores.model_validate({**each.compared.model_dump(), "self_replace": each.self_replace})
+        for each in sweep.variants
+        if each.compared is not None
+    ]
 
 
 def _spans(spans: Sequence[Span]) -> list[WordSpan]:
@@ -120,7 +134,8 @@ async def _at(
     for full in await score(attempt, source, caption, edited, services):
         sweep, choice = before[full.kept.item.id]
         variants = list(sweep.variants)
-        variants[choice.index] = full.variants[0]
+        chosen_one = variants[choice.index]
+        variants[choice.index] = replace(full.variants[0], preview_scores=chosen_one.scores)
         failed = judge(full, attempt.config).failed
         rejudged.append((replace(full, variants=tuple(variants)), Choice(choice.index, failed)))
     return rejudged

@@ -49,11 +49,20 @@ class Draft:
 
 @dataclass(frozen=True)
 class Variant:
-    """The image of an edit at one value of self_replace, and its scores once measured."""
+    """The image of an edit at one value of self_replace, and its scores once measured.
+
+    ``preview_scores`` are those of its small image, where that was decoded in full after the choice.
+    """
 
     self_replace: float
     image: str
     scores: EditScores | None = None
+    preview_scores: EditScores | None = None
+
+    @property
+    def compared(self) -> EditScores | None:
+        """The scores by which it was compared with the other values."""
+        return self.preview_scores or self.scores
 
 
 @dataclass(frozen=True)

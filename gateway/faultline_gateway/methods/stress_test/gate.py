@@ -20,7 +20,7 @@ from faultline_gateway.services.ports import Services
 _MOST_SCORES = 64
 # Cosines of float32 vectors, clipped or not, come out a little over 1.
 _COSINE_SLACK = 1e-3
-_CRITERIA: Mapping[ItemKind, tuple[GateReason, ...]] = MappingProxyType(
+CRITERIA: Mapping[ItemKind, tuple[GateReason, ...]] = MappingProxyType(
     {
         "edit": GATE_REASONS,
         # A placebo keeps the meaning: it has no direction to follow and no caption to come closer to.
@@ -30,6 +30,7 @@ _CRITERIA: Mapping[ItemKind, tuple[GateReason, ...]] = MappingProxyType(
         "confirmation": GATE_REASONS,
     }
 )
+"""The criteria that each kind of item must meet."""
 
 
 def judge(sweep: Sweep, config: StressTestConfig) -> Choice:
@@ -37,7 +38,7 @@ def judge(sweep: Sweep, config: StressTestConfig) -> Choice:
     scored = [
         (variant.self_replace, variant.scores) for variant in sweep.variants if variant.scores is not None
     ]
-    return choose(scored, config.gate, config.request.selection, _CRITERIA[sweep.kept.item.kind])
+    return choose(scored, config.gate, config.request.selection, CRITERIA[sweep.kept.item.kind])
 
 
 async def score(

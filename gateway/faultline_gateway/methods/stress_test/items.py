@@ -112,6 +112,9 @@ def items_hash(config: StressTestConfig) -> str:
         "confirm",
         "confirm_share",
         "near_duplicates",
+        # What is in force is hashed with the preset and the thresholds of the configuration.
+        "self_replace",
+        "thresholds",
     }
     hashed = config.model_dump(
         mode="json",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.stress_test_thresholds import Thresholds
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
 from faultline_core.types import RunKind
 from faultline_gateway.exports import Card, Record
@@ -19,6 +20,7 @@ from faultline_gateway.methods.stress_test.report.shown_items import MOST_READ, 
 from faultline_gateway.methods.stress_test.stages import next_stage
 from faultline_gateway.methods.stress_test.summary.proof_summary import revision_of_proof, with_proof
 from faultline_gateway.methods.stress_test.summary.summary import summarize
+from faultline_gateway.methods.stress_test.thresholds import judging_of, summarize_again
 from faultline_gateway.runs.context import ItemsOfRun, RecordedRuns, RunContext
 from faultline_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
 from faultline_gateway.runs.large_plans import PlanInputs
@@ -59,9 +61,14 @@ class StressTest:
         return revision_of_proof(context.ledger.run(run_id), context.ledger)
 
     def summarize(
-        self, run: Run, items: Iterable[Item], view: None, context: RecordedRuns
+        self, run: Run, items: Iterable[Item], view: Thresholds | None, context: RecordedRuns
     ) -> StressTestSummary:
-        """Sum up accuracies, sensitivities, insights and yields, with a verdict; of a child, its finding."""
+        """Sum up accuracies, sensitivities, insights and yields, with a verdict; of a child, its finding.
+
+        ``view`` are thresholds to judge the recorded scores by; None for the run's own.
+        """
+        if view is not None:
+            return summarize_again(run, items, view)
         summary = summarize(run, read_columns(run, context.ledger, context.columns))
         return with_proof(summary, run, context.ledger)
 
@@ -77,15 +84,18 @@ class StressTest:
         read_image: Callable[[str], bytes],
     ) -> str:
         """Write the report with the pairs that show each insight best."""
+        judging = judging_of(summary)
         if isinstance(items, ItemsOfRun) and run.request_counts.total > MOST_READ:
-            return render(summary, run, shown_items(summary, run, items), read_image)
-        return render(summary, run, list(items), read_image)
+            return render(summary, run, shown_items(summary, run, items, judging), read_image)
+        return render(summary, run, list(items if judging is None else judging.items(items)), read_image)
 
     def export(
         self, summary: StressTestSummary, items: Iterable[Item], choice: ExportChoice
     ) -> tuple[Card, Iterator[Record]]:
         """Return the counterfactuals."""
-        records = counterfactual_records(summary, items, dropped=choice.dropped)
+        judging = judging_of(summary)
+        judged = items if judging is None else judging.items(items)
+        records = counterfactual_records(summary, judged, dropped=choice.dropped)
         return counterfactual_card(summary, dropped=choice.dropped), records
 
 

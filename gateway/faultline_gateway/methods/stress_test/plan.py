@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
@@ -159,20 +160,27 @@ def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> Stre
         )
     if suite.perturber is None:
         raise UnknownModel(f"suite {suite.name!r} names no perturber")
+    redraw = suite.editor.redraw_preset
     return StressTestConfig(
         # Recorded, so that a follow-up of this run takes the same preset under any suite.
         request=create.model_copy(update={"preset": preset}),
         suite=suite.name,
-        preset=suite.editor.presets[preset],
-        redraw=suite.editor.redraw_preset,
-        gate=suite.scorer.gate,
-        text=suite.scorer.text,
+        preset=_swept(suite.editor.presets[preset], create),
+        redraw=None if redraw is None else _swept(redraw, create),
+        gate=create.thresholds.of_gate(suite.scorer.gate),
+        text=create.thresholds.of_text(suite.scorer.text),
         models=_model_names(suite, suite.perturber.model),
         versions=VERSIONS,
         dataset_digest=dataset.digest,
         classes=list(dataset.classes),
         objectionable=suite.scorer.objectionable,
     )
+
+
+def _swept(preset: EditorPreset, create: StressTestCreate) -> EditorPreset:
+    if create.self_replace is None:
+        return preset
+    return preset.model_copy(update={"self_replace": tuple(create.self_replace)})
 
 
 def _model_names(suite: Suite, perturber: str) -> dict[str, str]:

@@ -8,16 +8,20 @@ from dataclasses import dataclass
 
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.scorer import Embedding, EmbedTextsRequest
+from faultline_core.contract.stress_test_thresholds import TextScores, WordSimilarities
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import BadBackendOutput, NumericalFailure
 from faultline_core.images.clip_metrics import Vectors, unit
-from faultline_core.stress_test.filters import names_label, text_filter
+from faultline_core.stress_test.filters import TextVerdict, names_label, text_filter
 from faultline_core.stress_test.subjective import subjective_word
 from faultline_gateway.methods.stress_test.attempt import Attempt
 from faultline_gateway.methods.stress_test.proposals import Proposal, Slot
 from faultline_gateway.runs.attempt import together
 from faultline_gateway.runs.items import LeasedItem
 from faultline_gateway.services.ports import Services
+
+DUPLICATE = "duplicate-edit"
+"""The reason of a slot whose proposals pass but were taken by earlier slots."""
 
 _MOST_TEXTS = 256
 
@@ -26,10 +30,11 @@ Embedded = Mapping[str, Outcome[Embedding]]
 
 @dataclass(frozen=True)
 class KeptEdit:
-    """A proposal that passed the text filters and the item whose slot it fills."""
+    """A proposal that passed the text filters, its item, and what the filters measured of its words."""
 
     item: LeasedItem
     proposal: Proposal
+    text: TextScores | None = None
 
 
 async def keep_edits(
@@ -46,12 +51,13 @@ async def keep_edits(
     for slot, proposals in drawn.items():
         items = attempt.edit_items(slot.edit_type, slot.number)
         async with attempt.fail_items_on_error(items):
-            usable, reasons = _first_usable(slot, proposals, label, embedded, attempt.config, taken)
+            usable, verdicts = _first_usable(slot, proposals, label, embedded, attempt.config, taken)
             if usable is None:
-                await _drop(attempt, items, reasons)
+                await _drop(attempt, items, [verdict.reason or DUPLICATE for verdict in verdicts])
                 continue
             taken.add(usable.key)
-            kept += [KeptEdit(item, usable) for item in items]
+            scores = None if slot.edit_type is None else _scores(verdicts)
+            kept += [KeptEdit(item, usable, scores) for item in items]
     return kept
 
 
@@ -92,19 +98,32 @@ def _first_usable(
     embedded: Embedded,
     config: StressTestConfig,
     taken: set[str],
-) -> tuple[Proposal | None, list[str]]:
-    reasons: list[str] = []
+) -> tuple[Proposal | None, list[TextVerdict]]:
+    """The first proposal that passes and is free, and the verdicts on those up to it."""
+    verdicts: list[TextVerdict] = []
     for proposal in proposals:
-        reason = _judge(slot, proposal, label, embedded, config)
-        if reason is None and proposal.key not in taken:
-            return proposal, reasons
-        reasons.append(reason or "duplicate-edit")
-    return None, reasons
+        verdicts.append(_judge(slot, proposal, label, embedded, config))
+        if verdicts[-1].reason is None and proposal.key not in taken:
+            return proposal, verdicts
+    return None, verdicts
+
+
+def _scores(verdicts: Sequence[TextVerdict]) -> TextScores:
+    """What was measured of the last, and of those before it that thresholds dropped."""
+    measured = [
+        WordSimilarities(class_similarity=each.class_similarity, word_similarity=each.word_similarity)
+        for each in verdicts
+        if each.reason is not None and each.is_measured
+    ]
+    last = verdicts[-1]
+    return TextScores(
+        class_similarity=last.class_similarity, word_similarity=last.word_similarity, passed_over=measured
+    )
 
 
 def _judge(
     slot: Slot, proposal: Proposal, label: str, embedded: Embedded, config: StressTestConfig
-) -> str | None:
+) -> TextVerdict:
     """Name the filter that a proposal fails; a placebo keeps its meaning, so no filter compares its words.
 
     Raises:
@@ -112,19 +131,19 @@ def _judge(
     """
     # Before any embedding: an edit that names the class fails, however distant its words are.
     if names_label(proposal.removed, proposal.added, label):
-        return "label-in-edit"
+        return TextVerdict("label-in-edit")
     refused = config.request.refused_words
     if subjective_word(proposal.added, proposal.removed, proposal.edited_caption, refused) is not None:
-        return "subjective"
+        return TextVerdict("subjective")
     if slot.edit_type is None:
-        return None
+        return TextVerdict(None)
     return text_filter(
         label=_vector(label, embedded),
         removed=[_vector(text, embedded) for text in proposal.removed],
         added=[_vector(text, embedded) for text in proposal.added],
         class_epsilon=config.text.class_similarity,
         word_epsilon=config.text.word_similarity,
-    ).reason
+    )
 
 
 def _vector(text: str, embedded: Embedded) -> Vectors:

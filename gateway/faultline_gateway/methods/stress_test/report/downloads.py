@@ -108,7 +108,7 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     if shown:
         parts += ["", "## Findings", ""]
         for at, one in enumerate(shown, start=1):
-            command = next_command(summary.run_id, one)
+            command = None if summary.judged_again else next_command(summary.run_id, one)
             after = f" Next: `{command}`" if command else ""
             parts.append(f"{at}. {BADGES[one.state]}: {_plain(one.sentence)}{after}")
         told = lines[len(summary.verdicts) + 1 :]

@@ -107,12 +107,16 @@ def findings_of(summary: StressTestSummary, items: ItemColumns | Sequence[Item])
     """The findings of the run; one of a single stage has none, so its insights take their place as hints."""
     if summary.findings:
         return summary.findings
-    grouping = summary.config.get("grouping")
-    groups = {} if grouping is None else Grouping.model_validate(grouping).groups
-    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups)
+    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups_of(summary))
     seen = [Evidence.of(columns, classifier) for classifier in summary.models]
     found = as_findings(summary.insights, seen, LanceEstimator(summary.seed))
     return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, start=1)]
+
+
+def groups_of(summary: StressTestSummary) -> Mapping[str, str]:
+    """The groups of the run's sources that are not independent, by source."""
+    grouping = summary.config.get("grouping")
+    return {} if grouping is None else Grouping.model_validate(grouping).groups
 
 
 def shown_findings(
@@ -220,6 +224,9 @@ def _tested_on(tested: Confirmed) -> str:
 
 def _next_step(finding: Finding, summary: StressTestSummary) -> NextStep | None:
     """What would settle the finding, or else show it in every image, as far as a command does."""
+    if summary.judged_again is not None:
+        # Commands name findings and insights by their numbers among the run's own.
+        return None
     prove = next_command(summary.run_id, finding)
     if prove is not None:
         return NextStep("Next", prove)

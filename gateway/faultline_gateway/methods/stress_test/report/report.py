@@ -144,6 +144,8 @@ def reproduce(summary: StressTestSummary) -> str:
         ("--edit", edits),
         ("--max-edits-per-image", [request.max_edits_per_image]),
         ("--limit", [] if request.limit is None else [request.limit]),
+        ("--self-replace", request.self_replace or []),
+        ("--threshold", [f"{name}={value}" for name, value in request.thresholds.given().items()]),
         ("--seed", [request.seed]),
     ):
         words += [word for value in values for word in (option, str(value))]

@@ -11,9 +11,10 @@ from faultline_core.contract.findings import Finding
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.statistics.coded import Ints
-from faultline_gateway.methods.stress_test.columns import ItemColumns, read_columns
-from faultline_gateway.methods.stress_test.report.findings import SHOWN_FINDINGS, findings_of
+from faultline_gateway.methods.stress_test.columns import ItemColumns, columns_of, read_columns
+from faultline_gateway.methods.stress_test.report.findings import SHOWN_FINDINGS, findings_of, groups_of
 from faultline_gateway.methods.stress_test.report.gallery import HARDEST, named_items
+from faultline_gateway.methods.stress_test.thresholds import JudgingAgain
 from faultline_gateway.runs.context import ItemsOfRun
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
@@ -33,13 +34,18 @@ class ShownItems:
     kept: int
 
 
-def shown_items(summary: StressTestSummary, run: Run, items: ItemsOfRun[Item]) -> ShownItems:
+def shown_items(
+    summary: StressTestSummary, run: Run, items: ItemsOfRun[Item], judging: JudgingAgain | None = None
+) -> ShownItems:
     """Read what the report of a large run shows.
 
     These are the first pairs of the shown findings, the items that tables name, the hardest edits, and random
-    ones of the others and of the stopped ones.
+    ones of the others and of the stopped ones. ``judging`` judges them by other thresholds than the run's.
     """
-    columns = read_columns(run, items.ledger, items.columns)
+    if judging is None:
+        columns = read_columns(run, items.ledger, items.columns)
+    else:
+        columns = columns_of(judging.items(items), groups_of(summary))
     findings = findings_of(summary, columns)
     edits = columns.of("kind", "edit") & columns.with_result
     kept = np.flatnonzero(edits & columns.done)
@@ -52,7 +58,9 @@ def shown_items(summary: StressTestSummary, run: Run, items: ItemsOfRun[Item]) -
     ]
     ids = {columns.ids[at] for places in chosen for at in places.tolist()}
     ids.update(_named(summary, findings))
-    return ShownItems(items.ledger.items_named(run.id, Item, sorted(ids)), findings, len(kept))
+    named = items.ledger.items_named(run.id, Item, sorted(ids))
+    shown = named if judging is None else list(judging.items(named))
+    return ShownItems(shown, findings, len(kept))
 
 
 def _hardest(columns: ItemColumns, at: Ints, number: int) -> Ints:

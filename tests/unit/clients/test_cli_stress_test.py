@@ -1,0 +1,98 @@
+"""``faultline stress-test``: every option of a request, and the thresholds that judge its run again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fakes.benchmark_answers import benchmark_answer
+from fakes.command import Play, run
+from fakes.sdk import a_summary, figure, problem, run_answer, summary_answer
+from faultline._cli.exit_code import ExitCode
+from faultline_core.contract.stress_test_thresholds import GateThresholds, JudgedAgain, TextThresholds
+from faultline_core.errors import NotFound
+from faultline_core.types import Estimate
+
+SUMMARY = a_summary(steady=figure(0.0, -0.01, 0.02))
+AGAIN = SUMMARY.model_copy(
+    update={
+        "judged_again": JudgedAgain(
+            gate=GateThresholds(direction=0.3), text=TextThresholds(), own_gate=GateThresholds(),
+            own_text=TextThresholds(), dropped=2, left_out={"not-made": 1},
+            share_left_out=Estimate(estimate=0.1, low=0.0, high=0.4, n=10),
+        )
+    }
+)  # fmt: skip
+
+
+def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
+    script = play(run_answer(), run_answer("completed", 3), summary_answer(SUMMARY))
+    shown = run(
+        "stress-test", "demo", "--classifier", "leaning-resnet", "--classifier",
+        "timm:resnet50", "--edit-type", "domain", "--edit-type", "background",
+        "--max-edits-per-image", "3", "--preset", "lance", "--selection", "released", "--limit", "8",
+        "--seed", "17", "--lance-r-edits-per-image", "2", "--refuse-word", "rusty", "--refuse-word", "old",
+        "--exclude", "bus/1.png", "--edit", "bus=>tram,taxi", "--edit", "in the rain=>", "--no-confirm",
+        "--confirm-share", "0.5", "--near-duplicates", "0.999", "--self-replace", "0.2",
+        "--threshold", "direction=0.3", "--threshold", "closer=false",
+    )  # fmt: skip
+    assert shown.exit_code == 0
+    assert json.loads(script.seen[0].content) == {
+        "dataset": "demo", "classifiers": ["leaning-resnet", "timm:resnet50"],
+        "edit_types": ["domain", "background"], "max_edits_per_image": 3, "preset": "lance",
+        "selection": "released", "limit": 8, "seed": 17, "lance_r_edits_per_image": 2,
+        "refused_words": ["rusty", "old"], "exclude": ["bus/1.png"], "confirm": False, "confirm_share": 0.5,
+        "near_duplicates": 0.999, "self_replace": [0.2], "thresholds": {"direction": 0.3, "closer": False},
+        "interventions": [
+            {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
+            {"removed": "in the rain", "added": ""},
+        ],
+    }  # fmt: skip
+
+
+def test_a_run_is_shown_as_other_thresholds_judge_it(play: Play) -> None:
+    script = play(run_answer("completed", 3), summary_answer(AGAIN))
+    shown = run("show", "run-1", "--threshold", "direction=0.3", "--threshold", "closer=false")
+    assert shown.exit_code == 0, shown.stderr
+    assert dict(script.seen[1].url.params) == {"direction": "0.3", "closer": "false"}
+    assert (
+        "Judged again by direction 0.3 (the run's: 0.2): no image was made. 2 images that the run kept are "
+        "dropped. Left out of all figures: 0.100 [0.000, 0.400] (n=10) of the edits and placebos: 1 would be "
+        "another edit, which was never made."
+    ) in shown.stdout
+
+
+def test_a_report_is_written_as_other_thresholds_judge_it(play: Play, tmp_path: Path) -> None:
+    page = httpx.Response(200, text="<html></html>", headers={"content-type": "text/html"})
+    script = play(run_answer("completed", 3), page)
+    written = run("report", "run-1", "--out", str(tmp_path / "strict.html"), "--threshold", "image_text=0.5")
+    assert written.exit_code == 0, written.stderr
+    assert dict(script.seen[1].url.params) == {"image_text": "0.5"}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["direction"], "a threshold is NAME=VALUE, such as direction=0.3, not 'direction'"),
+        (["directon=0.3"], "no threshold is named 'directon'; there are direction, image_image"),
+        (["direction=0.3", "direction=0.4"], "the threshold 'direction' is given twice"),
+        (["direction=1.5"], "direction"),
+        (["closer=0.5"], "closer"),
+    ],
+)
+def test_a_mistaken_threshold_is_named_and_nothing_is_sent(play: Play, given: list[str], told: str) -> None:
+    script = play()
+    shown = run("show", "run-1", *[word for each in given for word in ("--threshold", each)])
+    assert shown.exit_code == ExitCode.USAGE
+    assert told in shown.stderr
+    assert script.seen == []
+
+
+def test_thresholds_of_a_run_of_another_kind_are_refused(play: Play) -> None:
+    play(problem(NotFound("no")), problem(NotFound("no")), benchmark_answer())
+    shown = run("show", "run-1", "--threshold", "direction=0.3")
+    assert shown.exit_code == ExitCode.USAGE
+    assert "--threshold needs a stress test, and run 'run-1' is a shift-benchmark" in shown.stderr
