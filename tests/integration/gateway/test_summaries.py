@@ -13,6 +13,7 @@ from fakes.contexts import run_context
 from fakes.ledgers import create_run, done, finish_all, lease
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.stress_test_thresholds import Thresholds
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import NotFound
 from faultline_gateway.ledger import Ledger
@@ -30,7 +31,7 @@ class Counting(StressTest):
         self.made: list[str] = []
 
     def summarize(
-        self, run: Run, items: Iterable[Item], view: None, context: RecordedRuns
+        self, run: Run, items: Iterable[Item], view: Thresholds | None, context: RecordedRuns
     ) -> StressTestSummary:
         """Summarise the run."""
         self.made.append(run.id)
