@@ -14,16 +14,17 @@ import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from faultline_services.editor.unet.added_conditions import SIZES, AddedConditions
+from faultline_services.editor.unet.flops import evaluation_flops
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 Model = Literal["sd14", "sd21", "sdxl"]
 
 ARCHITECTURES = Path(__file__).with_name("architectures")
-SHRUNK, SMALL_SIDE = 8, 8
-"""Where only the code is tried: the divisor of channels, and the latents' positions a side."""
+SHRUNK, SMALL_SIDE, SMALL_WIDTH = 8, 8, 32
+"""Where only the code is tried: the divisor of channels, the latents' positions a side, the text's width."""
 
 
 class Architecture(BaseModel):
@@ -49,41 +50,50 @@ class Architecture(BaseModel):
             part["block_out_channels"] = [width // SHRUNK for width in part["block_out_channels"]]
             part["norm_num_groups"] //= SHRUNK
             part["layers_per_block"] = 1
-        parts["unet"] |= {"sample_size": SMALL_SIDE, "cross_attention_dim": 32}
+        parts["unet"] |= {"sample_size": SMALL_SIDE, "cross_attention_dim": SMALL_WIDTH}
+        if "addition_embed_type" in parts["unet"]:
+            sizes = SIZES * parts["unet"]["addition_time_embed_dim"]
+            parts["unet"]["projection_class_embeddings_input_dim"] = SMALL_WIDTH + sizes
         if "transformer_layers_per_block" in parts["unet"]:
             parts["unet"]["transformer_layers_per_block"] = [1] * len(parts["unet"]["block_out_channels"])
         return Architecture.model_validate(parts | {"latent_side": SMALL_SIDE, "text_length": 7})
 
+    @property
+    def latent_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of one image's latents."""
+        return self.unet["in_channels"], self.latent_side, self.latent_side
+
+    @property
+    def text_shape(self) -> tuple[int, int]:
+        """Rows and width of one embedded prompt; SDXL's has a row more than tokens, the pooled embedding."""
+        pooled = AddedConditions.of(self.unet, side=0) is not None
+        return self.text_length + pooled, self.unet["cross_attention_dim"]
+
+    @property
+    def evaluation_flops(self) -> int:
+        """Operations of one evaluation of one sample, counted on the meta device."""
+        with torch.device("meta"):
+            return evaluation_flops(self.build_unet(), self.latent_shape, self.text_shape).forward
+
     def build_unet(self) -> Any:
         """Build the UNet where torch's defaults say: type, device."""
+        return UNet2DConditionModel.from_config(self.unet).eval()
+
+    def build_reference_unet(self) -> Any:
+        """Build it for the plain reference, which passes a text on as it is."""
         kind = PooledUNet if self.unet.get("addition_embed_type") else UNet2DConditionModel
         return kind.from_config(self.unet).eval()
 
 
 class PooledUNet(UNet2DConditionModel):  # type: ignore[misc]  # diffusers is not followed by mypy
-    """SDXL's, which also needs a pooled text embedding and image sizes; both are zeros here."""
+    """SDXL's, which takes the pooled embedding out of the last row of the text."""
 
-    def forward(
-        self,
-        sample: Tensor,
-        timestep: Tensor,
-        text: Tensor,
-        timestep_cond: Tensor | None = None,
-        return_dict: bool = True,
-    ) -> Any:
-        """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D)."""
-        rows = sample.shape[0]
-        sizes = 6 * self.config.addition_time_embed_dim
-        pooled = self.config.projection_class_embeddings_input_dim - sizes
-        added = {"text_embeds": sample.new_zeros(rows, pooled), "time_ids": sample.new_zeros(rows, 6)}
-        return super().forward(
-            sample,
-            timestep,
-            text,
-            timestep_cond=timestep_cond,
-            added_cond_kwargs=added,
-            return_dict=return_dict,
-        )
+    def forward(self, sample: Tensor, timestep: Tensor, text: Tensor) -> Any:
+        """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L + 1, D)."""
+        conditions = AddedConditions.of(self.config, side=8 * sample.shape[-1])
+        assert conditions is not None
+        words, added = conditions.split(text)
+        return super().forward(sample, timestep, words, added_cond_kwargs=added)
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,7 @@ class Networks:
     schedule: NoiseSchedule
     latent_shape: tuple[int, int, int]
     text_shape: tuple[int, int]
+    tokens: int
     evaluation_flops: int
     device: torch.device
 
@@ -116,24 +127,13 @@ def build(architecture: Architecture, device: torch.device, dtype: torch.dtype) 
         torch.manual_seed(0)
         unet = architecture.build_unet().to(dtype=dtype, memory_format=torch.channels_last)
         vae = AutoencoderKL.from_config(architecture.vae).to(dtype).eval().requires_grad_(requires_grad=False)
-    side = architecture.latent_side
     return Networks(
         denoiser=UNetDenoiser(unet),
         vae=vae,
         schedule=NoiseSchedule(prediction=architecture.prediction),
-        latent_shape=(architecture.unet["in_channels"], side, side),
-        text_shape=(architecture.text_length, architecture.unet["cross_attention_dim"]),
-        evaluation_flops=evaluation_flops(architecture),
+        latent_shape=architecture.latent_shape,
+        text_shape=architecture.text_shape,
+        tokens=architecture.text_length,
+        evaluation_flops=architecture.evaluation_flops,
         device=device,
     )
-
-
-@torch.no_grad()
-def evaluation_flops(architecture: Architecture) -> int:
-    """Operations of one evaluation of one sample, counted on the meta device."""
-    with torch.device("meta"), FlopCounterMode(display=False) as counter:
-        unet, side = architecture.build_unet(), architecture.latent_side
-        latents = torch.empty(1, architecture.unet["in_channels"], side, side)
-        text = torch.empty(1, architecture.text_length, architecture.unet["cross_attention_dim"])
-        unet(latents, torch.empty(1, dtype=torch.int64), text)
-    return int(counter.get_total_flops())

@@ -133,7 +133,7 @@ def edits(
 ) -> list[float]:
     """Edited captions a second, inversion and sweep together."""
     table, captions = networks.schedule.timetable(load.edit_steps), networks.text(load.images)
-    cross, edited = swap(networks.text_shape[0]), networks.text(load.edits, seed=3)
+    cross, edited = swap(networks.tokens), networks.text(load.edits, seed=3)
     tasks = [EditTask(row, text, cross) for row in range(load.images) for text in edited]
     settings = EditSettings(guidance=GUIDANCE, cross_replace=CROSS, self_replace=sweep, batch=load.batch)
 
@@ -154,8 +154,8 @@ def reference_edits(architecture: Architecture, networks: Networks, load: Load) 
     """Edited captions a second by the reference: float32, one image, weights requiring gradients."""
     with torch.random.fork_rng(devices=[]), networks.device:
         torch.manual_seed(0)
-        plain = PlainUNet(architecture.build_unet())
-    length = networks.text_shape[0]
+        plain = PlainUNet(architecture.build_reference_unet())
+    length = networks.tokens
     carried = {place: [(place, 1.0)] for place in range(length)}
     targets = [Target(text[None], carried, {2: 2.0}) for text in networks.text(load.edits, seed=3)]
 

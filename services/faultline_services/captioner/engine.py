@@ -41,6 +41,7 @@ from faultline_core.text.interventions import agreeing_article
 from faultline_core.types import Cost
 from faultline_services.batching.outcomes import settle
 from faultline_services.captioner.shortening import shortened
+from faultline_services.models.fitting_weights import load_fitting
 from faultline_services.models.model_folder import folder_revision
 from faultline_services.models.weights import weights_folder
 
@@ -119,9 +120,7 @@ class CaptionerEngine:
             ModelFormatRefused: its weights are not safetensors.
         """
         folder = weights_folder(root, suite.model, suite.published)
-        model = Blip2ForConditionalGeneration.from_pretrained(
-            folder, use_safetensors=True, dtype=getattr(torch, dtype)
-        )
+        model = load_fitting(Blip2ForConditionalGeneration, folder, dtype=getattr(torch, dtype))
         return cls(
             model.to(torch.device(device)),
             AutoTokenizer.from_pretrained(folder, trust_remote_code=False),

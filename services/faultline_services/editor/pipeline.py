@@ -15,23 +15,28 @@ from faultline_core import torchvision_operators  # noqa: F401
 import torch
 from diffusers import AutoencoderKL, AutoencoderTiny, UNet2DConditionModel
 from torch import Tensor
-from transformers import AutoTokenizer, CLIPTextModel
+from transformers import AutoTokenizer, CLIPTextModel, CLIPTextModelWithProjection
 
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.errors import AttentionNotHooked
+from faultline_core.errors import AttentionNotHooked, ModelFormatRefused
 from faultline_core.suite import EditorSuite
 from faultline_services.editor.latent_codec import LatentCodec
+from faultline_services.editor.paired_prompts import PairedPromptEncoder
 from faultline_services.editor.prompts import PromptEncoder
 from faultline_services.editor.unet.flops import PipelineFlops, pipeline_flops
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser, schedule_from_config
+from faultline_services.models.fitting_weights import load_fitting
 from faultline_services.models.model_folder import folder_revision
+from faultline_services.models.pipeline_configuration import SECOND_TOKENIZER, is_null_zero, is_sdxl
 from faultline_services.models.weights import pipeline_folder, weights_folder
 
 
 @dataclass(frozen=True)
 class Pipeline:
     """The parts that an edit needs; ``null`` is the empty prompt's embedding (L, D), ``flops`` prices work.
+
+    Of Stable Diffusion XL, L is one more than the tokens, and ``null`` is zero if the model was trained so.
 
     ``preview`` names the small decoder, if the suite has one. Any other scheduler is made from
     ``scheduler_config``, the pipeline's own.
@@ -42,7 +47,7 @@ class Pipeline:
     denoiser: UNetDenoiser
     schedule: NoiseSchedule
     scheduler_config: Mapping[str, Any]
-    prompts: PromptEncoder
+    prompts: PromptEncoder | PairedPromptEncoder
     codec: LatentCodec
     latent_shape: tuple[int, int, int]
     null: Tensor
@@ -51,9 +56,10 @@ class Pipeline:
 
 
 def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) -> Pipeline:
-    """Read a ``StableDiffusionPipeline.save_pretrained`` folder.
+    """Read a folder that `StableDiffusionPipeline` or `StableDiffusionXLPipeline` saved.
 
-    The UNet computes in ``dtype``; autoencoder, text encoder and latents stay in at least float32.
+    The UNet computes in ``dtype``; autoencoder, text encoders and latents stay in at least float32. SDXL's
+    autoencoder overflows in float16, and bfloat16 has too few digits for 256 levels of a pixel.
 
     Args:
         suite: names the folder and the preview decoder, and gives resolution and batch size.
@@ -63,7 +69,8 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
 
     Raises:
         UnknownModel: the pipeline's folder or the preview decoder's folder does not exist.
-        ModelFormatRefused: weights are not safetensors.
+        ModelFormatRefused: weights are not safetensors, do not fit their configuration, or are those of a
+            pipeline that the editor does not support.
         AttentionNotHooked: its UNet lacks the attention layers that edits control.
     """
     folder = pipeline_folder(root, suite.model, suite.published)
@@ -71,12 +78,9 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     # An inversion sums up to a hundred small steps, and bfloat16 would keep only 8 bits of the sum.
     fine_dtype = torch.promote_types(unet_dtype, torch.float32)
     place = torch.device(device)
-    unet = UNet2DConditionModel.from_pretrained(folder / "unet", use_safetensors=True, torch_dtype=unet_dtype)
-    vae = AutoencoderKL.from_pretrained(folder / "vae", use_safetensors=True, torch_dtype=fine_dtype)
-    text = CLIPTextModel.from_pretrained(folder / "text_encoder", use_safetensors=True, dtype=fine_dtype)
-    prompts = PromptEncoder(
-        AutoTokenizer.from_pretrained(folder / "tokenizer", trust_remote_code=False), text.to(place)
-    )
+    unet = load_fitting(UNet2DConditionModel, folder / "unet", torch_dtype=unet_dtype)
+    vae = load_fitting(AutoencoderKL, folder / "vae", torch_dtype=fine_dtype)
+    prompts = _prompts(folder, fine_dtype, place)
     preview, preview_identity = _preview_decoder(suite, root, fine_dtype, place)
     config = json.loads((folder / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
     # Every block of the autoencoder except the last halves the sides.
@@ -85,16 +89,31 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     return Pipeline(
         identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),
         preview=preview_identity,
-        denoiser=_denoiser(unet.to(place), suite.model),
+        denoiser=_denoiser(unet.to(place), suite),
         schedule=schedule_from_config(config),
         scheduler_config=config,
         prompts=prompts,
         codec=LatentCodec(vae.to(place), preview, resolution=suite.resolution, batch=suite.batch),
         latent_shape=latent_shape,
-        null=null,
+        null=torch.zeros_like(null) if is_null_zero(folder) else null,
         device=place,
         flops=pipeline_flops(unet, vae, preview, latent_shape, (null.shape[0], null.shape[1])),
     )
+
+
+def _prompts(folder: Path, dtype: torch.dtype, place: torch.device) -> PromptEncoder | PairedPromptEncoder:
+    tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer", trust_remote_code=False)
+    first = load_fitting(CLIPTextModel, folder / "text_encoder", dtype=dtype).to(place)
+    if not is_sdxl(folder):
+        return PromptEncoder(tokenizer, first)
+    second_tokenizer = AutoTokenizer.from_pretrained(folder / SECOND_TOKENIZER, trust_remote_code=False)
+    if tokenizer.get_vocab() != second_tokenizer.get_vocab():
+        raise ModelFormatRefused(
+            f"the two tokenizers of {folder.name!r} have different vocabularies, and attention is edited by "
+            "token; use a pipeline whose tokenizers split words alike"
+        )
+    second = load_fitting(CLIPTextModelWithProjection, folder / "text_encoder_2", dtype=dtype).to(place)
+    return PairedPromptEncoder(tokenizer, first, second, int(second_tokenizer.pad_token_id))
 
 
 def _preview_decoder(
@@ -103,16 +122,16 @@ def _preview_decoder(
     if suite.preview_decoder is None:
         return None, None
     folder = weights_folder(root, suite.preview_decoder, suite.published)
-    preview = AutoencoderTiny.from_pretrained(folder, use_safetensors=True, torch_dtype=dtype)
+    preview = load_fitting(AutoencoderTiny, folder, torch_dtype=dtype)
     return preview.to(place), ModelIdentity(id=suite.preview_decoder, revision=folder_revision(folder))
 
 
-def _denoiser(unet: UNet2DConditionModel, model: str) -> UNetDenoiser:
+def _denoiser(unet: UNet2DConditionModel, suite: EditorSuite) -> UNetDenoiser:
     try:
-        return UNetDenoiser(unet)
+        return UNetDenoiser(unet, suite.resolution)
     except AttentionNotHooked as error:
         config = unet.config
         blocks = [*config.down_block_types, config.mid_block_type, *config.up_block_types]
         raise AttentionNotHooked(
-            f"the UNet of {model!r}, of {', '.join(map(str, blocks))}, has {error.detail}"
+            f"the UNet of {suite.model!r}, of {', '.join(map(str, blocks))}, has {error.detail}"
         ) from error

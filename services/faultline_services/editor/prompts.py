@@ -23,11 +23,14 @@ class SlotReader:
 
     ``prompts`` are padded ids; ids from the end of the table on are the tokens of a slot. The text encoder
     gets the rows of its table that these prompts use, followed by all vectors. So nothing is written to the
-    loaded module, and a thousand tokens cost one concatenation.
+    loaded module, and a thousand tokens cost one concatenation. ``ends`` are the positions of the end tokens,
+    for an encoder that pools there: it cannot know them by their ids.
     """
 
-    def __init__(self, text_encoder: CLIPTextModel, prompts: Sequence[Sequence[int]]) -> None:
-        self._text_encoder = text_encoder
+    def __init__(
+        self, text_encoder: CLIPTextModel, prompts: Sequence[Sequence[int]], ends: Tensor | None = None
+    ) -> None:
+        self._text_encoder, self._ends = text_encoder, ends
         table: Tensor = text_encoder.get_input_embeddings().weight
         # Found by identity, because releases of transformers nest the table differently.
         self._name = next(name for name, each in text_encoder.named_parameters() if each is table)
@@ -48,17 +51,29 @@ class SlotReader:
         chosen = list(prompts)
         ids = self._ids[chosen] + self._is_slot[chosen] * torch.tensor(list(starts))[:, None]
         table = torch.cat([self._rows, vectors.to(self._rows)])
-        embedded: Tensor = functional_call(self._text_encoder, {self._name: table}, (ids.to(table.device),))[
-            0
-        ]
+        places = _places(None if self._ends is None else self._ends[chosen])
+        embedded: Tensor = functional_call(
+            self._text_encoder, {self._name: table}, (ids.to(table.device),), places
+        )[0]
         return embedded
 
 
-class PromptEncoder:
-    """The pipeline's tokenizer and text encoder; learned vectors follow its table and are never in it."""
+def _places(ends: Tensor | None) -> dict[str, Tensor]:
+    """Return the further argument of a text encoder that pools."""
+    return {} if ends is None else {"ends": ends}
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, text_encoder: CLIPTextModel) -> None:
+
+class PromptEncoder:
+    """The pipeline's tokenizer and text encoder; learned vectors follow its table and are never in it.
+
+    ``pad`` is the id after the end of a prompt, by default the tokenizer's own.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, text_encoder: CLIPTextModel, pad: int | None = None
+    ) -> None:
         self._tokenizer = tokenizer
+        self._pad = int(tokenizer.pad_token_id) if pad is None else pad
         self._text_encoder = text_encoder.eval().requires_grad_(requires_grad=False)
         positions = int(text_encoder.config.max_position_embeddings)
         self.length = min(int(tokenizer.model_max_length), positions)
@@ -138,10 +153,10 @@ class PromptEncoder:
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Embed prompts into (N, length, D); equal texts are embedded once."""
         distinct = list(dict.fromkeys(texts))
-        rows = [self._padded(self.tokenize(text)) for text in distinct]
-        ids = torch.tensor(rows, device=self._text_encoder.device)
+        prompts = [self.tokenize(text) for text in distinct]
+        ids = torch.tensor([self._padded(prompt) for prompt in prompts], device=self._text_encoder.device)
         # The padding is not masked, because Stable Diffusion was trained to attend to it.
-        embedded: Tensor = self._text_encoder(ids)[0]
+        embedded: Tensor = self._text_encoder(ids, **_places(self._ends(prompts)))[0]
         return embedded[[distinct.index(text) for text in texts]]
 
     @torch.no_grad()
@@ -161,8 +176,15 @@ class PromptEncoder:
 
     def slot_reader(self, prompts: Sequence[tuple[str, int]]) -> SlotReader:
         """Tokenize prompts, each with its number of vectors in its slot; raises as ``tokenize`` does."""
-        rows = [self._padded(self.tokenize(text, vectors)) for text, vectors in prompts]
-        return SlotReader(self._text_encoder, rows)
+        tokenized = [self.tokenize(text, vectors) for text, vectors in prompts]
+        rows = [self._padded(prompt) for prompt in tokenized]
+        return SlotReader(self._text_encoder, rows, self._ends(tokenized))
+
+    def _ends(self, prompts: Sequence[TokenizedPrompt]) -> Tensor | None:
+        """Return the positions of the end tokens (R,) if the text encoder pools there."""
+        if not getattr(self._text_encoder, "pools", False):
+            return None
+        return torch.tensor([len(prompt.ids) - 1 for prompt in prompts], device=self._text_encoder.device)
 
     def _padded(self, prompt: TokenizedPrompt) -> list[int]:
-        return [*prompt.ids, *[self._tokenizer.pad_token_id] * (self.length - len(prompt.ids))]
+        return [*prompt.ids, *[self._pad] * (self.length - len(prompt.ids))]

@@ -9,10 +9,10 @@ from pathlib import Path
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.suite import PublishedModel, Suite
 from faultline_services.models.memory import weight_files, weights_bytes
+from faultline_services.models.pipeline_configuration import pipeline_parts
 from faultline_services.models.published_sizes import SIZES
 from faultline_services.models.weights import (
     CLIP_WEIGHTS,
-    PIPELINE_PARTS,
     Find,
     Published,
     clip_folder,
@@ -90,10 +90,10 @@ def _parts(
 ) -> Iterator[tuple[list[Path], Precision]]:
     """Yield the files that an engine reads, with the precision in which it keeps them.
 
-    An editor's autoencoders and its text encoder stay in float32, whatever its UNet computes in.
+    An editor's autoencoders and text encoders stay in float32, whatever its UNet computes in.
     """
     if find is pipeline_folder:
-        for part in PIPELINE_PARTS:
+        for part in pipeline_parts(folder):
             yield weight_files(folder / part), dtype if part == "unet" else "float32"
     elif find is clip_folder:
         yield [folder / file for file in CLIP_WEIGHTS if (folder / file).is_file()][:1], "float32"

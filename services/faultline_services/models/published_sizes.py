@@ -37,6 +37,9 @@ SIZES: Mapping[str, PublishedSize] = {
     "huggyllama/llama-7b": PublishedSize(6_738_415_616, stored_bytes=2, token_values=2 * 32 * 4096),
     "CompVis/stable-diffusion-v1-4": PublishedSize(859_520_964, 123_060_480 + 83_653_863),
     "stabilityai/stable-diffusion-2": PublishedSize(865_910_724, 340_387_840 + 83_653_863),
+    "stabilityai/stable-diffusion-xl-base-1.0": PublishedSize(
+        2_567_463_684, 123_060_480 + 694_659_840 + 83_653_863
+    ),
     "open_clip:ViT-L-14": PublishedSize(0, 427_616_513),
     "open_clip:ViT-H-14": PublishedSize(0, 986_109_441),
     "sentence-transformers/all-MiniLM-L6-v2": PublishedSize(0, 22_713_216),

@@ -17,6 +17,7 @@ from faultline_services.models.model_folder import (
     require_readable,
     require_safetensors,
 )
+from faultline_services.models.pipeline_configuration import pipeline_parts, require_editable
 from faultline_services.settings import (
     SUITE_DISTRIBUTION,
     ServiceName,
@@ -24,7 +25,6 @@ from faultline_services.settings import (
     embedded_suite_root,
 )
 
-PIPELINE_PARTS = ("vae", "unet", "text_encoder")
 CLIP_CONFIGURATION = "open_clip_config.json"
 CLIP_WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
 PUBLISHED_PREFIX = "open_clip:"
@@ -55,9 +55,15 @@ def weights_folder(root: Path, name: str, published: Published = NOWHERE) -> Pat
 
 
 def pipeline_folder(root: Path, name: str, published: Published = NOWHERE) -> Path:
-    """Find the folder of a Stable-Diffusion-class pipeline; raises as ``weights_folder`` does."""
+    """Find the folder of a Stable-Diffusion-class pipeline.
+
+    Raises:
+        UnknownModel: there is no such folder, or it has no weights at all.
+        ModelFormatRefused: its weights are not safetensors, or the editor does not support its networks.
+    """
     folder = model_folder(root, name, published.get(name))
-    _require_parts(folder, PIPELINE_PARTS, name, published)
+    require_editable(folder, name)
+    _require_parts(folder, pipeline_parts(folder), name, published)
     if name in published and not any(folder.glob(_TOKENIZER)):
         raise _incomplete(name, _TOKENIZER, published)
     return folder

@@ -32,6 +32,7 @@ from faultline_core.suite import PerturberSuite
 from faultline_core.text.caption_diff import parse_variations
 from faultline_core.types import Cost
 from faultline_services.batching.outcomes import settle
+from faultline_services.models.fitting_weights import load_fitting
 from faultline_services.models.model_folder import folder_revision
 from faultline_services.models.weights import weights_folder
 from faultline_services.perturber.language_model import Row, Sampling, log_likelihoods, sample
@@ -94,8 +95,8 @@ class PerturberEngine:
         if suite.engine != "transformers":
             raise UnknownModel(f"there is no perturber engine {suite.engine!r}; check the suite")
         folder = weights_folder(root, suite.model, suite.published)
-        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            folder, use_safetensors=True, trust_remote_code=False, dtype=getattr(torch, dtype)
+        model: PreTrainedModel = load_fitting(
+            AutoModelForCausalLM, folder, trust_remote_code=False, dtype=getattr(torch, dtype)
         )
         identity = alone = ModelIdentity(id=suite.model, revision=folder_revision(folder))
         if suite.adapter is not None:

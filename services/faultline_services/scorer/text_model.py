@@ -12,11 +12,13 @@ from faultline_core import torchvision_operators  # noqa: F401
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 
+from faultline_services.models.fitting_weights import load_fitting
+
 
 def load_text_model(
     kind: type[AutoModel | AutoModelForMaskedLM], folder: Path, device: str
 ) -> tuple[PreTrainedModel, Any]:
     """Load the folder's model in float32 by one of transformers' auto classes, with its tokenizer."""
-    model = kind.from_pretrained(folder, use_safetensors=True, trust_remote_code=False, dtype=torch.float32)
+    model = load_fitting(kind, folder, trust_remote_code=False, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     return model.eval().to(torch.device(device)), tokenizer

@@ -29,8 +29,8 @@ def test_every_suite_loads_and_is_named_after_its_file(name: str) -> None:
     assert suite.editor.default_preset in suite.editor.presets
 
 
-def test_the_default_and_the_papers_have_suites() -> None:
-    assert {"miniature", "lance", "dataset-interfaces", "discovering-bugs"} <= set(suite_names())
+def test_the_default_the_papers_and_the_larger_editor_have_suites() -> None:
+    assert {"miniature", "lance", "dataset-interfaces", "discovering-bugs", "sdxl"} <= set(suite_names())
 
 
 @pytest.mark.paper(
@@ -56,7 +56,7 @@ def test_lance_captions_start_like_the_released_code_and_use_the_label() -> None
     assert captioner.labelled_prefix == "a photo of a {label}"
 
 
-@pytest.mark.parametrize("name", ["lance", "dataset-interfaces", "discovering-bugs"])
+@pytest.mark.parametrize("name", ["lance", "dataset-interfaces", "discovering-bugs", "sdxl"])
 def test_captions_leave_room_for_the_two_special_tokens_of_the_text_encoder(name: str) -> None:
     assert load_suite(name).captioner.text_limit <= 77 - 2
 
@@ -103,7 +103,7 @@ def test_lance_gate_thresholds_follow_table_6c() -> None:
     assert scorer.gate.closer
 
 
-@pytest.mark.parametrize("name", ["lance", "dataset-interfaces", "discovering-bugs"])
+@pytest.mark.parametrize("name", ["lance", "dataset-interfaces", "discovering-bugs", "sdxl"])
 def test_published_suites_screen_images_above_the_image_text_threshold(name: str) -> None:
     scorer = load_suite(name).scorer
     assert scorer.objectionable is not None

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from evaluation.benchmarks.command import main
-from evaluation.benchmarks.device.networks import Architecture, Model, evaluation_flops
+from evaluation.benchmarks.device.networks import Architecture, Model
 from evaluation.benchmarks.device.throughput import F_FLOPS
 from evaluation.benchmarks.report import EditorBenchmark
 
@@ -26,4 +26,4 @@ def test_a_reduced_architecture_is_measured_without_a_verdict(model: Model, tmp_
 
 @pytest.mark.parametrize(("model", "evaluations"), [("sd14", 1.0), ("sd21", 2.68), ("sdxl", 8.4)])
 def test_the_cost_model_predicts_an_evaluation_at_published_size(model: Model, evaluations: float) -> None:
-    assert evaluation_flops(Architecture.read(model)) / F_FLOPS == pytest.approx(evaluations, rel=0.02)
+    assert Architecture.read(model).evaluation_flops / F_FLOPS == pytest.approx(evaluations, rel=0.02)

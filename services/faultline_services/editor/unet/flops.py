@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from faultline_core.editing.denoiser import EvaluationFlops
 from faultline_core.types import Cost, Decoder
+from faultline_services.editor.unet.added_conditions import AddedConditions
 
 KEPT = 64
 """Number of cached configurations and shapes; a process loads one or two."""
@@ -100,9 +101,12 @@ def _evaluation_flops(config: str, latents: tuple[int, int, int], text: tuple[in
     unet = _meta_copy(UNet2DConditionModel, config)
     sample, time = torch.empty(1, *latents, device="meta"), torch.zeros(1, device="meta")
     embedding = torch.empty(1, *text, device="meta", requires_grad=True)
+    # The count does not depend on the sizes that the network is told.
+    conditions = AddedConditions.of(unet.config, side=0)
     # The meta device has no fused attention, so its two matrix products are counted separately.
     with FlopCounterMode(display=False) as counter, torch.enable_grad():
-        output = unet(sample, time, embedding, return_dict=False)[0]
+        words, added = (embedding, None) if conditions is None else conditions.split(embedding)
+        output = unet(sample, time, words, added_cond_kwargs=added, return_dict=False)[0]
         forward = int(counter.get_total_flops())
         output.sum().backward()
     return EvaluationFlops(forward=forward, backward=int(counter.get_total_flops()) - forward)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from faultline_core.editing.denoiser import AttentionControl
 from faultline_core.editing.noise_schedule import DISTILLED_STEPS, NoiseSchedule
+from faultline_services.editor.unet.added_conditions import AddedConditions
 from faultline_services.editor.unet.attention_processors import attach
 
 if TYPE_CHECKING:
@@ -19,15 +20,23 @@ if TYPE_CHECKING:
 
 GUIDANCE_SCALE = 1000.0
 LONGEST_PERIOD = 10000.0
+TRAINED_STRIDE = 8
+"""Pixels a position of the latents, at each side, of every published autoencoder."""
 
 
 class UNetDenoiser:
-    """A UNet with frozen weights; it computes in its own precision and returns that of the latents."""
+    """A UNet with frozen weights; it computes in its own precision and returns that of the latents.
 
-    def __init__(self, unet: UNet2DConditionModel) -> None:
+    ``side`` is the side of the images in pixels, which Stable Diffusion XL is told; by default, the one that
+    the UNet was trained for.
+    """
+
+    def __init__(self, unet: UNet2DConditionModel, side: int | None = None) -> None:
         self._unet = unet.eval().requires_grad_(requires_grad=False)
         self._seat = attach(unet)
         self._width: int | None = unet.config.time_cond_proj_dim
+        trained = TRAINED_STRIDE * unet.config.sample_size if side is None else side
+        self._added = AddedConditions.of(unet.config, trained)
         self._guidance = 1.0
 
     @property
@@ -72,14 +81,19 @@ class UNetDenoiser:
     def __call__(
         self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
     ) -> Tensor:
-        """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D)."""
+        """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D).
+
+        Stable Diffusion XL takes text (B, L + 1, D) whose last row has the pooled embedding.
+        """
         dtype = self._unet.dtype
+        words, added = (text.to(dtype), None) if self._added is None else self._added.split(text.to(dtype))
         with self._seat.taken_by(control):
             output: Tensor = self._unet(
                 latents.to(dtype),
                 timestep,
-                text.to(dtype),
+                words,
                 timestep_cond=self._condition(latents.shape[0]),
+                added_cond_kwargs=added,
                 return_dict=False,
             )[0]
         return output.to(latents.dtype)

@@ -95,7 +95,7 @@ def test_a_half_as_large_image_needs_a_quarter_of_the_editor_s_allowance() -> No
     assert whole == 8 * GIB == 4 * part
 
 
-@pytest.mark.parametrize("suite", ["lance", "dataset-interfaces"])
+@pytest.mark.parametrize("suite", ["lance", "dataset-interfaces", "sdxl"])
 def test_every_model_of_a_paper_suite_has_a_known_size_but_the_adapter(suite: str) -> None:
     given = ServiceSettings.model_validate({"suite": suite, "suite_root": "/nowhere"})
     loaded = load_suite(suite)
