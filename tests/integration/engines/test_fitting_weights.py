@@ -13,7 +13,7 @@ from faultline_core import torchvision_operators  # noqa: F401
 # isort: split
 from diffusers import UNet2DConditionModel
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, CLIPTextConfig, CLIPTextModel
 
 from fakes.tiny_models.llama import save_llama
 from fakes.tiny_pipeline import tiny_unet
@@ -64,3 +64,18 @@ def test_unused_buffers_of_older_releases_are_accepted(folders: Path) -> None:
     older = {"model.layers.0.self_attn.rotary_emb.inv_freq": next(iter(tensors.values())).clone()}
     save_file(tensors | older, file, metadata={"format": "pt"})
     assert load_fitting(KINDS[LLAMA], folders / LLAMA).config.num_hidden_layers == 2
+
+
+def test_a_further_layer_under_a_prefix_is_refused(folders: Path) -> None:
+    config = CLIPTextConfig(
+        vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=2
+    )
+    CLIPTextModel(config).save_pretrained(folders / "clip")
+    weights = folders / "clip" / "model.safetensors"
+    named = {f"text_model.{name}": tensor for name, tensor in load_file(weights).items()}
+    save_file(named, weights, metadata={"format": "pt"})
+    assert load_fitting(CLIPTextModel, folders / "clip").config.num_hidden_layers == 2
+    file = folders / "clip" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"num_hidden_layers": 1}))
+    with pytest.raises(ModelFormatRefused, match=r"they go on with 'text_model\.encoder\.layers\.1\."):
+        load_fitting(CLIPTextModel, folders / "clip")
