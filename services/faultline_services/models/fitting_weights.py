@@ -49,9 +49,8 @@ def _beyond(known: Iterable[str], unexpected: Iterable[str]) -> list[str]:
 
     Other unused tensors are buffers of older releases, or heads that a service does not read.
     """
-    patterns = tuple(f".{_NUMBER.sub('#', name)}" for name in known)
-    # Files may have a prefix that the network's own names lack, such as `text_model.`.
-    return sorted(name for name in unexpected if f".{_NUMBER.sub('#', name)}".endswith(patterns))
+    patterns = {_NUMBER.sub("#", name) for name in known}
+    return sorted(name for name in unexpected if _NUMBER.sub("#", name) in patterns)
 
 
 def _name(key: Any) -> str:

@@ -26,6 +26,7 @@ from faultline_core.images.codecs import decode_image, encode_png
 from faultline_core.types import Cost
 from faultline_services.batching.batch_size import BatchSizers
 from faultline_services.editor.engine import EditorEngine
+from faultline_services.editor.prompts import PromptEncoder
 from faultline_services.editor.tokens.files import TokenBundle, unpack_bundle
 from faultline_services.editor.tokens.training_latents import TrainingLatents
 
@@ -188,7 +189,9 @@ def test_seed_and_class_change_a_token_and_image_order_does_not(fresh: EditorEng
 
 @pytest.mark.paper("DI-S3-inversion")
 def test_learning_does_not_change_the_loaded_weights(engine: EditorEngine, fresh: EditorEngine) -> None:
-    networks = [engine.pipeline.denoiser._unet, engine.pipeline.prompts._text_encoder]
+    prompts = engine.pipeline.prompts
+    assert isinstance(prompts, PromptEncoder)
+    networks = [engine.pipeline.denoiser._unet, prompts._text_encoder]
     before = [each.clone() for network in networks for each in network.parameters()]
     learn(fresh, item(fresh, "boat"), link_steps=2)
     after = [each for network in networks for each in network.parameters()]
