@@ -12,7 +12,7 @@ from faultline_core.errors import ModelFormatRefused
 _NUMBER = re.compile(r"\d+")
 
 
-def load_fitting(kind: Any, folder: Path, **options: Any) -> Any:
+def load_fitting(kind: Any, folder: Path, *, unread: str | None = None, **options: Any) -> Any:
     """Load a folder by a class of transformers or diffusers, from safetensors.
 
     transformers only logs that a tensor is missing, and computes with random numbers in its place.
@@ -20,6 +20,7 @@ def load_fitting(kind: Any, folder: Path, **options: Any) -> Any:
     Args:
         kind: a class with ``from_pretrained``.
         folder: its configuration and weights.
+        unread: the beginning of names that may be missing, of a part that the service does not read.
         options: further arguments of ``from_pretrained``, such as the precision.
 
     Raises:
@@ -32,6 +33,8 @@ def load_fitting(kind: Any, folder: Path, **options: Any) -> Any:
             raise
         raise ModelFormatRefused(_refusal(folder, "their shapes differ")) from error
     missing = sorted({*found["missing_keys"], *(_name(key) for key in found["mismatched_keys"])})
+    if unread is not None:
+        missing = [name for name in missing if not name.startswith(unread)]
     if missing:
         raise ModelFormatRefused(_refusal(folder, f"they lack {missing[0]!r}{_more(missing)}"))
     if beyond := _beyond(model.state_dict(), found["unexpected_keys"]):

@@ -19,6 +19,7 @@ def load_text_model(
     kind: type[AutoModel | AutoModelForMaskedLM], folder: Path, device: str
 ) -> tuple[PreTrainedModel, Any]:
     """Load the folder's model in float32 by one of transformers' auto classes, with its tokenizer."""
-    model = load_fitting(kind, folder, trust_remote_code=False, dtype=torch.float32)
+    # Sentence encoders are saved with and without BERT's pooling layer; the scorer averages the tokens.
+    model = load_fitting(kind, folder, unread="pooler.", trust_remote_code=False, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     return model.eval().to(torch.device(device)), tokenizer
