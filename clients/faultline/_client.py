@@ -75,6 +75,11 @@ class Client(BaseClient[httpx.Client]):
         return resources.Datasets(self)
 
     @cached_property
+    def token_files(self) -> resources.TokenFiles:
+        """``/v1/token-files``."""
+        return resources.TokenFiles(self)
+
+    @cached_property
     def classifiers(self) -> resources.Classifiers:
         """``/v1/classifiers``."""
         return resources.Classifiers(self)
@@ -173,6 +178,11 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def datasets(self) -> resources.AsyncDatasets:
         """``/v1/datasets``."""
         return resources.AsyncDatasets(self)
+
+    @cached_property
+    def token_files(self) -> resources.AsyncTokenFiles:
+        """``/v1/token-files``."""
+        return resources.AsyncTokenFiles(self)
 
     @cached_property
     def classifiers(self) -> resources.AsyncClassifiers:

@@ -88,8 +88,10 @@ class Lessons:
                 items=items, preset=self._preset, link_steps=self._preset.steps, seed=seed
             )
             for name, outcome in zip(group, engine.learn_tokens(request).outcomes, strict=True):
+                checkpoint = outcome.unwrap().checkpoint
+                assert checkpoint is not None  # no token was published
                 # From the checkpoint, as a bundle's vectors are rounded to float32.
-                vectors[name] = load(store.get(outcome.unwrap().checkpoint))["vectors"]
+                vectors[name] = load(store.get(checkpoint))["vectors"]
         return vectors
 
     def _item(self, store: BlobStore, name: str) -> LearnTokenItem:

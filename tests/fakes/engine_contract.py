@@ -264,8 +264,9 @@ def _check_generated(bench: Bench, item: Fields, value: editor.GeneratedImage) -
 def _check_learned(bench: Bench, item: Fields, value: tokens.LearnedToken) -> None:
     assert (value.class_name, value.steps, len(value.losses)) == (item["class_name"], LEARNED, LEARNED)
     assert (value.images, value.dropped) == (len(item["images"]), [])
-    assert bench.store.exists(value.checkpoint)
+    assert value.checkpoint is not None
     assert value.bundle is not None
+    assert bench.store.exists(value.checkpoint)
     assert bench.store.exists(value.bundle)
 
 

@@ -166,7 +166,9 @@ class FakeEditor:
         return tokens.LearnTokensResponse(outcomes=outcomes, model=_model("editor"))
 
     def learn(self, request: tokens.LearnTokensRequest, item: tokens.LearnTokenItem) -> tokens.LearnedToken:
-        """One link of one class; its checkpoint says how far it is."""
+        """One link of one class; its checkpoint says how far it is. A published token needs none."""
+        if item.published is not None:
+            return tokens.LearnedToken(class_name=item.class_name, steps=0, bundle=item.published)
         begun = self.steps.get(item.checkpoint or "", 0)
         steps = min(begun + request.link_steps, request.preset.steps)
         name = [item.class_name, *item.images, *(item.prompts or ()), str(steps), str(request.seed)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, cast
 
 import typer
@@ -25,13 +26,16 @@ from faultline._cli.options import (
 )
 from faultline._cli.tables import interface_text
 from faultline._cli.terminal import check_image_folder, connected, print_note, print_result, show
+from faultline._client import Client
 from faultline._dataset_interface_run import DatasetInterface
+from faultline._token_files import read_token_classes
 from faultline_core.contract.dataset_interfaces import (
     CLASS_NAME,
     DatasetInterfaceCreate,
     Images,
     LearningPrompts,
 )
+from faultline_core.errors import InvalidRequest
 
 TokenInit = Annotated[
     str,
@@ -50,6 +54,21 @@ LearningSteps = Annotated[
     int | None, typer.Option(metavar="N", help="Training steps per class; default: the suite's.")
 ]
 LimitPerClass = Annotated[int | None, typer.Option(metavar="N", help="Use at most this many images a class.")]
+TokenPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokens",
+        metavar="PATH",
+        help="Published tokens to take in place of learning: a folder or zip archive of <number>.bin, "
+        "<class>.bin or bundles.",
+    ),
+]
+TokenClasses = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Classes of the tokens' numbers, one a line; default: ImageNet-1k's, in order."
+    ),
+]
 ShiftPrompt = Annotated[
     str | None,
     typer.Option(
@@ -81,6 +100,8 @@ def dataset_interface(
     vectors: Vectors = None,
     steps: LearningSteps = None,
     limit: LimitPerClass = None,
+    tokens: TokenPath = None,
+    token_classes: TokenClasses = None,
     seed: Seed = 0,
     captions: Captions = None,
     names: Names = None,
@@ -89,7 +110,7 @@ def dataset_interface(
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Learn one token per class of a dataset (Dataset Interfaces)."""
+    """Learn one token per class of a dataset, or take published ones (Dataset Interfaces)."""
     with connected(url) as client:
         output = Output(report=report, detach=detach, as_json=as_json)
         own = own_texts(captions, names)
@@ -101,6 +122,7 @@ def dataset_interface(
             vectors=vectors,
             steps=steps,
             limit=limit,
+            tokens=_uploaded(client, tokens, token_classes),
             seed=seed,
         )
         create_and_follow(
@@ -110,6 +132,15 @@ def dataset_interface(
             interface_text,
             output,
         )
+
+
+def _uploaded(client: Client, tokens: Path | None, classes: Path | None) -> dict[str, str] | None:
+    if tokens is None:
+        if classes is not None:
+            raise InvalidRequest("--token-classes names the classes of --tokens, which is missing; give both")
+        return None
+    known = None if classes is None else read_token_classes(classes)
+    return client.token_files.upload(tokens, classes=known).tokens
 
 
 def generate(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from faultline.resources.runs import AsyncRuns, Runs
     from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
     from faultline.resources.stress_tests import AsyncStressTests, StressTests
+    from faultline.resources.token_files import AsyncTokenFiles, TokenFiles
     from faultline.resources.transfers import AsyncTransfers, Transfers
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "AsyncServices",
     "AsyncShiftBenchmarks",
     "AsyncStressTests",
+    "AsyncTokenFiles",
     "AsyncTransfers",
     "BugHunts",
     "Classifiers",
@@ -35,6 +37,7 @@ __all__ = [
     "Services",
     "ShiftBenchmarks",
     "StressTests",
+    "TokenFiles",
     "Transfers",
 ]
 
@@ -49,6 +52,7 @@ __getattr__ = lazily(
         f"{__name__}.runs": ("AsyncRuns", "Runs"),
         f"{__name__}.shift_benchmarks": ("AsyncShiftBenchmarks", "ShiftBenchmarks"),
         f"{__name__}.stress_tests": ("AsyncStressTests", "StressTests"),
+        f"{__name__}.token_files": ("AsyncTokenFiles", "TokenFiles"),
         f"{__name__}.transfers": ("AsyncTransfers", "Transfers"),
     },
 )

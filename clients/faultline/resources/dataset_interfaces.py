@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from faultline._dataset_interface_run import DATASET_INTERFACES, AsyncDatasetInterface, DatasetInterface
 from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceCreate, LearningPrompts
+from faultline_core.contract.token_files import TokenFilesAdded
 
 
 class _Creating(RunVerbs[H]):
@@ -25,10 +26,11 @@ class _Creating(RunVerbs[H]):
         vectors: int | None = None,
         steps: int | None = None,
         limit: int | None = None,
+        tokens: TokenFilesAdded | Mapping[str, str] | None = None,
         seed: int = 0,
         idempotency_key: str | None = None,
     ) -> H:
-        """Start learning one token per class; it continues whether or not you wait for it.
+        """Start learning one token per class, or taking published ones; it continues if you do not wait.
 
         Args:
             dataset: the dataset's name.
@@ -38,19 +40,25 @@ class _Creating(RunVerbs[H]):
             vectors: vectors per class; default: the suite's.
             steps: training steps per class; default: the suite's.
             limit: use at most this many images of each class.
+            tokens: published tokens, which are taken in place of learning: what ``client.token_files.upload``
+                returned. Classes without one are left out.
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
         """
-        body = DatasetInterfaceCreate(
-            dataset=dataset,
-            classes=None if classes is None else list(classes),
-            token_init=token_init,
-            prompts=prompts,
-            vectors=vectors,
-            steps=steps,
-            limit=limit,
-            seed=seed,
-        )
+        fields: dict[str, Any] = {
+            "dataset": dataset,
+            "classes": None if classes is None else list(classes),
+            "token_init": token_init,
+            "prompts": prompts,
+            "vectors": vectors,
+            "steps": steps,
+            "limit": limit,
+            "seed": seed,
+        }
+        if tokens is not None:
+            # An older gateway, which takes none, must not be told of them.
+            fields["tokens"] = dict(tokens.tokens if isinstance(tokens, TokenFilesAdded) else tokens)
+        body = DatasetInterfaceCreate.model_validate(fields)
         return self._take(DATASET_INTERFACES.create(body, idempotency_key))
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from fastapi import APIRouter
 
 from faultline_gateway.methods import METHODS
-from faultline_gateway.routes import datasets, every_run, exports, services
+from faultline_gateway.routes import datasets, every_run, exports, services, token_files
 
 
 def _router_of(kind: str) -> APIRouter:
@@ -20,6 +20,7 @@ def _router_of(kind: str) -> APIRouter:
 
 ROUTERS: tuple[APIRouter, ...] = (
     datasets.router,
+    token_files.router,
     every_run.router,
     *map(_router_of, METHODS),
     exports.router,

@@ -1,8 +1,8 @@
 """Bodies of ``/v1/dataset-interfaces``: a dataset's classes learned as tokens (ImageNet*)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from faultline_core.contract.base import (
     DISTINCT,
@@ -66,6 +66,13 @@ class DatasetInterfaceCreate(ClientBody):
         le=100_000,
         description="Maximum number of images of each class to learn from, or null for all.",
     )
+    tokens: dict[ClassName, BlobRef] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=10_000,
+        description="Published tokens to take in place of learning, by class: what `POST /v1/token-files` "
+        "answered. A class may have any of its names in ImageNet-1k. Classes without a token are left out.",
+    )
     seed: Seed = Field(description="Seed of every random draw.")
 
     @field_validator("classes")
@@ -73,6 +80,17 @@ class DatasetInterfaceCreate(ClientBody):
     def _distinct(cls, values: list[str] | None) -> list[str] | None:
         require_distinct(values or ())
         return values
+
+    @model_validator(mode="after")
+    def _learned_or_published(self) -> Self:
+        learning = {"prompts": self.prompts, "vectors": self.vectors, "steps": self.steps}
+        given = [name for name, value in learning.items() if value is not None]
+        given += ["token_init"] if self.token_init != CLASS_NAME else []
+        if self.tokens is not None and given:
+            raise ValueError(
+                f"published tokens are not learned: leave out {given[0]!r}, or leave out 'tokens'"
+            )
+        return self
 
 
 class DatasetInterfaceConfig(ResponseBody):
@@ -98,6 +116,13 @@ class DatasetInterfaceConfig(ResponseBody):
     )
     without_images: list[str] = Field(
         default=[], description="Classes that were left out because the dataset has no images of them."
+    )
+    published: dict[str, BlobRef] = Field(
+        default={},
+        description="SHA-256 of the file with each class's published token; empty if tokens are learned.",
+    )
+    without_token: list[str] = Field(
+        default=[], description="Classes that were left out because no published token is theirs."
     )
     link_steps: int = Field(description="Number of optimisation steps in one call to the editor.")
     generation: GenerationPreset = Field(description="How images are generated to check a token.")
@@ -128,6 +153,9 @@ class TokenResult(Provenance):
     )
     candidates: list[TokenCandidate] = Field(
         default=[], description="The tokens that were compared; empty if there was only one."
+    )
+    published: bool = Field(
+        default=False, description="Whether the token was published, and nothing was learned here."
     )
     initialiser: str = Field(description="Words that the vectors started from.")
     steps: int = Field(description="Number of optimisation steps.")

@@ -100,6 +100,11 @@ class LearnTokenItem(RequestBody):
         default=None,
         description="SHA-256 of the checkpoint that the previous call returned, or null for the first call.",
     )
+    published: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of a file with a published token, which is taken as it is in place of learning "
+        "one; null to learn.",
+    )
 
     @model_validator(mode="after")
     def _one_per_image(self) -> Self:
@@ -155,7 +160,10 @@ class LearnedToken(ResponseBody):
 
     class_name: str = Field(description="Name of the class.")
     steps: int = Field(description="Number of steps so far, over all calls.")
-    checkpoint: BlobRef = Field(description="SHA-256 of the checkpoint to pass to the next call.")
+    checkpoint: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of the checkpoint to pass to the next call, or null for a published token.",
+    )
     bundle: BlobRef | None = Field(
         default=None,
         description="SHA-256 of the token bundle, the last of `offers`; null until all steps are taken.",
@@ -164,8 +172,8 @@ class LearnedToken(ResponseBody):
         default=[],
         description="One token for each of the preset's interpolation weights; empty until the last step.",
     )
-    losses: list[float] = Field(description="Loss of each step of this call.")
-    images: int = Field(description="Number of images that the class is learned from.")
+    losses: list[float] = Field(default=[], description="Loss of each step of this call.")
+    images: int = Field(default=0, description="Number of images that the class is learned from.")
     dropped: list[DroppedImage] = Field(
         default=[], description="Images that could not be read, with the reason."
     )

@@ -91,6 +91,14 @@ def class_names() -> Mapping[str, str]:
     return hierarchy().called
 
 
+def class_key(name: str) -> str:
+    """Return what is equal for all names of one class: its WordNet id in ImageNet-1k, else the name itself.
+
+    Case does not count.
+    """
+    return hierarchy().meant.get(name.casefold(), name.casefold())
+
+
 def are_imagenet(classes: Iterable[str]) -> bool:
     """Return whether each of these names is one of ImageNet-1k: a synonym, a WordNet id, or all synonyms."""
     found = hierarchy()

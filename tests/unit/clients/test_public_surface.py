@@ -67,7 +67,7 @@ ERRORS = [
 
 RESOURCES = (
     "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
-    "transfers", "runs", "datasets", "classifiers", "services",
+    "transfers", "runs", "datasets", "token_files", "classifiers", "services",
 )  # fmt: skip
 HANDLES = [
     (StressTest, AsyncStressTest),

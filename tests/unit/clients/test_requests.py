@@ -15,18 +15,18 @@ from fakes.adversarial_requests import ADVERSARIAL, adversarial
 from fakes.estimates import ESTIMATES, estimate_answer, hunt_estimate_answer
 from fakes.hunt_requests import HUNTED, hunt
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
+from fakes.token_requests import SENT, tokens_answer, upload_tokens
 from fakes.transfer_requests import TRANSFERRED, transfer
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.datasets import SourceUpload
 from faultline_core.contract.interventions import Intervention
 
 RUNS = "/v1/stress-tests"
-INTERFACES = "/v1/dataset-interfaces"
 BENCHMARKS = "/v1/shift-benchmarks"
 FOOLING = "/v1/adversarial-datasets"
 RESOURCES = (
     "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
-    "transfers", "datasets", "classifiers", "services",
+    "transfers", "datasets", "token_files", "classifiers", "services",
 )  # fmt: skip
 REF = "a" * 64
 DATASET = {
@@ -154,7 +154,7 @@ METHODS = (
             dataset="demo", classes=["bus"], token_init="pet", prompts="captions", vectors=2, steps=100,
             limit=8, seed=3, idempotency_key="mine",
         ),
-        "POST", INTERFACES, run_answer,
+        "POST", "/v1/dataset-interfaces", run_answer,
         body={
             "dataset": "demo", "classes": ["bus"], "token_init": "pet", "prompts": "captions", "vectors": 2,
             "steps": 100, "limit": 8, "seed": 3,
@@ -169,6 +169,7 @@ METHODS = (
     *reading("adversarial_datasets"),
     Method("transfers.create", transfer, "POST", "/v1/transfers", run_answer, body=TRANSFERRED),
     *reading("transfers"),
+    Method("token_files.upload", upload_tokens, "POST", "/v1/token-files", tokens_answer, body=SENT),
     Method(
         "datasets.create", lambda c: c.datasets.create(name="mine", classes=["bus"]), "POST", "/v1/datasets",
         lambda: ok(DATASET), body={"name": "mine", "classes": ["bus"]},

@@ -103,6 +103,7 @@ def _ask(config: DatasetInterfaceConfig, state: ClassState) -> LearnTokenItem:
         prompts=state.prompts,
         initialiser=None if shared == CLASS_NAME else shared,
         checkpoint=state.checkpoint,
+        published=config.published.get(state.item.label),
     )
 
 

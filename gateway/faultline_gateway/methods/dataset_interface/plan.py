@@ -19,6 +19,7 @@ from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest
 from faultline_core.suite import Suite
 from faultline_core.text.class_prompts import refuse_slot
 from faultline_core.text.plain_text import check_words, find_confusable
+from faultline_gateway.methods.dataset_interface.published import published_tokens
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan, PlannedItem
 from faultline_gateway.runs.large_plans import PlanInputs
@@ -76,14 +77,16 @@ def plan_interface(
         ClassMapMismatch: two class names look alike.
         InvalidRequest: a class is unknown, its name is not plain text, or the initialiser is invalid.
     """
-    classes = _classes(create, dataset)
+    wanted = _classes(create, dataset)
+    published = published_tokens(create, wanted, store)
+    classes = [name for name in wanted if create.tokens is None or name in published]
     if create.token_init != CLASS_NAME:
         _check_word(create.token_init, "/token_init", "initialiser")
     images = _images(classes, sources, create.limit)
     if not any(images.values()):
         raise DatasetEmpty(f"no class of {dataset.name!r} has an image; add images to it", pointer="/dataset")
     listed = {name: store.put(json.dumps(refs).encode()) for name, refs in images.items() if refs}
-    prompts = create.prompts or suite.editor.token_prompts
+    prompts = "templates" if published else create.prompts or suite.editor.token_prompts
     preset = _preset(create, suite)
     config = DatasetInterfaceConfig(
         request=create,
@@ -97,6 +100,8 @@ def plan_interface(
         images=listed,
         compared=_compared(create.seed, images) if prompts == "captions" else {},
         without_images=[name for name, refs in images.items() if not refs],
+        published={name: published[name] for name in listed if name in published},
+        without_token=[name for name in wanted if name not in classes],
         link_steps=suite.editor.token_link_steps,
         generation=suite.editor.generation,
     )

@@ -19,6 +19,7 @@ def summarize(run: Run, items: Iterable[TokenItem]) -> DatasetInterfaceSummary:
     """Sum up the run so far: finished classes are usable even if others failed."""
     config = recorded_config(DatasetInterfaceConfig, run)
     missing = dict.fromkeys(config.without_images, "the dataset has no image of this class")
+    missing |= dict.fromkeys(config.without_token, "no published token is of this class")
     tokens: dict[str, TokenResult] = {}
     cost = Cost()
     # One by one: the summary itself holds each token once, and nothing else is kept of an item.

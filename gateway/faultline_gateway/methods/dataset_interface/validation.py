@@ -50,6 +50,7 @@ async def validate(
         token=state.bundle,
         interpolation_weight=state.interpolation_weight,
         candidates=state.candidates,
+        published=label in config.published,
         initialiser=label if shared == CLASS_NAME else shared,
         steps=state.steps,
         losses=_means(state.losses, over),

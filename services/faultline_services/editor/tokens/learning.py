@@ -34,6 +34,7 @@ from faultline_services.editor.tokens.files import (
     unpack_checkpoint,
 )
 from faultline_services.editor.tokens.learning_task import LearningTask, learning_task
+from faultline_services.editor.tokens.published import published_token
 from faultline_services.editor.tokens.training_latents import TrainingLatents
 
 LINK_KIND = "token-link"
@@ -85,10 +86,13 @@ class TokenLearning:
         cost = self._call.cost(encoding)
         return LearnTokensResponse(outcomes=outcomes, model=self._pipeline.identity, cost=cost)
 
-    def _begin(self, index: int) -> ClassState | FaultlineError:
+    def _begin(self, index: int) -> ClassState | LearnedToken | FaultlineError:
         """Find the state of a class and prepare the images of this link."""
+        item = self._request.items[index]
         try:
-            task = learning_task(self._call, self._request, self._request.items[index], self._latents)
+            if item.published is not None:
+                return published_token(self._call, item, item.published)
+            task = learning_task(self._call, self._request, item, self._latents)
             if task.until == task.checkpoint.state.step:
                 return ClassState(task, Cost(), task.checkpoint)
             if (cached := self._cached(task)) is not None:
@@ -160,9 +164,13 @@ class TokenLearning:
         name = self._request.items[index].class_name
         return ResourceExhausted(f"learning {name!r} alone needs more memory than there is")
 
-    def _outcome(self, state: ClassState | FaultlineError, whole: Cost) -> Outcome[LearnedToken]:
+    def _outcome(
+        self, state: ClassState | LearnedToken | FaultlineError, whole: Cost
+    ) -> Outcome[LearnedToken]:
         if isinstance(state, FaultlineError):
             return failure(state)
+        if isinstance(state, LearnedToken):
+            return Outcome[LearnedToken](value=state)
         cost = with_share_of_time(state.cost, whole, len(self._request.items))
         return Outcome[LearnedToken](value=self._token(state.task, state.end or state.task.checkpoint, cost))
 

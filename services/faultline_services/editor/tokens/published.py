@@ -1,4 +1,4 @@
-"""Converts tokens that were published as pickles to bundles, without running code from the pickles.
+"""Reads tokens that were published as pickles, without running code from the pickles.
 
 The ImageNet* tokens (`madrylab/imagenet-star-tokens`) are a ``tokens.zip`` with ``0.bin`` to ``999.bin``, one
 per class in the order of ImageNet; each is a vector written by `torch.save`. Other files of textual inversion
@@ -19,16 +19,18 @@ import torch
 from torch import Tensor
 
 from faultline_core.contract.base import ModelIdentity
-from faultline_core.contract.tokens import TokenDescription
+from faultline_core.contract.token_files import MAX_TOKEN_BYTES
+from faultline_core.contract.tokens import LearnedToken, LearnTokenItem, TokenDescription
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.editor.tokens.files import TokenBundle, pack_bundle
+from faultline_core.types import BlobRef
+from faultline_services.editor.call import EngineCall
+from faultline_services.editor.tokens.files import TokenBundle, pack_bundle, unpack_bundle
 
 BASE_MODEL = "stabilityai/stable-diffusion-2"
 """The model of ImageNet*'s tokens; the released code names no revision that is still available."""
 UNKNOWN_REVISION = "published"
 LEARNED_STEPS = 3000
-MAX_BYTES = 1_000_000
-"""A vector has 4 kB; a larger file is not a token, or was saved with the whole table."""
+_HEADER = 8
 _MEMBER = re.compile(r"(?:.*/)?(\d{1,6})\.bin")
 
 
@@ -38,8 +40,8 @@ def read_published(data: bytes) -> Tensor:
     Raises:
         ModelFormatRefused: it contains code, is not a file of `torch.save`, or has no vector.
     """
-    if len(data) > MAX_BYTES:
-        raise ModelFormatRefused(f"the token's file has {len(data)} bytes, more than {MAX_BYTES}")
+    if len(data) > MAX_TOKEN_BYTES:
+        raise ModelFormatRefused(f"the token's file has {len(data)} bytes, more than {MAX_TOKEN_BYTES}")
     try:
         # Builds only tensors and plain containers; any other name in the pickle is refused, not called.
         loaded: object = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
@@ -56,6 +58,31 @@ def read_published(data: bytes) -> Tensor:
     if vectors is None or not bool(torch.isfinite(vectors).all()):
         raise ModelFormatRefused(f"the token's file holds a {type(loaded).__name__} without a finite vector")
     return vectors
+
+
+def published_token(call: EngineCall, item: LearnTokenItem, file: BlobRef) -> LearnedToken:
+    """Take the token in a stored file: one of `torch.save`, or a bundle.
+
+    Raises:
+        ArtifactMissing: there is no such file in the store.
+        InvalidRequest: it was made for another model.
+        ModelFormatRefused: it is neither, or holds no finite vector.
+    """
+    data = call.store.get(file)
+    # The first eight bytes of safetensors are the length of a header, which is JSON.
+    described = data[_HEADER : _HEADER + 1] == b"{" and int.from_bytes(data[:_HEADER], "little") < len(data)
+    try:
+        bundle = unpack_bundle(data) if described else _unnamed(data, item.class_name)
+    except ModelFormatRefused as error:
+        raise ModelFormatRefused(f"the published token of {item.class_name!r}: {error.detail}") from error
+    bundle.require_fit(call.pipeline.identity, call.pipeline.prompts.width)
+    ref = file if described else call.store.put(pack_bundle(bundle))
+    return LearnedToken(class_name=item.class_name, steps=0, bundle=ref)
+
+
+def _unnamed(data: bytes, class_name: str) -> TokenBundle:
+    """Read a file that says neither its class nor its model, which is then ImageNet*'s."""
+    return _bundle(read_published(data), class_name, BASE_MODEL)
 
 
 def _vectors(loaded: object) -> Tensor | None:
@@ -89,9 +116,9 @@ def convert(
                     f"{member.filename!r} has no class name: only {len(class_names)} names are given"
                 )
             # By the unpacked size, because a few bytes can expand to gigabytes.
-            if member.file_size > MAX_BYTES:
+            if member.file_size > MAX_TOKEN_BYTES:
                 raise ModelFormatRefused(
-                    f"{member.filename!r} has {member.file_size} bytes, more than a token's {MAX_BYTES}"
+                    f"{member.filename!r} has {member.file_size} bytes, more than a token's {MAX_TOKEN_BYTES}"
                 )
             try:
                 vectors = read_published(files.read(member))

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from faultline_core.contract.token_files import MAX_TOKEN_BYTES
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
 from faultline_services.editor.tokens.files import unpack_bundle
-from faultline_services.editor.tokens.published import BASE_MODEL, MAX_BYTES, convert, main, read_published
+from faultline_services.editor.tokens.published import BASE_MODEL, convert, main, read_published
 
 VECTOR = torch.arange(8, dtype=torch.float32)
 
@@ -94,7 +95,7 @@ def test_a_pickle_with_code_is_refused_without_running_it(tmp_path: Path, legacy
         saved(torch.zeros(2, 2, 2)),
         saved(VECTOR * torch.inf),
         saved(VECTOR)[:-40],
-        saved(torch.zeros(MAX_BYTES)),
+        saved(torch.zeros(MAX_TOKEN_BYTES)),
     ],
     ids=[
         "empty",
@@ -133,7 +134,7 @@ def test_an_archive_becomes_one_bundle_per_class(tmp_path: Path) -> None:
     [
         ({"3.bin": saved(VECTOR)}, ["boat"], InvalidRequest, "'3.bin' has no class name"),
         ({"0.bin": b"x"}, ["boat"], ModelFormatRefused, "'0.bin': "),
-        ({"0.bin": bytes(2 * MAX_BYTES)}, ["boat"], ModelFormatRefused, "'0.bin' has 2000000 bytes"),
+        ({"0.bin": bytes(2 * MAX_TOKEN_BYTES)}, ["boat"], ModelFormatRefused, "'0.bin' has 2000000 bytes"),
     ],
 )
 def test_an_invalid_archive_member_is_refused_by_name(
