@@ -21,6 +21,10 @@ GPU_SHARE = 0.2
 """Ray hides every GPU from a replica that reserves none; with a fifth each, five services share one GPU."""
 
 
+QUEUE_FACTORS: Mapping[ServiceName, int] = {"classifiers": 8}
+"""A run asks each classifier of a zoo in a call of its own; calls that wait together share their loading."""
+
+
 class ServiceOptions(BaseModel):
     """One service's own settings; a value that is null is the common one."""
 

@@ -196,6 +196,10 @@ class FakeClassifiers(_Fake):
 
         return classifiers.ClassifyResponse(outcomes=_each(request.images, predict), model=IDENTITY)
 
+    def is_loaded(self, spec: str, function: str | None) -> bool:
+        """Nothing has to be loaded."""
+        return True
+
     def describe(self, request: classifiers.DescribeRequest) -> classifiers.ClassifierDescription:
         if request.classifier != "sure":
             raise UnknownModel(f"no classifier is named {request.classifier!r}")

@@ -19,8 +19,8 @@ from faultline_gateway.settings import GatewaySettings
 
 SERVICE_NAMES = ("captioner", "perturber", "editor", "scorer", "classifiers")
 HEALTH_SECONDS = 3.0
-MAX_CONNECTIONS = 100
-"""More than a worker's item groups and the routes' threads call at once: no call waits for a connection."""
+MAX_CONNECTIONS = 512
+"""More than a worker's item groups, with 60 classifiers each, and the routes' threads call at once."""
 
 
 class _Batch(Protocol):

@@ -14,6 +14,9 @@ Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
+MOST_PATIENT_S = 60.0
+"""A tenth of the time after which a call ends with an error."""
+
 Run = Callable[[Key, list[Item]], Awaitable[Sequence[Value]]]
 
 
@@ -28,12 +31,23 @@ class Batcher(Generic[Key, Item, Value]):
     """Groups waiting items by key and hands ``run`` up to ``max_size`` of them, one batch at a time.
 
     A batch starts when it is full or its oldest item has waited ``max_wait`` seconds; while one runs,
-    the next gathers. If the caller of an item has gone, the item is dropped before it starts, or its value
-    is discarded; the rest of its batch is not affected.
+    the next gathers. Keys for which ``prepared`` is true go first, because the others cost more than a
+    batch (a model must be loaded), until an item has waited ``most_patient`` seconds. If the caller of an
+    item has gone, the item is dropped before it starts, or its value is discarded; the rest of its batch is
+    not affected.
     """
 
-    def __init__(self, run: Run[Key, Item, Value], *, max_size: int, max_wait: float) -> None:
+    def __init__(
+        self,
+        run: Run[Key, Item, Value],
+        *,
+        max_size: int,
+        max_wait: float,
+        prepared: Callable[[Key], bool] = lambda _: True,
+        most_patient: float = MOST_PATIENT_S,
+    ) -> None:
         self._run = run
+        self._prepared, self._most_patient = prepared, most_patient
         self._max_size = max_size
         self._max_wait = max_wait
         self._queues: dict[Key, deque[_Waiting[Item, Value]]] = {}
@@ -59,17 +73,21 @@ class Batcher(Generic[Key, Item, Value]):
 
     async def _drain(self) -> None:
         while self._queues:
-            # The key of the oldest item comes first, or a busy key would starve the others.
-            key = min(self._queues, key=self._age)
+            key = min(self._queues, key=self._turn)
             await self._wait_for_company(key)
             batch = self._take(key)
             if batch:
                 await self._serve(key, batch)
 
-    def _age(self, key: Key) -> float:
+    def _turn(self, key: Key) -> tuple[bool, float]:
+        """The order of the keys: what has waited too long, then what is prepared; of these, the oldest."""
         queue = self._queues[key]
-        # An empty queue comes first, so that `_take` removes its key.
-        return queue[0].since if queue else 0.0
+        if not queue:
+            # First, so that `_take` removes its key.
+            return False, 0.0
+        # Without a bound, or without regard to age, a busy key would starve the others.
+        late = asyncio.get_running_loop().time() - queue[0].since > self._most_patient
+        return not (late or self._prepared(key)), queue[0].since
 
     async def _wait_for_company(self, key: Key) -> None:
         queue = self._queues[key]

@@ -44,7 +44,10 @@ class _Part(Generic[Value]):
 
 
 class MergedCalls(Generic[Key, Item, Value]):
-    """Merges calls with equal keys; each caller gets its own outcomes and its share of the cost."""
+    """Merges calls with equal keys; each caller gets its own outcomes and its share of the cost.
+
+    Of several keys, those for which ``prepared`` is true go first.
+    """
 
     def __init__(
         self,
@@ -52,10 +55,11 @@ class MergedCalls(Generic[Key, Item, Value]):
         thread: EngineThread,
         *,
         max_wait: float,
+        prepared: Callable[[Key], bool] = lambda _: True,
     ) -> None:
         self._call = call
         self._thread = thread
-        self._batcher = Batcher(self._run, max_size=MAX_BATCH, max_wait=max_wait)
+        self._batcher = Batcher(self._run, max_size=MAX_BATCH, max_wait=max_wait, prepared=prepared)
 
     async def __call__(self, key: Key, items: Sequence[Item]) -> Merged[Value]:
         """Return the outcomes of ``items`` in order."""

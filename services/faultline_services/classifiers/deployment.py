@@ -45,7 +45,8 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
     @cached_property
     def _predictions(self) -> MergedCalls[Sharing, BlobRef, contract.Prediction]:
-        return self.merged(self._classify)
+        # Of a zoo larger than the cache, each network is loaded once for all images that wait for it.
+        return self.merged(self._classify, lambda key: self.engine.is_loaded(key.classifier, key.function))
 
     def _classify(self, key: Sharing, images: list[BlobRef]) -> contract.ClassifyResponse:
         question = contract.ClassifyRequest(

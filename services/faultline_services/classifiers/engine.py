@@ -67,6 +67,15 @@ class ClassifiersEngine:
         """
         return self._registry.describe_one(request.classifier, request.function)
 
+    def is_loaded(self, spec: str, function: str | None) -> bool:
+        """Return True if a classifier is in memory; never waits for one that is being loaded."""
+        return self._models.holds(_key(spec, function))
+
+    @property
+    def loads(self) -> int:
+        """How often a classifier was loaded."""
+        return self._models.loads
+
     def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         """Predict the requested classes of each image.
 
@@ -79,9 +88,7 @@ class ClassifiersEngine:
         if len(set(request.classes)) != len(request.classes):
             raise InvalidRequest("a class is asked for twice", pointer="/classes")
         spec, function = request.classifier, request.function
-        # Two programs may give their functions one name, which may be a name of the suite, too.
-        key = spec if function is None else f"{spec} at {function}"
-        with self._models.borrow(key, lambda: self._registry.load(spec, function)) as model:
+        with self._models.borrow(_key(spec, function), lambda: self._registry.load(spec, function)) as model:
             over = model.over(request.classes)
             found = model.predict(request.images).outcomes
             outcomes = settle(
@@ -89,6 +96,11 @@ class ClassifiersEngine:
             )
             cost = Cost(seconds=time.monotonic() - started)
             return ClassifyResponse(outcomes=outcomes, model=model.identity, cost=cost)
+
+
+def _key(spec: str, function: str | None) -> str:
+    # Two programs may give their functions one name, which may be a name of the suite, too.
+    return spec if function is None else f"{spec} at {function}"
 
 
 def _arrays(outcome: Outcome[Arrays]) -> Arrays:

@@ -63,10 +63,12 @@ class EngineService(ABC, Generic[Served]):
         return {}
 
     def merged(
-        self, call: Callable[[Key, list[Item]], CostedResponse[Value]]
+        self,
+        call: Callable[[Key, list[Item]], CostedResponse[Value]],
+        prepared: Callable[[Key], bool] = lambda _: True,
     ) -> MergedCalls[Key, Item, Value]:
-        """Merge concurrent calls of an engine method."""
-        return MergedCalls(call, self.thread, max_wait=self.settings.batch_wait_s)
+        """Merge concurrent calls of an engine method; what is ``prepared`` goes first."""
+        return MergedCalls(call, self.thread, max_wait=self.settings.batch_wait_s, prepared=prepared)
 
     def health(self) -> ServiceHealth:
         """Return the health with the weights that answer."""

@@ -240,11 +240,22 @@ def test_a_model_in_use_is_never_evicted() -> None:
     assert cache.keys == ["a"]
 
 
-def test_a_model_over_the_budget_is_evicted_after_use() -> None:
+def test_a_model_over_the_budget_stays_until_another_one_is_loaded() -> None:
     cache: ModelCache[str] = ModelCache(10)
-    with cache.borrow("a", lambda: Loaded("A", 40)) as model:
-        assert model == "A"
-    assert cache.keys == []
+    log: list[str] = []
+    for _ in range(3):
+        with cache.borrow("a", lambda: loader(log, "a", 40)) as model:
+            assert model == "A"
+    assert (log, cache.loads, cache.holds("a")) == (["a"], 1, True)
+
+    def after_a() -> Loaded[str]:
+        # Two such models may not fit beside each other.
+        assert cache.keys == []
+        return loader(log, "b", 40)
+
+    with cache.borrow("b", after_a):
+        assert cache.keys == ["b"]
+    assert (cache.keys, cache.loads, cache.holds("a")) == (["b"], 2, False)
 
 
 def test_a_model_that_fails_to_load_leaves_nothing_behind() -> None:
