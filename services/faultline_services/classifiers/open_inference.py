@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import httpx
@@ -11,14 +10,15 @@ import numpy.typing as npt
 from PIL import Image
 from pydantic import BaseModel, Field, ValidationError
 
-from faultline_core.errors import BackendUnavailable, BadBackendOutput, DeadlineExceeded
+from faultline_core.errors import BackendUnavailable, BadBackendOutput
 from faultline_core.images.codecs import Pixels
-from faultline_services.classifiers.total_deadline import total_deadline
 from faultline_services.models.cached_forward import Floats
+from faultline_services.outbound.calls import AnswerLimits, BoundedCalls
 
 LARGEST_SIDE = 1024
 FLOATS = ("FP16", "BF16", "FP32", "FP64")
 LONGEST_MESSAGE = 300
+SETTINGS = "FAULTLINE_SERVICES_OIP"
 # Remote models do not describe their preprocessing; nearly all were trained with these values.
 IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 IMAGENET_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
@@ -83,23 +83,15 @@ class _Answer(BaseModel):
 Body = TypeVar("Body", bound=BaseModel)
 
 
-@dataclass(frozen=True)
-class AnswerLimits:
-    """The most seconds that a call takes as a whole, and the most bytes of its answer."""
-
-    seconds: float = 30.0
-    # 64 rows of ImageNet-21k's 21,841 classes are 35 MB at 25 characters per number.
-    most_bytes: int = 64 * 2**20
-
-
 class OpenInference:
     """One remote model; errors call it ``name``, by default its address."""
 
     def __init__(
         self, url: str, client: httpx.Client, limits: AnswerLimits | None = None, *, name: str | None = None
     ) -> None:
-        self._url, self._client, self._limits = url.rstrip("/"), client, limits or AnswerLimits()
+        self._url = url.rstrip("/")
         self._name = name or self._url
+        self._calls = BoundedCalls(client, limits or AnswerLimits(), name=self._name, prefix=SETTINGS)
         self.metadata = self._read("GET", self._url, None, ModelMetadata)
         self._layout, self._height, self._width = self._image_layout()
 
@@ -163,40 +155,14 @@ class OpenInference:
         return [Row(row, output.error_of(index)) for index, row in enumerate(values.reshape(n, -1))]
 
     def _read(self, method: str, url: str, body: dict[str, Any] | None, kind: type[Body]) -> Body:
+        answer = self._calls.send(method, url, body)
+        if answer.status >= 500:
+            raise BackendUnavailable(f"{self._name!r} returned status {answer.status}")
+        if answer.status != 200:
+            raise BadBackendOutput(f"{self._name!r} returned status {answer.status}, not 200")
         try:
-            # A redirect could lead to a host that is not allowed.
-            with (
-                total_deadline(self._limits.seconds),
-                self._client.stream(method, url, json=body, follow_redirects=False) as response,
-            ):
-                content = self._bounded(response)
-        except httpx.TimeoutException as error:
-            raise DeadlineExceeded(
-                f"{self._name!r} did not answer whole within {self._limits.seconds:g} s "
-                "(FAULTLINE_SERVICES_OIP_SECONDS); make it faster, or permit more"
-            ) from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise BackendUnavailable(
-                f"{self._name!r} cannot be reached; check that the server is running"
-            ) from error
-        if response.status_code >= 500:
-            raise BackendUnavailable(f"{self._name!r} returned status {response.status_code}")
-        if response.status_code != 200:
-            raise BadBackendOutput(f"{self._name!r} returned status {response.status_code}, not 200")
-        try:
-            return kind.model_validate_json(content)
+            return kind.model_validate_json(answer.content)
         except ValidationError as error:
             raise BadBackendOutput(
                 f"the answer of {self._name!r} does not follow the Open Inference Protocol"
             ) from error
-
-    def _bounded(self, response: httpx.Response) -> bytes:
-        content = bytearray()
-        for chunk in response.iter_bytes():
-            content += chunk
-            if len(content) > self._limits.most_bytes:
-                raise BadBackendOutput(
-                    f"the answer of {self._name!r} has more than {self._limits.most_bytes} bytes "
-                    "(FAULTLINE_SERVICES_OIP_ANSWER_BYTES); send fewer classes, or permit more"
-                )
-        return bytes(content)

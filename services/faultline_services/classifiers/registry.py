@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -19,17 +18,17 @@ from faultline_services.classifiers.classifier import Classifier
 from faultline_services.classifiers.descriptions import describe_clip, describe_folder, describe_remote
 from faultline_services.classifiers.onnx_file import ONNX_FILE
 from faultline_services.classifiers.onnx_network import OnnxClassifier
-from faultline_services.classifiers.open_inference import AnswerLimits, OpenInference
+from faultline_services.classifiers.open_inference import OpenInference
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.remote import RemoteClassifier, require_allowed
 from faultline_services.classifiers.timm_folder import WEIGHTS, load_folder
 from faultline_services.classifiers.timm_network import Network, TimmClassifier
 from faultline_services.classifiers.timm_zoo import Fetch, describe_zoo, hub_weights, load_zoo
-from faultline_services.classifiers.total_deadline import deadline_transport
 from faultline_services.classifiers.zero_shot import ZeroShotClassifier
 from faultline_services.models.model_cache import Loaded
 from faultline_services.models.model_folder import model_folder, stays_inside
 from faultline_services.models.weights import PUBLISHED_PREFIX, clip_folder
+from faultline_services.outbound.calls import AnswerLimits, outbound_client
 
 
 class ClassifierRegistry:
@@ -173,10 +172,7 @@ class ClassifierRegistry:
     @cached_property
     def _remotes(self) -> httpx.Client:
         # One client for all: connections to stopped servers are dropped on the next request.
-        # At INFO, httpx writes the address of each call, and a function's address is a secret.
-        logging.getLogger("httpx").setLevel(logging.WARNING)
-        transport = self._transport or deadline_transport()
-        return httpx.Client(timeout=self._limits.seconds, trust_env=False, transport=transport)
+        return outbound_client(self._limits, transport=self._transport)
 
     @property
     def _limits(self) -> AnswerLimits:

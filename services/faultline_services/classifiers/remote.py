@@ -13,12 +13,12 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import BadBackendOutput, ClassMapMismatch, UnknownModel
 from faultline_core.images.codecs import decode_image
-from faultline_core.types import is_loopback
 from faultline_services.batching.outcomes import settle
 from faultline_services.classifiers.class_map import HeadClasses, LabelMap
 from faultline_services.classifiers.classifier import OverClasses
 from faultline_services.classifiers.open_inference import OpenInference, Prepared, Row
 from faultline_services.models.cached_forward import Arrays, Floats, PassResult
+from faultline_services.outbound.hosts import require_host
 
 ROW_SUM_TOLERANCE = 1e-3
 """Rows whose sum is this close to 1 are probabilities; others are logits."""
@@ -30,17 +30,9 @@ _MODEL_PATH = re.compile(rf"({_PART})*/v2/models{_PART}(/versions{_PART})?/?")
 
 def require_allowed(url: str, hosts: Sequence[str]) -> None:
     """Raise UnknownModel unless ``url`` names a model on one of ``hosts``, given with or without a port."""
-    parts = urlsplit(url)
-    # On this machine every port is a server of somebody: each is allowed by its own number.
-    named = {parts.netloc} if is_loopback(parts.hostname or "") else {parts.netloc, parts.hostname}
-    if not named & set(hosts):
-        wanted = parts.netloc if len(named) == 1 else parts.hostname
-        raise UnknownModel(
-            f"the host of {url!r} is not allowed for remote classifiers; add {wanted!r} to "
-            "FAULTLINE_SERVICES_OIP_HOSTS of the services"
-        )
+    require_host(url, hosts, use="remote classifiers", setting="FAULTLINE_SERVICES_OIP_HOSTS")
     # The list allows a host to serve models; callers must not reach its other paths.
-    if not _MODEL_PATH.fullmatch(parts.path):
+    if not _MODEL_PATH.fullmatch(urlsplit(url).path):
         raise UnknownModel(f"{url!r} does not name a model; its path must end in /v2/models/<name>")
 
 

@@ -26,10 +26,11 @@ def total_deadline(seconds: float) -> Iterator[None]:
         _ends_at.reset(before)
 
 
-def deadline_transport() -> httpx.HTTPTransport:
-    """Return a transport whose calls keep `total_deadline`."""
-    # Without `trust_env`, because no setting allows a proxy of the environment to see the images.
-    transport = httpx.HTTPTransport(trust_env=False)
+def deadline_transport(connections: int = 100) -> httpx.HTTPTransport:
+    """Return a transport whose calls keep `total_deadline`; it keeps up to ``connections`` open."""
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+    # Without `trust_env`, because no setting allows a proxy of the environment to see what is sent.
+    transport = httpx.HTTPTransport(trust_env=False, limits=limits)
     # A newer httpx that has no such backend must fail here: without it the bound would silently be lost.
     if not isinstance(transport._pool._network_backend, httpcore.NetworkBackend):
         raise TypeError("httpx has no network backend to bound; install the version in requirements.lock")

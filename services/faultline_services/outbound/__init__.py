@@ -1,0 +1,1 @@
+"""Calls to servers of others: listed hosts only, bounded in time and bytes."""
