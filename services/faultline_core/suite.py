@@ -21,6 +21,10 @@ from faultline_core.types import Cosine
 
 _REPOSITORY = r"\A[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\z"
 
+_SERVER = r"\Ahttps?://[^/?#@\s]+(/[^/?#\s]+)*/v1\z"
+Engine = Literal["transformers", "vllm", "openai"]
+"""Where a language model runs: in the replica, in a server that the replica starts, or in another's."""
+
 
 class _SuitePart(BaseModel):
     # A misspelt setting must not silently leave the default in force.
@@ -81,16 +85,38 @@ class CaptionerSuite(_ModelSuite):
 
 
 class PerturberSuite(_ModelSuite):
-    """LLaMA weights, their LoRA adapter, and sampling settings."""
+    """A language model, its LoRA adapter, and sampling settings.
 
-    engine: Literal["transformers", "vllm"] = "transformers"
+    ``engine`` says where it runs: in the replica with ``transformers``, in a ``vllm`` that the replica
+    starts, or behind the ``openai`` API at ``server``, an address with ``/v1``. There, ``model`` and
+    ``adapter`` are the names under which the server has the base alone and with its adapter; ``tokenizer``
+    is a folder with the model's vocabulary, or null to send prompts as text. ``prompts`` is a TOML file of
+    instructions, beside the suite's file; null means ours.
+    """
+
+    engine: Engine = "transformers"
     model: str
     adapter: str | None = None
+    server: str | None = Field(default=None, pattern=_SERVER)
+    tokenizer: str | None = None
     temperature: float = Field(default=1.0, gt=0)
     top_k: int = Field(default=0, ge=0)
     max_new_tokens: int = Field(default=400, ge=1)
-    prompt: Literal["instruction", "compact"] = "instruction"
+    prompt: Literal["instruction", "compact", "chat"] = "instruction"
+    prompts: str | None = None
     batch: int = Field(default=32, ge=1)
+
+    @model_validator(mode="after")
+    def _has_its_server(self) -> PerturberSuite:
+        _require_server(self.engine, self.server)
+        if self.tokenizer is not None and self.engine != "openai":
+            raise ValueError("tokenizer is for the engine 'openai'; the others read the model's own")
+        return self
+
+
+def _require_server(engine: Engine, server: str | None) -> None:
+    if (engine == "openai") != (server is not None):
+        raise ValueError("the engine 'openai', and no other, needs the address of a server, ending in /v1")
 
 
 class EditorSuite(_ModelSuite):
@@ -211,10 +237,19 @@ def load_suite(name_or_file: str) -> Suite:
     path = Path(name_or_file)
     # The suffix decides, not whether the file exists: a misspelt file name must not select a suite.
     if path.suffix == ".toml":
-        return Suite.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return _beside(path, Suite.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))))
     if name_or_file not in suite_names():
         raise UnknownModel(
             f"no suite is named {name_or_file!r}; choose one of {', '.join(suite_names())}, or a .toml file"
         )
     text = (resources.files("faultline_core") / "suites" / f"{name_or_file}.toml").read_text(encoding="utf-8")
     return Suite.model_validate(tomllib.loads(text))
+
+
+def _beside(file: Path, suite: Suite) -> Suite:
+    """Take the path of a file of prompts as relative to the suite's file."""
+    perturber = suite.perturber
+    if perturber is None or perturber.prompts is None:
+        return suite
+    found = str(file.absolute().parent / perturber.prompts)
+    return suite.model_copy(update={"perturber": perturber.model_copy(update={"prompts": found})})

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from faultline_core.secret_files import read_secret
-from faultline_core.types import is_loopback
+from faultline_services.outbound.hosts import bare_loopback
 from faultline_services.service_options import (
     FLOAT32_SERVICES,
     GPU_SHARE,
@@ -31,6 +31,7 @@ SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
 SHARED_PREFIX = "FAULTLINE_"
 OWN_PREFIX = "FAULTLINE_SERVICES_"
 SHARED_WITH_GATEWAY = ("suite", "suite_root", "store_url", "secret", "secret_file", "state_dir")
+HOST_LISTS = ("oip_hosts", "openai_hosts")
 
 # Not Serve's default 8000, which another Serve on this machine may use.
 DEFAULT_PORT = 8101
@@ -163,6 +164,35 @@ class ServiceSettings(BaseModel):
     oip_answer_bytes: int = Field(
         default=64 * MEBIBYTE, ge=1024, description="Most bytes of a remote classifier's answer."
     )
+    openai_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Hosts that a suite's `server` of language models may run on, as `oip_hosts`.",
+    )
+    openai_key_file: AbsolutePath | None = Field(
+        default=None,
+        description="File with the key of that server, which only its owner may read, or null for none.",
+    )
+    openai_seconds: float = Field(
+        default=120.0,
+        gt=0.0,
+        description="Seconds within which a language model's server must have answered a request whole, "
+        "with all further tries.",
+    )
+    openai_answer_bytes: int = Field(
+        default=4 * MEBIBYTE, ge=1024, description="Most bytes of such an answer."
+    )
+    # Beyond about this many sequences, vLLM's tokens/s of a 7B model on one GPU hardly grow.
+    openai_in_flight: int = Field(
+        default=64, ge=1, le=1024, description="Most requests that a replica has at that server at once."
+    )
+    vllm: AbsolutePath | None = Field(
+        default=None,
+        description="The program `vllm` of an environment of its own, which a service starts for an engine "
+        "`vllm`, or null for none.",
+    )
+    vllm_arguments: str = Field(
+        default="", description="Further arguments of `vllm serve`, as a shell reads them."
+    )
     # Room for a ViT-L in float32 (1.2 GB) and several ResNet-50s (0.1 GB each).
     model_cache_bytes: int = Field(
         default=2048 * MEBIBYTE, ge=0, description="Memory for loaded classifiers, in bytes."
@@ -186,11 +216,12 @@ class ServiceSettings(BaseModel):
     def _safe(self) -> ServiceSettings:
         for service in SERVICES:
             _require_consistent(service, self.of(service))
-        if bare := [host for host in self.oip_hosts if is_loopback(host)]:
-            raise ValueError(
-                f"oip_hosts names {bare[0]!r}, which would open every port of this machine; name "
-                f"'{bare[0]}:<port>'. The SDK's own functions need no entry"
-            )
+        for field in HOST_LISTS:
+            if bare := bare_loopback(getattr(self, field)):
+                raise ValueError(
+                    f"{field} names {bare!r}, which would open every port of this machine; name "
+                    f"'{bare}:<port>'. The SDK's own functions need no entry"
+                )
         if self.secret is not None and len(self.secret.get_secret_value()) < SECRET_BYTES_AT_LEAST:
             raise ValueError(
                 f"the shared secret has fewer than {SECRET_BYTES_AT_LEAST} characters; use a longer one"
@@ -258,7 +289,7 @@ def from_environment(fields: Mapping[str, object], environ: Mapping[str, str]) -
         prefix = SHARED_PREFIX if field in SHARED_WITH_GATEWAY else OWN_PREFIX
         value = environ.get(prefix + field.upper())
         if value:
-            found[field] = tuple(value.split(",")) if field == "oip_hosts" else value
+            found[field] = tuple(value.split(",")) if field in HOST_LISTS else value
     return found
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -379,6 +380,19 @@ def each_clause_and_case(
     test: Callable[[Clause, Case, Bench], None],
 ) -> Callable[[Clause, Case, Bench], None]:
     """Run a test that takes a bench once for each clause and case."""
-    for_cases = pytest.mark.parametrize("case", CASES, ids=str)
+    return each_clause_and_case_of(*get_args(ServiceName))(test)
+
+
+def each_clause_and_case_of(
+    *services: ServiceName,
+) -> Callable[[Callable[[Clause, Case, Bench], None]], Callable[[Clause, Case, Bench], None]]:
+    """Run a test that takes a bench once for each clause and each case of these services."""
+    return partial(_each, [case for case in CASES if case.service in services])
+
+
+def _each(
+    cases: Sequence[Case], test: Callable[[Clause, Case, Bench], None]
+) -> Callable[[Clause, Case, Bench], None]:
+    for_cases = pytest.mark.parametrize("case", cases, ids=str)
     for_clauses = pytest.mark.parametrize("clause", CONTRACT, ids=lambda clause: clause.__name__)
     return for_cases(for_clauses(test))

@@ -1,8 +1,9 @@
-"""The single thread that runs a replica's model, so that the event loop stays free."""
+"""The threads that run a replica's engine, so that the event loop stays free: one for a model of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -24,15 +25,20 @@ class Cancellable(Protocol[Body, Answer]):
 
 
 class EngineThread:
-    """Runs calls one after another; a call does not begin if its caller has already gone."""
+    """Runs calls one after another; a call does not begin if its caller has already gone.
 
-    def __init__(self, *, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    An engine that only waits for a server runs ``calls`` at once.
+    """
+
+    def __init__(
+        self, *, hung_after_s: float, clock: Callable[[], float] = time.monotonic, calls: int = 1
+    ) -> None:
         # Two calls at once would need memory for two batches, and torch uses its own threads within one.
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
+        self._pool = ThreadPoolExecutor(max_workers=calls, thread_name_prefix="engine")
         self._hung_after_s = hung_after_s
         self._clock = clock
-        # Set in the thread, read on the loop: CPython assigns a reference atomically.
-        self._busy_since: float | None = None
+        # Set in a thread, read on the loop: CPython changes a dictionary atomically.
+        self._busy_since: dict[int, float] = {}
 
     async def run(
         self, function: Callable[Arguments, Value], *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -40,11 +46,11 @@ class EngineThread:
         """Return the result of ``function``, or raise its exception."""
 
         def timed() -> Value:
-            self._busy_since = self._clock()
+            self._busy_since[threading.get_ident()] = self._clock()
             try:
                 return function(*args, **kwargs)
             finally:
-                self._busy_since = None
+                del self._busy_since[threading.get_ident()]
 
         # If the caller is cancelled while the call waits, the executor drops the call.
         return await asyncio.get_running_loop().run_in_executor(self._pool, timed)
@@ -60,6 +66,6 @@ class EngineThread:
 
     def check(self) -> None:
         """Raise BackendUnavailable if a call has run longer than the limit."""
-        since = self._busy_since
-        if since is not None and self._clock() - since > self._hung_after_s:
+        since = min(tuple(self._busy_since.values()), default=math.inf)
+        if self._clock() - since > self._hung_after_s:
             raise BackendUnavailable(f"the engine has been busy with one call for {self._hung_after_s:g} s")

@@ -20,7 +20,7 @@ def settle(
     items: Sequence[Item],
     *,
     prepare: Callable[[Item], Prepared],
-    run: Callable[[list[Prepared]], Sequence[Raw]],
+    run: Callable[[list[Prepared]], Sequence[Raw | FaultlineError]],
     finish: Callable[[Prepared, Raw], Value],
     batch: int,
 ) -> list[Outcome[Value]]:
@@ -29,7 +29,7 @@ def settle(
     Args:
         items: the items of the call.
         prepare: reads one item.
-        run: runs the model on a batch of prepared items; one result each.
+        run: runs the model on a batch of prepared items; one result each, or the error of this one.
         finish: turns a prepared item and its result into the item's value.
         batch: items per batch.
 
@@ -67,7 +67,7 @@ def _finished(
 
 
 def _run_within_memory(
-    prepared: list[Prepared], run: Callable[[list[Prepared]], Sequence[Raw]]
+    prepared: list[Prepared], run: Callable[[list[Prepared]], Sequence[Raw | FaultlineError]]
 ) -> list[Raw | FaultlineError]:
     """Run a batch; while memory is insufficient, halve it, down to a single item that is too large."""
     try:

@@ -18,6 +18,7 @@ from faultline_services.models.weights import (
     clip_folder,
     needed_models,
     pipeline_folder,
+    vocabulary_folder,
     weights_folder,
 )
 from faultline_services.service_options import Precision, ServiceName
@@ -97,5 +98,5 @@ def _parts(
             yield weight_files(folder / part), dtype if part == "unet" else "float32"
     elif find is clip_folder:
         yield [folder / file for file in CLIP_WEIGHTS if (folder / file).is_file()][:1], "float32"
-    else:
+    elif find is not vocabulary_folder:
         yield weight_files(folder), "float32" if service == "editor" else dtype

@@ -74,7 +74,7 @@ def _activations(service: ServiceName, suite: Suite, size: int, folder: Path | N
         of = suite.captioner
         tokens = of.batch * of.beams * (PROMPT_TOKENS[service] + of.max_tokens)
         yield tokens * size * _token_values(of.model, folder)
-    elif service == "perturber" and suite.perturber is not None:
+    elif service == "perturber" and suite.perturber is not None and suite.perturber.engine != "openai":
         spoken = suite.perturber
         tokens = spoken.batch * (PROMPT_TOKENS[service] + spoken.max_new_tokens)
         yield tokens * size * _token_values(spoken.model, folder)

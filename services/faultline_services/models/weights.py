@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
-from faultline_core.suite import PublishedModel, Suite, load_suite
+from faultline_core.suite import PerturberSuite, PublishedModel, Suite, load_suite
 from faultline_services.models.model_folder import (
     how_to_get,
     model_folder,
@@ -149,18 +149,32 @@ def _no_root(root: Path, service: ServiceName) -> str:
     return f"{missing}; set FAULTLINE_SUITE_ROOT to the folder of the suite's weights"
 
 
+def vocabulary_folder(root: Path, name: str, published: Published = NOWHERE) -> Path:
+    """Find a folder of which the tokenizer alone is read; raises UnknownModel if there is none."""
+    return model_folder(root, name, published.get(name))
+
+
+def _spoken(suite: PerturberSuite) -> dict[str, tuple[Find, Published]]:
+    """Return the folders of a perturber: where another's server has the model, its vocabulary at most."""
+    if suite.engine == "openai":
+        return dict.fromkeys(_named(suite.tokenizer), (vocabulary_folder, suite.published))
+    return dict.fromkeys(_named(suite.model, suite.adapter), (weights_folder, suite.published))
+
+
+def _named(*names: str | None) -> list[str]:
+    return [name for name in names if name is not None]
+
+
 Find = Callable[[Path, str, Published], Path]
 
 
 def needed_models(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[Find, Published]]]:
     """Return the models of each service with the function that finds each, and where they are published."""
     captioner, perturber, editor, scorer = suite.captioner, suite.perturber, suite.editor, suite.scorer
-    spoken = [] if perturber is None else [perturber.model, perturber.adapter]
-    said = NOWHERE if perturber is None else perturber.published
     previews = [] if editor.preview_decoder is None else [editor.preview_decoder]
     return {
         "captioner": {captioner.model: (weights_folder, captioner.published)},
-        "perturber": {name: (weights_folder, said) for name in spoken if name is not None},
+        "perturber": {} if perturber is None else _spoken(perturber),
         "editor": {
             editor.model: (pipeline_folder, editor.published),
             **dict.fromkeys(previews, (weights_folder, editor.published)),

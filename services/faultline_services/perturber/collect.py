@@ -12,24 +12,24 @@ from __future__ import annotations
 import argparse
 import logging
 import random
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
-from faultline_core.errors import BackendUnavailable, BadBackendOutput, InvalidRequest
+from faultline_core.errors import BadBackendOutput, InvalidRequest
+from faultline_core.secret_files import read_secret
 from faultline_core.text.caption_diff import parse_variations
 from faultline_core.types import EDIT_TYPES
+from faultline_services.openai_api.server import OpenAIServer
+from faultline_services.outbound.calls import AnswerLimits, outbound_client
 from faultline_services.perturber.pairs import CaptionPair, append_pairs, rewrite_whole_lines
-from faultline_services.perturber.prompts import INSTRUCTIONS, Instruction, collection_prompt
+from faultline_services.perturber.prompt_file import read_prompts
+from faultline_services.perturber.prompts import OURS, Instruction, Prompts
 
 PAIRS_AN_INSTRUCTION = 100
 EDITS_A_CAPTION = 5
-ATTEMPTS = 5
-TIMEOUT_S = 120.0
+LIMITS = AnswerLimits(seconds=120.0, most_bytes=2**20)
 _DOMAIN_OPENING = "a photo of "
 
 _log = logging.getLogger(__name__)
@@ -37,21 +37,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Assistant:
-    """A chat endpoint: its client, model and sampling settings; `sleep` waits between retries."""
+    """A model that chats at a server, and its sampling settings."""
 
-    client: httpx.Client
+    server: OpenAIServer
     model: str
     temperature: float = 1.0
     max_tokens: int = 400
-    sleep: Callable[[float], None] = time.sleep
 
     def answer(self, prompt: str, *, seed: int) -> str:
-        """Return the reply to one message.
-
-        Raises:
-            BackendUnavailable: it refused the request or could not be reached, several times in a row.
-            BadBackendOutput: it did not answer with a chat completion.
-        """
+        """Return the reply to one message; raises as `OpenAIServer.chat` does."""
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": prompt}],
@@ -59,32 +53,10 @@ class Assistant:
             "max_tokens": self.max_tokens,
             "seed": seed,
         }
-        response = self._posted(body)
-        try:
-            return str(response.json()["choices"][0]["message"]["content"])
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise BadBackendOutput(
-                f"the endpoint did not return a chat completion: {response.text[:200]!r}"
-            ) from error
-
-    def _posted(self, body: dict[str, object]) -> httpx.Response:
-        problem = "no request was sent"
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                # 30 s in total: hosted endpoints have limits per minute.
-                self.sleep(2.0**attempt)
-            try:
-                response = self.client.post("chat/completions", json=body)
-            except httpx.TransportError as error:
-                problem = str(error) or type(error).__name__
-                continue
-            if response.is_success:
-                return response
-            problem = f"{response.status_code} {response.text[:200]!r}"
-            # Any other refusal would be repeated.
-            if response.status_code != 429 and response.status_code < 500:
-                break
-        raise BackendUnavailable(f"the endpoint did not answer after {ATTEMPTS} attempts: {problem}")
+        said = self.server.chat(body).only.message.content
+        if said is None:
+            raise BadBackendOutput(f"{self.server.name!r} did not reply with a text")
+        return said
 
 
 def collect(
@@ -95,6 +67,7 @@ def collect(
     seed: int,
     pairs_an_instruction: int = PAIRS_AN_INSTRUCTION,
     placebo: bool = False,
+    prompts: Prompts = OURS,
 ) -> dict[str, int]:
     """Collect until every instruction has its pairs or captions run out; return the number of pairs of each.
 
@@ -107,11 +80,12 @@ def collect(
         seed: determines the orders.
         pairs_an_instruction: the number of pairs wanted for each instruction.
         placebo: also collect rewordings that change nothing.
+        prompts: the instructions to collect for.
     """
     kept = rewrite_whole_lines(out)
     have = Counter(pair.instruction for pair in kept)
     asked = {(pair.instruction, pair.caption) for pair in kept}
-    for instruction in _instructions(placebo=placebo):
+    for instruction in _instructions(prompts, placebo=placebo):
         fresh = [
             text for text in _order(captions, instruction, seed) if (instruction.name, text) not in asked
         ]
@@ -119,16 +93,16 @@ def collect(
             missing = pairs_an_instruction - have[instruction.name]
             if missing <= 0:
                 break
-            pairs = _pairs(assistant, instruction, caption, seed=seed + number)[:missing]
+            pairs = _pairs(assistant, prompts, instruction, caption, seed=seed + number)[:missing]
             append_pairs(out, pairs)
             have[instruction.name] += len(pairs)
         _log.info("%s: %d pairs", instruction.name, have[instruction.name])
     return dict(have)
 
 
-def _instructions(*, placebo: bool) -> Iterator[Instruction]:
+def _instructions(prompts: Prompts, *, placebo: bool) -> Iterator[Instruction]:
     for kind in (*EDIT_TYPES, *(("placebo",) if placebo else ())):
-        yield from INSTRUCTIONS[kind]
+        yield from prompts.instructions[kind]
 
 
 def _order(captions: Sequence[str], instruction: Instruction, seed: int) -> list[str]:
@@ -144,8 +118,11 @@ def _opened(caption: str, opening: str) -> str:
     return caption if caption.lower().startswith(opening) else opening + caption
 
 
-def _pairs(assistant: Assistant, instruction: Instruction, caption: str, *, seed: int) -> list[CaptionPair]:
-    reply = assistant.answer(collection_prompt(instruction, caption, wanted=EDITS_A_CAPTION), seed=seed)
+def _pairs(
+    assistant: Assistant, prompts: Prompts, instruction: Instruction, caption: str, *, seed: int
+) -> list[CaptionPair]:
+    asked = prompts.collection_prompt(instruction, caption, wanted=EDITS_A_CAPTION)
+    reply = assistant.answer(asked, seed=seed)
     return [
         CaptionPair(
             instruction=instruction.name,
@@ -167,6 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--api-key-file", type=Path, default=None)
     parser.add_argument("--pairs", type=int, default=PAIRS_AN_INSTRUCTION, help="pairs per instruction")
     parser.add_argument("--placebo", action="store_true", help="collect placebos too")
+    parser.add_argument("--prompts", type=Path, default=None, help="TOML file of prompts; default: ours")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     captions = [
@@ -174,15 +152,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     if not captions:
         raise InvalidRequest(f"{options.captions.name!r} has no caption; write one per line")
-    headers = {}
+    key = None
     if options.api_key_file is not None:
-        headers["Authorization"] = f"Bearer {options.api_key_file.read_text(encoding='utf-8').strip()}"
+        key = read_secret(options.api_key_file, variable="--api-key-file")
+    prompts = OURS if options.prompts is None else read_prompts(options.prompts)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    with httpx.Client(base_url=options.base_url, headers=headers, timeout=TIMEOUT_S) as client:
-        assistant = Assistant(client, options.model)
+    with outbound_client(LIMITS) as client:
+        server = OpenAIServer(options.base_url, client, limits=LIMITS, in_flight=1, key=key)
         collect(
-            captions, assistant, options.out, seed=options.seed, pairs_an_instruction=options.pairs,
-            placebo=options.placebo,
+            captions, Assistant(server, options.model), options.out, seed=options.seed,
+            pairs_an_instruction=options.pairs, placebo=options.placebo, prompts=prompts,
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from ray.serve import Application
 
 from faultline_core.contract import perturber as contract
 from faultline_core.errors import UnknownModel
-from faultline_core.suite import load_suite
+from faultline_core.suite import PerturberSuite, load_suite
 from faultline_services.batching.merged_calls import MergedCalls
 from faultline_services.serving.engine_protocols import Perturber
 from faultline_services.serving.engine_service import EngineService, application
@@ -18,19 +18,30 @@ from faultline_services.settings import ServiceSettings
 
 
 class PerturberDeployment(EngineService[Perturber]):
-    """Serves a PerturberEngine; concurrent calls of one verb share a batch."""
+    """Serves a PerturberEngine; concurrent calls of one verb share a batch, unless a server does."""
 
     name = "perturber"
 
     @staticmethod
     def load(settings: ServiceSettings) -> Perturber:
-        """Load the suite's perturber."""
+        """Load the suite's perturber, or connect to its server."""
         from faultline_services.perturber.engine import PerturberEngine
+        from faultline_services.perturber.served import load_served
 
-        suite, own = load_suite(settings.suite), settings.of("perturber")
-        if suite.perturber is None:
-            raise UnknownModel(f"the suite {suite.name!r} has no perturber; choose a suite with one")
-        return PerturberEngine.load(suite.perturber, settings.suite_root, device=own.device, dtype=own.dtype)
+        suite, own = _perturber(settings), settings.of("perturber")
+        if suite.engine != "transformers":
+            return load_served(suite, settings)
+        return PerturberEngine.load(suite, settings.suite_root, device=own.device, dtype=own.dtype)
+
+    @classmethod
+    def calls_at_once(cls, settings: ServiceSettings) -> int:
+        """Return as many calls as a server may have requests; a model in the replica takes one at a time."""
+        return 1 if _perturber(settings).engine == "transformers" else settings.openai_in_flight
+
+    @cached_property
+    def _merges(self) -> bool:
+        # A server forms its own batches; calls that wait for each other would only wait.
+        return self.calls_at_once(self.settings) == 1
 
     @cached_property
     def _edits(self) -> MergedCalls[None, contract.PerturbItem, contract.Perturbations]:
@@ -46,13 +57,24 @@ class PerturberDeployment(EngineService[Perturber]):
 
     async def perturb(self, body: contract.PerturbRequest) -> contract.PerturbResponse:
         """Propose edits of each caption."""
+        if not self._merges:
+            return await self.thread.run(self.engine.perturb, body)
         part = await self._edits(None, body.items)
         return contract.PerturbResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
     async def likelihoods(self, body: contract.LikelihoodsRequest) -> contract.LikelihoodsResponse:
         """Return the likelihood of each text."""
+        if not self._merges:
+            return await self.thread.run(self.engine.likelihoods, body)
         part = await self._weighed(None, body.texts)
         return contract.LikelihoodsResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+
+def _perturber(settings: ServiceSettings) -> PerturberSuite:
+    suite = load_suite(settings.suite)
+    if suite.perturber is None:
+        raise UnknownModel(f"the suite {suite.name!r} has no perturber; choose a suite with one")
+    return suite.perturber
 
 
 def build(args: ServiceSettings) -> Application:

@@ -25,7 +25,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from faultline_core.errors import InvalidRequest
 from faultline_services.models.model_folder import require_safetensors
 from faultline_services.perturber.pairs import CaptionPair, read_pairs
-from faultline_services.perturber.prompts import INSTRUCTIONS, PromptStyle, instruction_prompt, prompt_for
+from faultline_services.perturber.prompt_file import read_prompts
+from faultline_services.perturber.prompts import OURS, Prompts, PromptStyle
 
 _CHECKPOINT = "checkpoint.pt"
 # The label that torch's cross-entropy ignores.
@@ -81,7 +82,10 @@ class Example:
 
 
 def examples_of(
-    pairs: Sequence[CaptionPair], tokenizer: PreTrainedTokenizerBase, recipe: FinetuneRecipe
+    pairs: Sequence[CaptionPair],
+    tokenizer: PreTrainedTokenizerBase,
+    recipe: FinetuneRecipe,
+    prompts: Prompts = OURS,
 ) -> list[Example]:
     """Turn pairs into examples, cut at `max_length` tokens.
 
@@ -89,7 +93,7 @@ def examples_of(
     `compact`, each edit is an answer.
     """
     examples = []
-    for prompt, answer in _dialogues(pairs, recipe.prompt):
+    for prompt, answer in _dialogues(pairs, recipe.prompt, prompts):
         given = list(tokenizer(prompt).input_ids)
         # Without the end token, the model would never learn to stop.
         said = [*tokenizer(answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
@@ -98,12 +102,11 @@ def examples_of(
     return examples
 
 
-def _dialogues(pairs: Sequence[CaptionPair], style: PromptStyle) -> list[tuple[str, str]]:
+def _dialogues(pairs: Sequence[CaptionPair], style: PromptStyle, prompts: Prompts) -> list[tuple[str, str]]:
     if style == "compact":
-        return [
-            (prompt_for(style, pair.perturbation_type, pair.caption), pair.edited_caption) for pair in pairs
-        ]
-    named = {one.name: one for found in INSTRUCTIONS.values() for one in found}
+        asked = [prompts.asked(style, pair.perturbation_type, pair.caption) for pair in pairs]
+        return [(str(one), pair.edited_caption) for (one,), pair in zip(asked, pairs, strict=True)]
+    named = {one.name: one for found in prompts.instructions.values() for one in found}
     answers: dict[tuple[str, str], list[str]] = {}
     for pair in pairs:
         if pair.instruction not in named:
@@ -112,7 +115,7 @@ def _dialogues(pairs: Sequence[CaptionPair], style: PromptStyle) -> list[tuple[s
             )
         answers.setdefault((pair.instruction, pair.caption), []).append(pair.edited_caption)
     return [
-        (instruction_prompt(named[name], caption), "\n".join(edits))
+        (prompts.instruction_prompt(named[name], caption), "\n".join(edits))
         for (name, caption), edits in answers.items()
     ]
 
@@ -187,6 +190,7 @@ def finetune(
     device: str = "cpu",
     dtype: str = "float32",
     checkpoint_every: int = 20,
+    prompts: Prompts = OURS,
 ) -> float:
     """Train an adapter on a local LLaMA folder and save it in PEFT's format; return the last loss.
 
@@ -201,13 +205,14 @@ def finetune(
         device: the device of the model, such as ``cuda:0``.
         dtype: the precision of the base.
         checkpoint_every: updates between two checkpoints.
+        prompts: the instructions that the model learns to follow, and their frame.
     """
     require_safetensors(model_folder)
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = AutoTokenizer.from_pretrained(model_folder, local_files_only=True)
     run = Finetuning(
         _adapted(model_folder, recipe, seed=seed, device=device, dtype=dtype),
-        examples_of(pairs, tokenizer, recipe), recipe, seed=seed,
+        examples_of(pairs, tokenizer, recipe, prompts), recipe, seed=seed,
     )  # fmt: skip
     if (out / _CHECKPOINT).exists():
         run.restore(out / _CHECKPOINT)
@@ -255,6 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--micro-steps", type=int, default=None)
     parser.add_argument("--accumulation", type=int, default=None, help="micro-steps per update")
     parser.add_argument("--prompt", choices=("instruction", "compact"), default=None)
+    parser.add_argument("--prompts", type=Path, default=None, help="TOML file of prompts; default: ours")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
@@ -266,6 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finetune(
         options.model, read_pairs(options.pairs), options.out, recipe, seed=options.seed,
         device=options.device, dtype=options.dtype,
+        prompts=OURS if options.prompts is None else read_prompts(options.prompts),
     )  # fmt: skip
 
 

@@ -1,45 +1,28 @@
-"""Sampling from a causal language model, and the likelihood of texts under it without its adapter."""
+"""Sampling from a causal language model in this process, and the likelihood of texts under it."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from faultline_services.perturber.language_model import Row, Sampling
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How tokens are drawn; ``top_k`` 0 means from all tokens."""
-
-    temperature: float
-    top_k: int
-    max_new_tokens: int
+def draws(row: Row, n: int) -> Tensor:
+    """Return the row's first ``n`` uniform numbers in [0, 1), float64, made on the CPU."""
+    return torch.rand(n, generator=torch.Generator().manual_seed(row.number), dtype=torch.float64)
 
 
-@dataclass(frozen=True)
-class Row:
-    """A prompt's token ids and the inputs of its draws: equal prompt, seed and draw give equal numbers."""
-
-    prompt: list[int]
-    seed: int
-    draw: int
-
-    def draws(self, n: int) -> Tensor:
-        """Return this row's first ``n`` uniform numbers in [0, 1), float64, made on the CPU.
-
-        They depend on the prompt too, or all captions of one seed would get the same unlikely numbers.
-        """
-        digest = hashlib.sha256(f"{self.seed}/{self.draw}/{self.prompt}".encode()).digest()
-        # `manual_seed` takes a signed 64-bit number.
-        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-        return torch.rand(n, generator=generator, dtype=torch.float64)
+def _ids(row: Row) -> list[int]:
+    if not isinstance(row.prompt, list):
+        raise TypeError("a model in this process takes token ids")
+    return row.prompt
 
 
 def sample(
@@ -57,8 +40,8 @@ def sample(
         pad: the id that pads prompts to the longest.
         ends: the ids that end a row.
     """
-    ids, mask = _left_padded([row.prompt for row in rows], pad, model.device)
-    draws = torch.stack([row.draws(sampling.max_new_tokens) for row in rows]).to(model.device)
+    ids, mask = _left_padded([_ids(row) for row in rows], pad, model.device)
+    drawn = torch.stack([draws(row, sampling.max_new_tokens) for row in rows]).to(model.device)
     made: list[list[int]] = [[] for _ in rows]
     # The numbers of the rows that have not ended, in the order of the network's cache.
     going, past = list(range(len(rows))), None
@@ -69,7 +52,7 @@ def sample(
             input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=past, use_cache=True
         )
         past = output.past_key_values
-        chosen = _choose(output.logits[:, -1], draws[going, step], sampling)
+        chosen = _choose(output.logits[:, -1], drawn[going, step], sampling)
         for row, token in zip(going, chosen.tolist(), strict=True):
             made[row].append(token)
         lasting = [place for place, row in enumerate(going) if made[row][-1] not in ends]

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from faultline_core.errors import BackendUnavailable
+from faultline_core.errors import BackendUnavailable, UnknownModel
 from faultline_core.suite import Suite, load_suite
 from faultline_services.models.device import require_device
 from faultline_services.models.inventory import FoundModel, models_of
 from faultline_services.models.memory import allowance_bytes, device_bytes
+from faultline_services.openai_api.requirements import require_server
 from faultline_services.serving.trial import Trial
 from faultline_services.settings import ServiceName, ServiceSettings, own_variable
 
@@ -106,7 +107,8 @@ def _service(service: ServiceName, suite: Suite, settings: ServiceSettings, *, l
     problems = [model.problem for model in models if model.problem is not None]
     try:
         require_device(settings, service)
-    except BackendUnavailable as error:
+        require_server(service, suite, settings)
+    except (BackendUnavailable, UnknownModel) as error:
         problems.append(error.detail)
     trial = run_trial(service, settings) if load and not problems else None
     if trial is not None and trial.problem is not None:

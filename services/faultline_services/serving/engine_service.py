@@ -39,7 +39,9 @@ class EngineService(ABC, Generic[Served]):
     def __init__(self, settings: ServiceSettings, engine: Served | None = None) -> None:
         self.settings = settings
         self.engine = self._loaded() if engine is None else engine
-        self.thread = EngineThread(hung_after_s=settings.request_timeout_s)
+        self.thread = EngineThread(
+            hung_after_s=settings.request_timeout_s, calls=self.calls_at_once(settings)
+        )
 
     def _loaded(self) -> Served:
         # Imports safetensors, which a node that only holds the configuration may lack.
@@ -53,6 +55,11 @@ class EngineService(ABC, Generic[Served]):
     @abstractmethod
     def load(settings: ServiceSettings) -> Served:
         """Load the suite's engine; only here, on the replica, are model libraries imported."""
+
+    @classmethod
+    def calls_at_once(cls, settings: ServiceSettings) -> int:
+        """Return how many calls the engine takes at once: one, unless it only waits for a server."""
+        return 1
 
     @abstractmethod
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fakes.engine_contract import Bench, Case, Clause, each_clause_and_case
+from fakes.engine_contract import Bench, Case, Clause, each_clause_and_case, each_clause_and_case_of
+from fakes.openai_server import tiny_engine
 from fakes.tiny_models.suite import write_tiny_suite
 from faultline_core.blobs import BlobStore
+from faultline_core.suite import load_suite
 from faultline_services.captioner.deployment import CaptionerDeployment
 from faultline_services.classifiers.deployment import ClassifiersDeployment
 from faultline_services.editor.deployment import EditorDeployment
@@ -16,15 +20,19 @@ from faultline_services.settings import ServiceSettings
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> ServiceSettings:
     folder = tmp_path_factory.mktemp("tiny")
-    settings = ServiceSettings.model_validate(
+    return ServiceSettings.model_validate(
         {
             "suite": str(write_tiny_suite(folder / "suite")),
             "suite_root": folder / "suite",
             "state_dir": folder / "state",
         }
     )
+
+
+@pytest.fixture(scope="module")
+def bench(settings: ServiceSettings) -> Bench:
     return Bench(
         captioner=CaptionerDeployment.load(settings),
         perturber=PerturberDeployment.load(settings),
@@ -34,6 +42,21 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
         store=BlobStore(settings.store_url),
         classifier="resnet",
     )
+
+
+@pytest.fixture(scope="module")
+def served(bench: Bench, settings: ServiceSettings) -> Bench:
+    """The same bench, but the perturber's language model is behind the OpenAI API."""
+    suite = load_suite(settings.suite).perturber
+    assert suite is not None
+    return replace(bench, perturber=tiny_engine(suite, settings.suite_root))
+
+
+@each_clause_and_case_of("perturber")
+def test_a_perturber_behind_the_openai_api_keeps_the_contract(
+    clause: Clause, case: Case, served: Bench
+) -> None:
+    clause(served, case)
 
 
 @each_clause_and_case

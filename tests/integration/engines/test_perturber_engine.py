@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ from safetensors.torch import load_file
 
 from evaluation.reference.same_answers import FLOAT32
 from fakes.tiny_models.llama import load_llama, save_llama
-from faultline_core.contract.base import Outcome
+from fakes.tiny_models.words import tiny_tokenizer
+from faultline_core.contract.base import ModelIdentity, Outcome
 from faultline_core.contract.perturber import (
     LikelihoodsRequest,
     Perturbations,
@@ -20,12 +22,16 @@ from faultline_core.contract.perturber import (
     PerturbRequest,
     TextLikelihood,
 )
-from faultline_core.errors import ModelFormatRefused, UnknownModel
+from faultline_core.errors import FaultlineError, ModelFormatRefused
 from faultline_core.suite import PerturberSuite
 from faultline_core.text.caption_diff import difference
+from faultline_services.perturber import prompts
 from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.perturber.language_model import Row, Sampling, sample
+from faultline_services.perturber.language_model import Messages, Prompt, Row, Sampling, Written
+from faultline_services.perturber.prompts import Instruction, Prompts
 from faultline_services.perturber.proposals import Proposals
+from faultline_services.perturber.sampling import sample
+from faultline_services.perturber.transformers_model import TransformersModel
 
 pytestmark = pytest.mark.floats
 
@@ -115,7 +121,7 @@ def test_the_likelihood_of_a_text_comes_from_the_base_model(
     engine: PerturberEngine, base: PreTrainedModel
 ) -> None:
     (found,) = weigh(engine, "a red boat on the sea")
-    ids = engine._tokenizer("a red boat on the sea")["input_ids"]
+    ids = tiny_tokenizer(closing=False)("a red boat on the sea")["input_ids"]
     with torch.inference_mode():
         odds = base(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
     expected = sum(float(odds[place, token]) for place, token in enumerate(ids[1:]))
@@ -164,9 +170,46 @@ def test_a_caption_that_leaves_no_room_for_the_answer_is_refused(engine: Perturb
     assert code_of(outcome) == "prompt-too-long"
 
 
-def test_a_suite_for_another_engine_is_refused(root: Path) -> None:
-    with pytest.raises(UnknownModel, match="vllm"):
-        PerturberEngine.load(SUITE.model_copy(update={"engine": "vllm"}), root)
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ 'the ' if message.role == 'user' else 'a ' }}{{ message.content }} "
+    "{% endfor %}{% if add_generation_prompt %}=>{% endif %}"
+)
+WORDS = Prompts({"adjective": (Instruction("red", "adjective", "red", (("a boat", "a red boat"),)),)})
+
+
+def chatting(root: Path, template: str | None) -> PerturberEngine:
+    suite = SUITE.model_copy(update={"prompt": "chat", "max_new_tokens": 16})
+    save_llama(root / "perturber", positions=96)
+    tokenizer = tiny_tokenizer(closing=False)
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(root / "perturber")
+    return PerturberEngine.load(suite, root)
+
+
+def test_an_instruct_model_is_asked_by_its_chat_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = chatting(tmp_path, CHAT_TEMPLATE)
+    # Our own task has words that the tiny vocabulary lacks.
+    monkeypatch.setattr(prompts, "_CHAT_TASK", "{task} {caption}")
+    monkeypatch.setattr(prompts, "_CHAT_CAPTION", "{caption}")
+    asked: list[Row] = []
+    write = engine._model.write
+
+    def noted(rows: Sequence[Row]) -> list[Written | FaultlineError]:
+        asked.extend(rows)
+        return write(rows)
+
+    monkeypatch.setattr(engine._model, "write", noted)
+    engine._prompts = WORDS
+    ask(engine, item(3, caption="the tram"))
+    text = tiny_tokenizer(closing=False).decode(asked[0].prompt)
+    assert text == "the red a boat a a red boat the the tram =>"
+
+
+def test_a_base_without_chat_template_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelFormatRefused, match="'perturber' has no chat template"):
+        chatting(tmp_path, None)
 
 
 @pytest.mark.fault("B44", "T15")
@@ -219,11 +262,25 @@ def test_proposals_keep_their_order_and_count_drops_by_reason() -> None:
     assert answer.dropped == {"empty": 1, "echo": 1, "duplicate": 1}
 
 
-def test_instruction_prompts_parse_a_list_of_variations(root: Path) -> None:
-    engine = PerturberEngine.load(SUITE.model_copy(update={"prompt": "instruction"}), root)
-    proposals = Proposals("a red boat", wanted=3)
-    engine._read(proposals, "1. a blue boat\n2. a green boat\n### Caption: other\n3. a tram")
-    assert [edit.edited_caption for edit in proposals.answer().edits] == ["a blue boat", "a green boat"]
+class Lister:
+    """A language model that answers every prompt with the same list."""
+
+    identity = base_identity = ModelIdentity(id="lister", revision="0" * 64)
+
+    def prompt(self, asked: str | Messages, caption: str) -> Prompt:
+        return asked
+
+    def write(self, rows: Sequence[Row]) -> list[Written | FaultlineError]:
+        text = "1. a blue boat\n2. a green boat\n### Caption: other\n3. a tram"
+        return [Written(text, finished=False) for _ in rows]
+
+    def weigh(self, texts: Sequence[str]) -> list[Outcome[TextLikelihood]]:
+        return []
+
+
+def test_instruction_prompts_parse_a_list_of_variations() -> None:
+    (found,) = ask(PerturberEngine(Lister(), style="instruction"), item(1, caption="a red boat"))
+    assert [edit.edited_caption for edit in found.edits] == ["a blue boat", "a green boat"]
 
 
 def test_a_row_that_has_ended_is_not_computed_again(
@@ -248,10 +305,9 @@ def test_a_row_that_has_ended_is_not_computed_again(
     assert computed == sum(len(new) for new in together) < 12 * len(sizes)
 
 
-def test_the_engine_holds_each_matrix_once(
-    root: Path, engine: PerturberEngine, base: PreTrainedModel
-) -> None:
+def test_the_engine_holds_each_matrix_once(root: Path, base: PreTrainedModel) -> None:
     """A merged adapter would need the base's matrices a second time, for likelihoods."""
     adapter = load_file(root / "perturber" / "adapter" / "adapter_model.safetensors")
-    held = sum(each.numel() for each in engine._model.parameters())
+    whole = TransformersModel.load(SUITE, root, device="cpu", dtype="float32")._model
+    held = sum(each.numel() for each in whole.parameters())
     assert held == sum(each.numel() for each in base.parameters()) + sum(map(torch.numel, adapter.values()))

@@ -253,7 +253,7 @@ async def test_expired_and_invalid_deadlines_are_refused(given: str, status: int
 def test_a_hanging_engine_fails_the_health_check() -> None:
     service = ScorerDeployment(settings(), engine=FakeScorer())
     service.check_health()
-    service.thread._busy_since = -1e9
+    service.thread._busy_since[0] = -1e9
     with pytest.raises(BackendUnavailable):
         service.check_health()
 

@@ -1,0 +1,78 @@
+"""The parts of the OpenAI API's answers that are read; whatever else a server sends is ignored."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+class TokenLogprobs(_Read):
+    """The log-probability of each token in nats; null for the first of a prompt, which nothing precedes."""
+
+    token_logprobs: list[float | None] = Field(min_length=1)
+
+
+class CompletionChoice(_Read):
+    """One answer; ``token_ids`` are vLLM's, the end token included."""
+
+    text: str
+    finish_reason: str | None = None
+    logprobs: TokenLogprobs | None = None
+    token_ids: list[int] | None = None
+
+
+class Completion(_Read):
+    """The answer of ``POST /v1/completions``."""
+
+    choices: list[CompletionChoice] = Field(min_length=1)
+
+    @property
+    def only(self) -> CompletionChoice:
+        """The answer, where one was asked for."""
+        return self.choices[0]
+
+
+class Message(_Read):
+    """What the model said; null if it refused or called a tool."""
+
+    content: str | None = None
+
+
+class ChatChoice(_Read):
+    """One answer of a chat."""
+
+    message: Message
+    finish_reason: str | None = None
+
+
+class PromptToken(_Read):
+    """A prompt's token as vLLM tells it, under its id."""
+
+    logprob: float
+
+
+class Chat(_Read):
+    """The answer of ``POST /v1/chat/completions``; ``prompt_logprobs`` are vLLM's, a token a place."""
+
+    choices: list[ChatChoice] = Field(min_length=1)
+    prompt_logprobs: list[dict[str, PromptToken] | None] | None = None
+
+    @property
+    def only(self) -> ChatChoice:
+        """The answer, where one was asked for."""
+        return self.choices[0]
+
+
+class ErrorText(_Read):
+    """The sentence in a refusal."""
+
+    message: str
+
+
+class Refusal(_Read):
+    """A body of a refusal: OpenAI's, where ``error`` holds the sentence."""
+
+    error: ErrorText

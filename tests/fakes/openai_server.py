@@ -1,0 +1,98 @@
+"""A server with the OpenAI API over the tiny LLaMA, and clients of whatever else a server may answer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import torch
+
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.suite import PerturberSuite
+from faultline_services.openai_api.server import OpenAIServer, Patience
+from faultline_services.outbound.calls import AnswerLimits
+from faultline_services.perturber.engine import PerturberEngine
+from faultline_services.perturber.language_model import Row, Sampling
+from faultline_services.perturber.openai_model import OpenAIModel, Reader
+from faultline_services.perturber.transformers_model import TransformersModel
+from faultline_services.perturber.vocabulary import Vocabulary
+
+URL = "http://model.test/v1"
+ADAPTED, BASE = "edits", "base"
+Handler = Callable[[httpx.Request], httpx.Response]
+IDENTITIES = (ModelIdentity(id=ADAPTED, revision="1" * 64), ModelIdentity(id=BASE, revision="2" * 64))
+
+
+class TinyServer:
+    """Answers completions from the model that `save_llama` saved."""
+
+    def __init__(self, suite: PerturberSuite, root: Path) -> None:
+        self.seen: list[dict[str, Any]] = []
+        self._models = {
+            ADAPTED: TransformersModel.load(suite, root, device="cpu", dtype="float32"),
+            BASE: TransformersModel.load(
+                suite.model_copy(update={"adapter": None}), root, device="cpu", dtype="float32"
+            ),
+        }
+        # Requests come from many threads, and a model takes one at a time.
+        self._lock = threading.Lock()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        with self._lock, torch.inference_mode():
+            self.seen.append(body)
+            answer = self._weighed(body) if body.get("echo") else self._written(body)
+        return httpx.Response(200, json={"object": "text_completion", "choices": [answer]})
+
+    def _written(self, body: dict[str, Any]) -> dict[str, Any]:
+        model = self._models[body["model"]]
+        model._sampling = Sampling(body["temperature"], body.get("top_k", 0), body["max_tokens"])
+        row = Row(body["prompt"], body["seed"], 0)
+        (ids,) = model._sampled([row])
+        said = model._written(ids)
+        return {
+            "index": 0,
+            "text": said.text,
+            "finish_reason": "stop" if said.finished else "length",
+            "token_ids": ids if body.get("return_token_ids") else None,
+        }
+
+    def _weighed(self, body: dict[str, Any]) -> dict[str, Any]:
+        rows = [body["prompt"][:end] for end in range(2, len(body["prompt"]) + 1)]
+        totals = [0.0, *(self._models[body["model"]]._weighed([row])[0] for row in rows)]
+        odds = [after - before for before, after in pairwise(totals)]
+        return {"index": 0, "text": "", "logprobs": {"token_logprobs": [None, *odds], "tokens": []}}
+
+
+def server_over(
+    handler: Handler, *, waits: list[float] | None = None, seconds: float = 30.0, in_flight: int = 8
+) -> OpenAIServer:
+    """A client whose requests ``handler`` answers; it records its pauses and does not wait."""
+    slept = [] if waits is None else waits
+    return OpenAIServer(
+        URL,
+        httpx.Client(transport=httpx.MockTransport(handler)),
+        limits=AnswerLimits(seconds, 2**20),
+        in_flight=in_flight,
+        patience=Patience(sleep=slept.append, clock=lambda: sum(slept), jitter=lambda: 1.0),
+    )
+
+
+def engine_over(handler: Handler, suite: PerturberSuite, reader: Reader | None) -> PerturberEngine:
+    """A perturber whose language model ``handler`` plays."""
+    sampling = Sampling(suite.temperature, suite.top_k, suite.max_new_tokens)
+    model = OpenAIModel(
+        server_over(handler), names=(ADAPTED, BASE), identities=IDENTITIES, sampling=sampling, reader=reader
+    )
+    return PerturberEngine(model, style=suite.prompt)
+
+
+def tiny_engine(suite: PerturberSuite, root: Path) -> PerturberEngine:
+    """A perturber over a server that has the tiny LLaMA."""
+    reader = Vocabulary.load(root / suite.model, room=suite.max_new_tokens)
+    return engine_over(TinyServer(suite, root), suite, reader)
