@@ -36,13 +36,17 @@ class PublishedModel(_SuitePart):
 
     ``mirror`` is a repository with the same files, searched after the first and named where that has left the
     hub (``gone``). ``revision`` is a commit, tag or branch, of the repository alone; by default, the one that
-    was downloaded last. ``licence`` is the name that the repository gives.
+    was downloaded last. ``variant`` names the copy of the weights to download, such as ``fp16`` for
+    ``model.fp16.safetensors``. ``licence`` is the name that the repository gives; a model is ``gated`` if the
+    hub gives it only to those who accept the licence.
     """
 
     repository: str = Field(pattern=_REPOSITORY)
     revision: str | None = Field(default=None, pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\z")
     mirror: str | None = Field(default=None, pattern=_REPOSITORY)
+    variant: str | None = Field(default=None, pattern=r"\A[a-z0-9_]+\z")
     gone: bool = False
+    gated: bool = False
     licence: str | None = None
 
     @model_validator(mode="after")

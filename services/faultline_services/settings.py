@@ -32,6 +32,7 @@ SHARED_PREFIX = "FAULTLINE_"
 OWN_PREFIX = "FAULTLINE_SERVICES_"
 SHARED_WITH_GATEWAY = ("suite", "suite_root", "store_url", "secret", "secret_file", "state_dir")
 HOST_LISTS = ("oip_hosts", "openai_hosts")
+LISTS = (*HOST_LISTS, "allowed_licences")
 
 # Not Serve's default 8000, which another Serve on this machine may use.
 DEFAULT_PORT = 8101
@@ -143,6 +144,11 @@ class ServiceSettings(BaseModel):
         default=ServiceOptions(), description="The classifiers' own settings."
     )
 
+    allowed_licences: tuple[str, ...] = Field(
+        default=(),
+        description="Gated or non-commercial models that may be used, by their names, repositories or "
+        "licences, separated by commas; empty for none.",
+    )
     models_folder: AbsolutePath | None = Field(
         default=None, description="Folder with the user's `local:<name>` checkpoints, or null for none."
     )
@@ -289,7 +295,7 @@ def from_environment(fields: Mapping[str, object], environ: Mapping[str, str]) -
         prefix = SHARED_PREFIX if field in SHARED_WITH_GATEWAY else OWN_PREFIX
         value = environ.get(prefix + field.upper())
         if value:
-            found[field] = tuple(value.split(",")) if field in HOST_LISTS else value
+            found[field] = tuple(value.split(",")) if field in LISTS else value
     return found
 
 

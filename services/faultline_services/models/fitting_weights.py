@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline_core.errors import ModelFormatRefused
+from faultline_services.models.variants import read_variant
 
 _NUMBER = re.compile(r"\d+")
 
@@ -26,6 +27,7 @@ def load_fitting(kind: Any, folder: Path, *, unread: str | None = None, **option
     Raises:
         ModelFormatRefused: the weights are those of another architecture than the configuration's.
     """
+    options |= {"variant": read_variant(folder)}
     try:
         model, found = kind.from_pretrained(folder, use_safetensors=True, output_loading_info=True, **options)
     except (ValueError, RuntimeError) as error:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.suite import PublishedModel, Suite
-from faultline_services.models.memory import weight_files, weights_bytes
+from faultline_services.models.memory import weights_bytes
 from faultline_services.models.pipeline_configuration import pipeline_parts
 from faultline_services.models.published_sizes import SIZES
+from faultline_services.models.variants import weight_files
 from faultline_services.models.weights import (
     CLIP_WEIGHTS,
     Find,

@@ -28,14 +28,6 @@ LATENT_STRIDE = 8
 """Pixels a position, at each side, of the supported autoencoders."""
 PROMPT_TOKENS = {"captioner": 48, "perturber": 160}
 """Tokens before the answer: a caption's image tokens and prefix; an instruction with its caption."""
-VARIANTS = (".fp16.", ".non_ema.", ".bf16.")
-"""Marks of further copies of the same weights, which no engine reads."""
-
-
-def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files that a library would load from ``folder``, without further variants."""
-    files = sorted(folder.glob("*.safetensors"))
-    return [file for file in files if not any(mark in file.name for mark in VARIANTS)]
 
 
 def weights_bytes(files: list[Path], dtype: Precision) -> int:

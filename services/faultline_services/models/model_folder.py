@@ -17,6 +17,7 @@ from faultline_services.models.file_digests import DIGESTS
 # Each part begins with a letter or digit, which excludes `..` and hidden folders.
 _RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 # Neither `*.bin` nor `*.py`: no file that could contain code is downloaded or read.
+_VARIANT_ENDS = (".safetensors", "-*.safetensors")
 _READ = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 
@@ -64,8 +65,14 @@ def how_to_get(name: str, published: PublishedModel | None) -> str:
         return f"put its files into the folder {name!r}"
     repository, revision = _repositories(published)[-1 if published.gone else 0]
     at = "" if revision is None else f" --revision {revision}"
-    files = " ".join(f"--include '{pattern}'" for pattern in _READ)
-    told = [f"licence {published.licence}"] if published.licence is not None else []
+    weights, *others = _READ
+    # With the variant alone, a download is as small as its weights.
+    chosen = (
+        [weights] if published.variant is None else [f"*.{published.variant}{end}" for end in _VARIANT_ENDS]
+    )
+    files = " ".join(f"--include '{pattern}'" for pattern in (*chosen, *others))
+    told = ["accept its licence on the hub first"] if published.gated else []
+    told += [f"licence {published.licence}"] if published.licence is not None else []
     told += [f"a mirror: {published.repository} has left the hub"] if published.gone else []
     return f"run: hf download {repository}{at} {files}" + (f" ({', '.join(told)})" if told else "")
 

@@ -18,6 +18,7 @@ from faultline_services.models.model_folder import (
     require_safetensors,
 )
 from faultline_services.models.pipeline_configuration import pipeline_parts, require_editable
+from faultline_services.models.variants import read_variant
 from faultline_services.settings import (
     SUITE_DISTRIBUTION,
     ServiceName,
@@ -71,17 +72,19 @@ def pipeline_folder(root: Path, name: str, published: Published = NOWHERE) -> Pa
 
 def _require_parts(folder: Path, parts: Sequence[str], name: str, published: Published) -> None:
     for part in parts:
-        if name in published and (missing := _missing(folder / part)):
+        if name in published and (missing := _missing(folder / part, published[name].variant)):
             # A download that was cut off, or made with other patterns.
             raise _incomplete(name, f"{part}/{missing}".lstrip("/"), published)
         require_safetensors(folder / part)
 
 
-def _missing(folder: Path) -> str | None:
+def _missing(folder: Path, variant: str | None) -> str | None:
     """The first file that a folder of a downloaded model lacks; a folder of pickles lacks none."""
     if not any(any(folder.glob(kind)) for kind in _WEIGHT_FILES):
-        return _WEIGHT_FILES[0]
-    for index in folder.glob("*.safetensors.index.json"):
+        return _WEIGHT_FILES[0] if variant is None else f"*.{variant}.safetensors"
+    read = read_variant(folder)
+    # `model.safetensors.index.json`, of a variant `model.safetensors.index.fp16.json`.
+    for index in folder.glob(f"*.safetensors.index.{'json' if read is None else f'{read}.json'}"):
         shards = set(json.loads(index.read_text(encoding="utf-8")).get("weight_map", {}).values())
         if absent := sorted(shard for shard in shards if not (folder / shard).is_file()):
             return str(absent[0])

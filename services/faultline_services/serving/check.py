@@ -13,6 +13,7 @@ from faultline_core.errors import BackendUnavailable, UnknownModel
 from faultline_core.suite import Suite, load_suite
 from faultline_services.models.device import require_device
 from faultline_services.models.inventory import FoundModel, models_of
+from faultline_services.models.licences import licence_refusals
 from faultline_services.models.memory import allowance_bytes, device_bytes
 from faultline_services.openai_api.requirements import require_server
 from faultline_services.serving.trial import Trial
@@ -104,7 +105,8 @@ def _problems(services: Sequence[CheckedService], devices: Sequence[CheckedDevic
 
 def _service(service: ServiceName, suite: Suite, settings: ServiceSettings, *, load: bool) -> CheckedService:
     own, models = settings.of(service), models_of(service, suite, settings)
-    problems = [model.problem for model in models if model.problem is not None]
+    problems = licence_refusals(settings, service)
+    problems += [model.problem for model in models if model.problem is not None]
     try:
         require_device(settings, service)
         require_server(service, suite, settings)

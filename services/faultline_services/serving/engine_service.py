@@ -45,8 +45,10 @@ class EngineService(ABC, Generic[Served]):
 
     def _loaded(self) -> Served:
         # Imports safetensors, which a node that only holds the configuration may lack.
+        from faultline_services.models.licences import require_licences
         from faultline_services.models.start import starting
 
+        require_licences(self.settings, [self.name])
         require_device(self.settings, self.name)
         with starting(self.settings, self.name):
             return self.load(self.settings)

@@ -19,6 +19,7 @@ import yaml
 from faultline_core.errors import BackendUnavailable, FaultlineError
 from faultline_core.weights_reading import Patience
 from faultline_services.models.device import require_devices
+from faultline_services.models.licences import require_licences
 from faultline_services.models.weights import require_weights
 from faultline_services.openai_api.requirements import require_servers
 from faultline_services.serving.cluster import STATE_FILE, running, services_url
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
     """Start the services and wait for a signal to stop them, or with --detach leave them running."""
     services = given.only or services_of(settings)
+    require_licences(settings, services)
     require_weights(settings, services)
     require_servers(settings, services)
     require_devices(settings, services)

@@ -46,7 +46,8 @@ def test_a_suite_without_weights_fails_with_a_sentence_for_each(
     monkeypatch.setattr(checking, "device_bytes", lambda device: [2**50])
     found = check(capsys, "--suite", "lance", "--load", code=1)
     problems = [problem for one in found["services"] for problem in one["problems"]]
-    assert len(problems) == 7
+    assert len(problems) == 8
+    assert any("ALLOWED_LICENCES=huggyllama/llama-7b" in problem for problem in problems)
     assert all(one["trial"] is None for one in found["services"] if one["problems"])
     blip = problems[0]
     assert "the captioner needs 'Salesforce/blip2-opt-2.7b'" in blip
@@ -69,7 +70,7 @@ def test_the_table_names_every_problem_and_what_is_not_counted(
     assert "does not fit, not counting lance/lora" in printed
     assert "- the perturber needs about 43.1 GiB on 'cpu', of which the largest has 10.0" in printed
     assert "- perturber: about 43.1 GiB of all replicas on 'cpu', which has 10.0" in printed
-    assert printed.splitlines()[0].endswith(": 4 problems")
+    assert printed.splitlines()[0].endswith(": 5 problems")
 
 
 def test_replicas_spread_over_all_gpus_but_each_must_fit_on_one(

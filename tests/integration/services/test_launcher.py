@@ -164,7 +164,8 @@ class Child:
 
 @pytest.fixture
 def weightless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the check of weights pass."""
+    """Let the checks of weights and licences pass."""
+    monkeypatch.setattr(launcher, "require_licences", lambda *_: None)
     monkeypatch.setattr(launcher, "require_weights", lambda *_: None)
 
 

@@ -18,10 +18,10 @@ from faultline_services.models.memory import (
     LIBRARIES_BYTES,
     allowance_bytes,
     device_bytes,
-    weight_files,
     weights_bytes,
 )
 from faultline_services.models.published_sizes import SIZES
+from faultline_services.models.variants import weight_files
 from faultline_services.service_options import Precision
 from faultline_services.settings import ServiceSettings
 
