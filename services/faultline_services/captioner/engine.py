@@ -40,6 +40,7 @@ from faultline_core.suite import CaptionerSuite
 from faultline_core.text.interventions import agreeing_article
 from faultline_core.types import Cost
 from faultline_services.batching.outcomes import settle
+from faultline_services.captioner.language_side import language_side
 from faultline_services.captioner.shortening import shortened
 from faultline_services.models.fitting_weights import load_fitting
 from faultline_services.models.model_folder import folder_revision
@@ -92,7 +93,7 @@ class CaptionerEngine:
         self.identity = identity
         # These tokens precede the words; the Q-Former's outputs replace them (BLIP-2, figure 3).
         self._image_marks = [int(model.config.image_token_index)] * int(model.config.num_query_tokens)
-        self._longest = int(model.config.text_config.max_position_embeddings)
+        self._side = language_side(model)
         ends = model.language_model.generation_config.eos_token_id
         self._ends = set(ends if isinstance(ends, list) else [ends])
 
@@ -182,8 +183,8 @@ class CaptionerEngine:
     def _write(self, sights: list[_Sight]) -> list[list[int]]:
         """Return the new token ids of each caption, with the end token if it was reached."""
         prompts = [self._prompt(sight.prefix) for sight in sights]
-        # Generation continues from the last column, so every prompt has to end there.
-        ids, mask = self._padded(prompts, left=True)
+        # A decoder continues from the last column, so every prompt has to end there.
+        ids, mask = self._padded(prompts, left=self._side.pads_left)
         made = self._model.generate(
             pixel_values=self._stacked(sights),
             input_ids=ids,
@@ -195,7 +196,7 @@ class CaptionerEngine:
             repetition_penalty=self._suite.repetition_penalty,
             pad_token_id=self._tokenizer.pad_token_id,
         )
-        new: list[list[int]] = made[:, ids.shape[1] :].tolist()
+        new: list[list[int]] = self._side.new_tokens(made, ids.shape[1]).tolist()
         return new
 
     def _draft(self, sight: _Sight, ids: list[int]) -> _Draft:
@@ -212,26 +213,21 @@ class CaptionerEngine:
     def _weighed(self, draft: _Draft) -> _Weighed:
         prompt = self._prompt(draft.sight.prefix)
         # An OPT token includes the space before it, so the first one after a prefix begins with a space.
-        answer = self._tokens(f" {draft.text}" if draft.sight.prefix else draft.text)
+        spaced = bool(draft.sight.prefix) and self._side.spaced
+        answer = self._tokens(f" {draft.text}" if spaced else draft.text)
         if not answer:
             raise InvalidRequest(f"the captioner's tokenizer reads no token in the text {draft.text!r}")
-        if len(prompt) + len(answer) > self._longest:
+        if len(prompt) + len(answer) > self._side.longest:
             raise PromptTooLong(
                 f"the text {draft.text!r} has {len(answer)} tokens, more than the captioner reads; shorten it"
             )
         return _Weighed(draft, prompt, answer)
 
     def _likelihoods(self, weighed: list[_Weighed]) -> list[float]:
-        ids, mask = self._padded([one.prompt + one.answer for one in weighed], left=False)
-        pixels = self._stacked([one.draft.sight for one in weighed])
-        logits = self._model(pixel_values=pixels, input_ids=ids, attention_mask=mask).logits
-        # In half precision the sum over a hundred tokens would be off by whole nats.
-        odds = logits[:, :-1].float().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
-        totals = []
-        for row, one in zip(odds, weighed, strict=True):
-            first = len(one.prompt) - 1
-            totals.append(float(row[first : first + len(one.answer)].sum()))
-        return totals
+        prompts = self._padded([one.prompt for one in weighed], left=True)
+        answers = self._padded([one.answer for one in weighed], left=False)
+        odds = self._side.log_odds(self._stacked([one.draft.sight for one in weighed]), prompts, answers)
+        return [float(row[: len(one.answer)].sum()) for row, one in zip(odds, weighed, strict=True)]
 
     def _stacked(self, sights: Sequence[_Sight]) -> Tensor:
         return torch.stack([sight.pixels for sight in sights]).to(self._model.device, self._model.dtype)

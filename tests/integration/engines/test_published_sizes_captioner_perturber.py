@@ -97,7 +97,7 @@ def test_the_engine_puts_32_image_tokens_before_a_blip2_prompt(
     assert prompt[:32] == [50265] * 32
     assert len(prompt) == 32 + 4
     assert engine._ends == {50118}
-    assert engine._longest == 2048
+    assert engine._side.longest == 2048
 
 
 @pytest.mark.paper("LANCE-T6-max-caption")
