@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evaluation.evidence import faults, papers
+from evaluation.evidence.capacity import capacity_page
 from evaluation.evidence.dataset_interfaces import interfaces_page
 from evaluation.evidence.findings import findings_page
 from evaluation.evidence.hunt_statistics import hunt_statistics_page
@@ -36,6 +37,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "statistics.md": statistics_page(),
         EVIDENCE / "hunt-statistics.md": hunt_statistics_page(),
         EVIDENCE / "speed.md": speed_page(),
+        EVIDENCE / "capacity.md": capacity_page(),
         EVIDENCE / "load.md": load_page(load),
         EVIDENCE / "faults.md": faults.page(covered.fault),
     }

@@ -33,6 +33,7 @@ from faultline_gateway.runs.large_plans import large_methods
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.stages import staged_methods
 from faultline_gateway.services.clients import HttpHealth, calling_services, services_of
+from faultline_gateway.services.concurrency import Concurrency
 from faultline_gateway.settings import GatewaySettings, settings_of_process
 from faultline_gateway.summary_processes import column_folder, summary_processes
 from faultline_gateway.worker import Worker
@@ -167,7 +168,7 @@ async def _working(settings: GatewaySettings) -> None:
             ledger=ledger,
             store=store,
             services=services_of(caller),
-            concurrency=settings.concurrency,
+            concurrency=Concurrency(settings.concurrency, HttpHealth(caller)),
             lease_seconds=settings.lease_seconds,
             planner=Planner(
                 ledger,

@@ -133,11 +133,12 @@ class GatewaySettings(BaseModel):
         description="Seconds for which a worker holds its items; after that the items of a killed worker "
         "return to the queue.",
     )
-    concurrency: int = Field(
-        default=4,
+    concurrency: int | None = Field(
+        default=None,
         ge=1,
         le=256,
-        description="Number of item groups, such as source images, that one worker processes at once.",
+        description="Number of item groups, such as source images, that one worker processes at once; by "
+        "default two for each replica that the services may have.",
     )
     summary_processes: int = Field(
         default=1,

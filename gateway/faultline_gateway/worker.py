@@ -20,6 +20,7 @@ from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.renewal import keep_leased
+from faultline_gateway.services.concurrency import Concurrency
 from faultline_gateway.services.functions import with_functions
 from faultline_gateway.services.ports import Services
 
@@ -27,6 +28,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 IDLE_SECONDS = 0.5
+GROW_SECONDS = 1.0
+"""How often the worker looks whether it may work on more groups."""
 LEDGER_TRIES = 5
 LEDGER_BACKOFF = Backoff(first_s=0.75, longest_s=12.0)
 """12 to 23 s over the five pauses: longer than SQLite's own wait for its lock, and than a short restart."""
@@ -76,7 +79,7 @@ class Worker:
         ledger: Ledger,
         store: BlobStore,
         services: Services,
-        concurrency: int,
+        concurrency: int | Concurrency,
         lease_seconds: float,
         planner: Planner,
     ) -> None:
@@ -84,7 +87,7 @@ class Worker:
         self._ledger = ledger
         self._store = store
         self._services = services
-        self._concurrency = concurrency
+        self._concurrency = Concurrency(concurrency) if isinstance(concurrency, int) else concurrency
         self._lease_seconds = lease_seconds
         self._planner = planner
 
@@ -94,19 +97,25 @@ class Worker:
         An unexpected failure of one loop stops all, so that a supervisor notices.
         """
         # One item group leaves a service's batch half empty; several at once fill it.
-        hands = [asyncio.create_task(self._serve_hand(stop)) for _ in range(self._concurrency)]
-        await asyncio.wait(hands, return_when=asyncio.FIRST_EXCEPTION)
+        tasks = [asyncio.create_task(self._concurrency.follow(stop))]
+        while not stop.is_set() and not any(task.done() for task in tasks):
+            missing = range(len(tasks) - 1, self._concurrency.groups)
+            tasks += [asyncio.create_task(self._serve_hand(number, stop)) for number in missing]
+            await asyncio.wait(tasks, timeout=GROW_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         stop.set()
-        for hand in hands:
-            await hand
+        for task in tasks:
+            await task
 
     async def work_off(self) -> None:
         """Work until nothing can be leased now."""
         while (work := await self._next_work()) is not None:
             await work
 
-    async def _serve_hand(self, stop: asyncio.Event) -> None:
+    async def _serve_hand(self, number: int, stop: asyncio.Event) -> None:
         while not stop.is_set():
+            if number >= self._concurrency.groups:
+                await _pause(stop)
+                continue
             try:
                 work = await self._next_work()
             except LedgerDamaged:
@@ -117,8 +126,7 @@ class Worker:
             if work is not None:
                 await self._until_drained(work, stop)
             else:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), IDLE_SECONDS)
+                await _pause(stop)
 
     async def _until_drained(self, work: Coroutine[None, None, None], stop: asyncio.Event) -> None:
         working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
@@ -162,6 +170,11 @@ class Worker:
             await method.process(group, services=services, record=record, store=self._store)
         except FaultlineError as error:
             _logger.warning("group %s of run %s: %s", group.item_group, group.run_id, error.detail)
+
+
+async def _pause(stop: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), IDLE_SECONDS)
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

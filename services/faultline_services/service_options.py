@@ -47,6 +47,12 @@ class ServiceOptions(BaseModel):
         le=10_000,
         description="Largest number of requests that a replica of the service holds.",
     )
+    start_s: float | None = Field(
+        default=None,
+        gt=0.0,
+        description="Seconds in which a replica of the service starts, as `faultline-services check --load` "
+        "measures them; required with `min_replicas` 0, because the first call then waits for so long.",
+    )
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class ResolvedOptions:
     min_replicas: int
     max_replicas: int
     max_queue: int
+    start_s: float | None
 
     @property
     def on_gpu(self) -> bool:

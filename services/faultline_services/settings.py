@@ -136,6 +136,16 @@ class ServiceSettings(BaseModel):
         description="Seconds after which Ray counts an unanswered health check as failed.",
     )
 
+    upscale_delay_s: float = Field(
+        default=30.0, ge=0.0, description="Seconds for which a service must be too busy before it grows."
+    )
+    downscale_delay_s: float = Field(
+        default=600.0,
+        ge=0.0,
+        description="Seconds for which a service must have too little work before it shrinks; at least two "
+        "starts.",
+    )
+
     captioner: ServiceOptions = Field(default=ServiceOptions(), description="The captioner's own settings.")
     perturber: ServiceOptions = Field(default=ServiceOptions(), description="The perturber's own settings.")
     editor: ServiceOptions = Field(default=ServiceOptions(), description="The editor's own settings.")
@@ -222,6 +232,7 @@ class ServiceSettings(BaseModel):
     def _safe(self) -> ServiceSettings:
         for service in SERVICES:
             _require_consistent(service, self.of(service))
+            _require_start(service, self.of(service), self.request_timeout_s)
         for field in HOST_LISTS:
             if bare := bare_loopback(getattr(self, field)):
                 raise ValueError(
@@ -248,6 +259,7 @@ class ServiceSettings(BaseModel):
             min_replicas=self.min_replicas if own.min_replicas is None else own.min_replicas,
             max_replicas=self.max_replicas if own.max_replicas is None else own.max_replicas,
             max_queue=own.max_queue or self.max_queue * QUEUE_FACTORS.get(service, 1),
+            start_s=own.start_s,
         )
 
     def shared_secret(self) -> str:
@@ -276,6 +288,22 @@ def _require_consistent(service: ServiceName, own: ResolvedOptions) -> None:
         raise ValueError(
             f"the {service} is on {own.device!r}, but Ray hides every GPU from a replica that reserves none; "
             f"set {own_variable(service, 'num_gpus')} above 0"
+        )
+
+
+def _require_start(service: ServiceName, own: ResolvedOptions, timeout_s: float) -> None:
+    """Raise ValueError if a service may have no replica, and how long one takes to start is unknown."""
+    variable = own_variable(service, "start_s")
+    if own.min_replicas == 0 and own.start_s is None:
+        raise ValueError(
+            f"min_replicas of the {service} is 0: its first call waits for a replica; set {variable} to the "
+            "seconds that `faultline-services check --load` prints, or min_replicas to 1"
+        )
+    if own.start_s is not None and own.start_s > timeout_s / 2:
+        raise ValueError(
+            f"start_s {own.start_s:g} of the {service} leaves less than half of request_timeout_s "
+            f"{timeout_s:g} for its first call; raise FAULTLINE_SERVICES_REQUEST_TIMEOUT_S and "
+            "FAULTLINE_CALL_SECONDS"
         )
 
 

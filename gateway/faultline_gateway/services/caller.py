@@ -34,6 +34,7 @@ from faultline_core.errors import (
     RateLimited,
     Unauthorized,
 )
+from faultline_gateway.services.call_limit import CallLimit
 from faultline_gateway.services.circuit import REST_SECONDS, Circuit
 from faultline_gateway.settings import GatewaySettings
 
@@ -67,6 +68,11 @@ class ServiceCaller:
         # Without a seed, so that workers that start together do not retry together.
         self._jitter = jitter or random.Random()
         self._circuits: defaultdict[str, Circuit] = defaultdict(lambda: Circuit(clock))
+        self._limits: defaultdict[str, CallLimit] = defaultdict(lambda: CallLimit(clock))
+
+    def limit(self, service: str) -> CallLimit:
+        """Return how many calls this process makes to ``service`` at once."""
+        return self._limits[service]
 
     def circuits(self) -> Mapping[str, CircuitState]:
         """Return the state of the circuit of each service that was called."""
@@ -91,7 +97,8 @@ class ServiceCaller:
         request = self._http.build_request(
             "POST", self._settings.service_url(service) + path, content=content, headers=headers
         )
-        return _read(service, await self._patiently(service, request), answer)
+        async with self._limits[service].place():
+            return _read(service, await self._patiently(service, request), answer)
 
     async def get(self, service: str, path: str, answer: type[A], *, seconds: float | None = None) -> A:
         """Read ``answer`` from ``path``; with ``seconds`` there is one call with that deadline."""
@@ -110,7 +117,7 @@ class ServiceCaller:
             pause = self._circuits[service].admit()
             if pause == 0.0:
                 try:
-                    return await self._once(service, request, self._settings.call_seconds)
+                    return await self._timed(service, request, self._settings.call_seconds)
                 except (BackendUnavailable, RateLimited) as error:
                     # A missed deadline or bad output is left to the next attempt at the item.
                     trouble = error
@@ -119,6 +126,16 @@ class ServiceCaller:
             if self._clock() + pause > give_up:
                 raise trouble
             await self._sleep(pause)
+
+    async def _timed(self, service: str, request: httpx.Request, seconds: float) -> httpx.Response:
+        started = self._clock()
+        try:
+            response = await self._once(service, request, seconds)
+        except DeadlineExceeded:
+            self._limits[service].took(seconds, seconds)
+            raise
+        self._limits[service].took(self._clock() - started, seconds)
+        return response
 
     async def _once(self, service: str, request: httpx.Request, seconds: float) -> httpx.Response:
         try:

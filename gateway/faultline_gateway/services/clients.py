@@ -182,6 +182,8 @@ class HttpHealth:
             found = await self._caller.get(name, "/healthz", ServiceHealth, seconds=HEALTH_SECONDS)
         except FaultlineError as error:
             found = ServiceHealth(service=name, ready=False, detail=error.detail)
+        else:
+            self._caller.limit(name).tell(found.calls)
         return ServiceState(circuit=self.circuits()[name], **found.model_dump())
 
 

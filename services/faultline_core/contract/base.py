@@ -206,3 +206,12 @@ class ServiceHealth(ResponseBody):
         default=None, description="The weights it has loaded, or null if it has none or did not answer."
     )
     detail: str = Field(default="", description="Why the service is not ready; empty when it is.")
+    replicas: int | None = Field(
+        default=None, ge=1, description="Most replicas that the service may have, or null if it does not say."
+    )
+    calls: int | None = Field(
+        default=None,
+        ge=1,
+        description="Number of calls at once that keep all these replicas busy, or null if it does not say; "
+        "the gateway makes no more.",
+    )

@@ -32,6 +32,8 @@ class ClassifiersDeployment(EngineService[Classifiers]):
     """Serves a ClassifiersEngine; concurrent calls of one classifier share a batch."""
 
     name = "classifiers"
+    # A group asks all its classifiers at once, and each network is loaded for all calls that wait for it.
+    calls = 128
 
     @staticmethod
     def load(settings: ServiceSettings) -> Classifiers:

@@ -11,6 +11,8 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract import editor as contract
 from faultline_core.contract import tokens
 from faultline_core.suite import load_suite
+from faultline_services.editor.work import EditorCall, one_edit, planned_evaluations
+from faultline_services.serving.autoscaling import BATCHES
 from faultline_services.serving.engine_protocols import Editor
 from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
@@ -20,6 +22,8 @@ class EditorDeployment(EngineService[Editor]):
     """Serves an EditorEngine, which batches over images, edits and sweep values by itself."""
 
     name = "editor"
+    # It runs one call after another: one runs, one waits.
+    calls = BATCHES
 
     @staticmethod
     def load(settings: ServiceSettings) -> Editor:
@@ -29,6 +33,16 @@ class EditorDeployment(EngineService[Editor]):
         suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
         own = settings.of("editor")
         return EditorEngine.load(suite.editor, settings.suite_root, store, device=own.device, dtype=own.dtype)
+
+    def work(self, body: EditorCall) -> float:
+        """Return about how many network evaluations a call takes."""
+        return planned_evaluations(body)
+
+    @property
+    def full_batch(self) -> float:
+        """The evaluations of a full batch of edits with the suite's default preset."""
+        editor = self._suite.editor
+        return editor.batch * one_edit(editor.presets[editor.default_preset])
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.editor`` and ``.tokens``."""

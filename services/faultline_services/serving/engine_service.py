@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
@@ -12,29 +12,36 @@ from ray import serve
 from ray.serve import Application
 
 from faultline_core.contract.base import ServiceHealth
+from faultline_core.suite import load_suite
 from faultline_http import RETRY_AFTER_SECONDS
 from faultline_services.batching.engine_thread import EngineThread
 from faultline_services.batching.merged_calls import CostedResponse, Item, Key, MergedCalls, Value
 from faultline_services.http import service_app
 from faultline_services.models.device import require_device
+from faultline_services.serving.autoscaling import BATCHES, LOAD
 from faultline_services.serving.engine_protocols import Engine
 from faultline_services.settings import ServiceName, ServiceSettings
 
 Served = TypeVar("Served", bound=Engine)
 # Half of Serve's default, because a hung replica blocks the items of a run.
 HEALTH_PERIOD_S = 5.0
-# No call has more than about 30 s of work, so a replica that stops can finish its calls.
-DRAIN_S = 30.0
+# A call ends at `request_timeout_s` at the latest, and its answer takes a moment.
+DRAIN_MARGIN_S = 5.0
+POLICY = "faultline_services.serving.autoscaling:replicas_for_load"
+ITEMS = ("items", "images", "texts")
+"""The fields of a call that hold one entry for each piece of work."""
 STARTS = 3
 """Weights that cannot be loaded three times will not load at a later try."""
-TARGET_SHARE_OF_QUEUE = 0.125
-"""The load at which a replica is added: an eighth of the queue keeps waits short without flapping."""
+STARTS_BEFORE_STOP = 2
+"""A replica is kept idle for at least as long as two starts take, or a short pause would cost one."""
 
 
 class EngineService(ABC, Generic[Served]):
     """Serves one engine over HTTP, by default the one it loads; a subclass defines the paths."""
 
     name: ClassVar[ServiceName]
+    calls: ClassVar[int] = 16
+    """Calls at once that keep one replica busy; the gateway makes no more than this for each."""
 
     def __init__(self, settings: ServiceSettings, engine: Served | None = None) -> None:
         self.settings = settings
@@ -42,6 +49,7 @@ class EngineService(ABC, Generic[Served]):
         self.thread = EngineThread(
             hung_after_s=settings.request_timeout_s, calls=self.calls_at_once(settings)
         )
+        self._suite, self._held = load_suite(settings.suite), 0.0
 
     def _loaded(self) -> Served:
         # Imports safetensors, which a node that only holds the configuration may lack.
@@ -71,6 +79,19 @@ class EngineService(ABC, Generic[Served]):
         """Return the coroutine function that answers each path under GET, except ``/healthz``."""
         return {}
 
+    def work(self, body: Any) -> float:
+        """Return the work of a call in the unit of ``full_batch``; here its number of items."""
+        return float(next((len(items) for name in ITEMS if (items := getattr(body, name, None))), 1))
+
+    @property
+    def full_batch(self) -> float:
+        """The work of a full batch; here its number of items."""
+        return float(getattr(self._suite, self.name).batch)
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """Return the load of this replica: 1 if its calls fill the running batch and the next one."""
+        return {LOAD: self._held / (BATCHES * self.full_batch)}
+
     def merged(
         self,
         call: Callable[[Key, list[Item]], CostedResponse[Value]],
@@ -81,7 +102,14 @@ class EngineService(ABC, Generic[Served]):
 
     def health(self) -> ServiceHealth:
         """Return the health with the weights that answer."""
-        return ServiceHealth(service=self.name, ready=True, model=self.engine.identity)
+        most = self.settings.of(self.name).max_replicas
+        return ServiceHealth(
+            service=self.name,
+            ready=True,
+            model=self.engine.identity,
+            replicas=most,
+            calls=most * self.calls,
+        )
 
     def check_health(self) -> None:
         """Raise an error if the engine hangs, so that Serve replaces this replica."""
@@ -90,10 +118,25 @@ class EngineService(ABC, Generic[Served]):
     def __serve_build_asgi_app__(self) -> FastAPI:
         app = service_app(self.name, self.settings, self.health)
         for path, call in self.posts().items():
-            app.post(path)(call)
+            app.post(path)(self._counted(call))
         for path, call in self.gets().items():
             app.get(path)(call)
         return app
+
+    def _counted(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Add a call's work to what the replica holds while it runs."""
+
+        # FastAPI reads the signature of the function that is wrapped.
+        @functools.wraps(call)
+        async def counted(body: Any) -> Any:
+            work = self.work(body)
+            self._held += work
+            try:
+                return await call(body)
+            finally:
+                self._held -= work
+
+        return counted
 
 
 def deployment_options(name: ServiceName, settings: ServiceSettings) -> dict[str, Any]:
@@ -106,14 +149,16 @@ def deployment_options(name: ServiceName, settings: ServiceSettings) -> dict[str
         "backpressure_config": {"status_code": 429, "retry_after_s": RETRY_AFTER_SECONDS},
         "health_check_period_s": HEALTH_PERIOD_S,
         "health_check_timeout_s": settings.health_timeout_s,
-        "graceful_shutdown_timeout_s": DRAIN_S,
+        "graceful_shutdown_timeout_s": settings.request_timeout_s + DRAIN_MARGIN_S,
         "max_constructor_retry_count": STARTS,
         "autoscaling_config": {
             "min_replicas": own.min_replicas,
             # Even a service scaled to zero starts once, so that weights that do not load show early.
             "initial_replicas": max(own.min_replicas, 1),
             "max_replicas": own.max_replicas,
-            "target_ongoing_requests": max(1, math.floor(own.max_queue * TARGET_SHARE_OF_QUEUE)),
+            "policy": {"policy_function": POLICY},
+            "upscale_delay_s": settings.upscale_delay_s,
+            "downscale_delay_s": max(settings.downscale_delay_s, STARTS_BEFORE_STOP * (own.start_s or 0.0)),
         },
         "ray_actor_options": {
             "num_cpus": settings.num_cpus,

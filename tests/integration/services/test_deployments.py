@@ -31,8 +31,9 @@ from faultline_services.perturber.deployment import build as build_perturber
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.scorer.deployment import build as build_scorer
 from faultline_services.service_options import FLOAT32_SERVICES
+from faultline_services.serving.autoscaling import LOAD
 from faultline_services.serving.engine_service import EngineService, deployment_options
-from faultline_services.settings import ServiceName, ServiceSettings
+from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
 
 SECRET = "a secret of many characters"
 IMAGE = "0" * 64
@@ -113,6 +114,33 @@ async def test_the_captioner_answers() -> None:
     assert response.json()["outcomes"][0]["value"]["text"] == "a sled"
 
 
+async def test_a_replica_reports_the_work_that_it_holds() -> None:
+    engine = FakeScorer()
+    engine.go_on.clear()
+    service = ScorerDeployment(settings(max_replicas=3), engine=engine)
+    async with client(application(service)) as http:
+        waiting = [asyncio.create_task(http.post("/v1/score", json=score_body(8))) for _ in range(4)]
+        await asyncio.to_thread(engine.started.wait)
+        await settle()
+        held = service.record_autoscaling_stats()
+        engine.go_on.set()
+        await asyncio.gather(*waiting)
+        health = (await http.get("/healthz")).json()
+    # Thirty-two items are one full batch: one runs, and there is room for the next.
+    assert (held, service.record_autoscaling_stats()) == ({LOAD: 0.5}, {LOAD: 0.0})
+    assert (health["replicas"], health["calls"]) == (3, 3 * ScorerDeployment.calls)
+
+
+def test_a_service_without_replicas_needs_the_seconds_of_a_start() -> None:
+    with pytest.raises(ValueError, match=r"min_replicas of the editor is 0.*FAULTLINE_EDITOR_START_S"):
+        settings(editor={"min_replicas": 0})
+    with pytest.raises(ValueError, match="leaves less than half of request_timeout_s 600"):
+        settings(editor={"min_replicas": 0, "start_s": 400})
+    given = settings(editor={"min_replicas": 0, "start_s": 120}, downscale_delay_s=60)
+    delays = [deployment_options(name, given)["autoscaling_config"]["downscale_delay_s"] for name in SERVICES]
+    assert dict(zip(SERVICES, delays, strict=True)) == dict.fromkeys(SERVICES, 60) | {"editor": 240}
+
+
 async def test_concurrent_captions_share_the_perturber_s_batch() -> None:
     engine = FakePerturber()
     service = PerturberDeployment(settings(), engine=engine)
@@ -150,6 +178,8 @@ async def test_health_needs_no_secret_and_reports_the_weights() -> None:
         "ready": True,
         "model": FakeScorer.identity.model_dump(),
         "detail": "",
+        "replicas": 1,
+        "calls": ScorerDeployment.calls,
     }
 
 
@@ -277,11 +307,13 @@ def test_serve_reads_the_builder_s_argument_as_settings(
 
 
 def test_deployments_limit_replicas_and_queues_by_their_settings() -> None:
-    options = deployment_options("scorer", settings(min_replicas=0, max_replicas=3, max_queue=32, threads=2))
+    given = settings(min_replicas=2, max_replicas=3, max_queue=32, threads=2, request_timeout_s=90)
+    options = deployment_options("scorer", given)
     assert options["max_queued_requests"] == options["max_ongoing_requests"] == 32
     assert options["backpressure_config"]["status_code"] == 429
-    assert options["autoscaling_config"]["min_replicas"] == 0
+    assert options["autoscaling_config"]["min_replicas"] == 2
     assert options["autoscaling_config"]["max_replicas"] == 3
+    assert options["graceful_shutdown_timeout_s"] > 90
     assert options["ray_actor_options"]["runtime_env"]["env_vars"] == {"OMP_NUM_THREADS": "2"}
 
 
@@ -293,7 +325,6 @@ def test_a_service_s_own_settings_make_its_deployment() -> None:
     assert [one["max_ongoing_requests"] for one in (editor, scorer)] == [16, 32]
     assert editor["autoscaling_config"]["min_replicas"] == 2
     assert editor["autoscaling_config"]["max_replicas"] == 3
-    assert editor["autoscaling_config"]["target_ongoing_requests"] == 2
 
 
 @pytest.mark.parametrize("service", ["captioner", "perturber", "editor", "scorer", "classifiers"])

@@ -1,0 +1,47 @@
+"""How many item groups a worker processes at once: as many as keep the services' replicas busy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Protocol
+
+from faultline_core.contract.services import ServiceState
+
+CALLS_PER_REPLICA = 2
+"""One call runs and one waits. A group makes one call at a time, mostly to the editor."""
+LEAST, MOST = 4, 256
+PERIOD_SECONDS = 30.0
+
+
+class Health(Protocol):
+    """Whatever asks the services for their states."""
+
+    async def services(self) -> list[ServiceState]: ...
+
+
+class Concurrency:
+    """The number of item groups at once: fixed, or as many as the services' replicas can take.
+
+    Replicas that a service may add count as well: only work that waits makes it add them.
+    """
+
+    def __init__(self, fixed: int | None = None, health: Health | None = None) -> None:
+        self._fixed, self._health = fixed, health
+        self.groups = LEAST if fixed is None else fixed
+
+    async def follow(self, stop: asyncio.Event) -> None:
+        """Ask the services every half minute until ``stop`` is set."""
+        while not stop.is_set():
+            await self.ask()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), PERIOD_SECONDS)
+
+    async def ask(self) -> None:
+        """Ask the services once; those that do not answer leave the number as it is."""
+        if self._health is None:
+            return
+        states = await self._health.services()
+        replicas = [state.replicas for state in states if state.replicas is not None]
+        if self._fixed is None and len(replicas) == len(states):
+            self.groups = min(MOST, max(LEAST, CALLS_PER_REPLICA * sum(replicas)))
