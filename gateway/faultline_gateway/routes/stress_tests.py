@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Path, Query, Request, Response
+from fastapi import Path, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.proofs import FindingHistory, ProofCreate
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_test_estimates import StressTestEstimate
-from faultline_core.contract.stress_test_thresholds import Thresholds
 from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
-from faultline_core.types import Cosine
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test.estimate import estimate
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
@@ -21,39 +19,13 @@ from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from faultline_gateway.routes.reports import Part, report_response, summary_response
 from faultline_gateway.routes.runs import accepted, run_router
+from faultline_gateway.routes.thresholds import JudgedBy
 from faultline_gateway.runs.submission import submit
 
 router = run_router(STRESS_TEST)
 
 
-def _said(name: str) -> str:
-    return f"{Thresholds.model_fields[name].description} By default, the run's own."
-
-
 FindingNumber = Annotated[int, Path(ge=1, description="Number of the finding in the run, from 1.")]
-
-
-def _judged_by(
-    direction: Annotated[Cosine | None, Query(description=_said("direction"))] = None,
-    image_image: Annotated[Cosine | None, Query(description=_said("image_image"))] = None,
-    image_text: Annotated[Cosine | None, Query(description=_said("image_text"))] = None,
-    closer: Annotated[bool | None, Query(description=_said("closer"))] = None,
-    class_similarity: Annotated[Cosine | None, Query(description=_said("class_similarity"))] = None,
-    word_similarity: Annotated[Cosine | None, Query(description=_said("word_similarity"))] = None,
-) -> Thresholds | None:
-    """Return the reader's thresholds; None for the run's own."""
-    given = Thresholds(
-        direction=direction,
-        image_image=image_image,
-        image_text=image_text,
-        closer=closer,
-        class_similarity=class_similarity,
-        word_similarity=word_similarity,
-    )
-    return given if given.given() else None
-
-
-JudgedBy = Annotated[Thresholds | None, Depends(_judged_by)]
 
 
 @router.post("", status_code=202)
