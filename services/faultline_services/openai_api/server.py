@@ -31,6 +31,8 @@ LONGEST_MESSAGE = 300
 TOO_BUSY = 429
 # Without `Retry-After`: 30 s in total, since hosted servers have limits per minute.
 FIRST_PAUSE_S = 2.0
+OWN_PAUSE_S = 0.2
+"""After a failure of a server of our own, which is waited for until it answers again."""
 
 Body = TypeVar("Body", bound=BaseModel)
 Asked = TypeVar("Asked")
@@ -76,6 +78,7 @@ class OpenAIServer:
         self.url, self.name = url.rstrip("/"), name or url
         self._limits, self._patience, self.supervised = limits, patience or Patience(), supervised
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._client = client
         self._calls = BoundedCalls(client, limits, name=self.name, prefix=SETTINGS)
         self._pool = ThreadPoolExecutor(max_workers=in_flight, thread_name_prefix="openai")
 
@@ -117,8 +120,9 @@ class OpenAIServer:
         return answers
 
     def close(self) -> None:
-        """Stop the threads that ask, and a server of our own."""
+        """Stop the threads that ask, close the connections, and stop a server of our own."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
         if self.supervised is not None:
             self.supervised.close()
 
@@ -139,7 +143,8 @@ class OpenAIServer:
                 return answer
             pause = answer.pause
             if pause is None:
-                pause = FIRST_PAUSE_S * 2 ** (attempt - 1) * (0.5 + self._patience.jitter() / 2)
+                first = FIRST_PAUSE_S if self.supervised is None else OWN_PAUSE_S
+                pause = first * 2 ** (attempt - 1) * (0.5 + self._patience.jitter() / 2)
             if attempt == ATTEMPTS or self._patience.clock() + pause >= ends:
                 raise answer.error
             self._patience.sleep(pause)

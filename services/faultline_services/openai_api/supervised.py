@@ -68,8 +68,9 @@ class SupervisedServer:
         self._thread.start()
         while not self._up.wait(POLL_S):
             if self._failures:
+                problem = self._problem
                 self.close()
-                raise BackendUnavailable(self._problem)
+                raise BackendUnavailable(problem)
 
     def wait(self, seconds: float) -> None:
         """Wait until the server answers, at most so many seconds.

