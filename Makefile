@@ -27,7 +27,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench capacity load soak evidence docs tutorials up down dist wheels-test miniature clean
+.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench capacity rehearse load soak evidence docs tutorials up down dist wheels-test miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -147,6 +147,9 @@ bench: $(STAMP) ## compare the editor with the reference and diffusers: evaluati
 
 capacity: $(STAMP) ## measure each engine's rate by the size of its calls: evaluation/results/capacity.json (SUITE= DEVICE=cuda ONLY=editor)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.capacity $(if $(SUITE),--suite $(SUITE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(ONLY),--only $(ONLY))
+
+rehearse: $(STAMP) ## serve published architectures at full size with random weights: evaluation/results/rehearsal.json (ONLY=editor,captioner STEPS=2 DEVICE=cuda KEEP=1)
+	$(BIN)/python -m evaluation.rehearsal $(if $(ONLY),--only $(ONLY)) $(if $(STEPS),--steps $(STEPS)) $(if $(DEVICE),--device $(DEVICE)) $(if $(KEEP),--keep)
 
 load: $(STAMP) system ## measure ledger and gateway under load: evaluation/results/load.json (QUICK=1 ONLY=leases,listeners)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.load $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))

@@ -15,6 +15,7 @@ from evaluation.evidence.load import load_drawings, load_page, read_load
 from evaluation.evidence.markdown import GENERATED
 from evaluation.evidence.markers import markers
 from evaluation.evidence.quality import quality_page
+from evaluation.evidence.rehearsal import rehearsal_page
 from evaluation.evidence.speed import speed_page
 from evaluation.evidence.statistics import statistics_page
 from evaluation.evidence.transfers import MAP, read_transfers, transfers_map, transfers_page
@@ -38,6 +39,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "hunt-statistics.md": hunt_statistics_page(),
         EVIDENCE / "speed.md": speed_page(),
         EVIDENCE / "capacity.md": capacity_page(),
+        EVIDENCE / "rehearsal.md": rehearsal_page(),
         EVIDENCE / "load.md": load_page(load),
         EVIDENCE / "faults.md": faults.page(covered.fault),
     }

@@ -53,6 +53,11 @@ class ServiceOptions(BaseModel):
         description="Seconds in which a replica of the service starts, as `faultline-services check --load` "
         "measures them; required with `min_replicas` 0, because the first call then waits for so long.",
     )
+    tf32: bool | None = Field(
+        default=None,
+        description="Whether float32 may be computed as TF32 on a GPU, with 10 of its 23 bits; null for "
+        "PyTorch's own default, convolutions only. Scorer and classifiers never do. Speed not measured.",
+    )
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class ResolvedOptions:
     max_replicas: int
     max_queue: int
     start_s: float | None
+    tf32: bool | None = None
 
     @property
     def on_gpu(self) -> bool:

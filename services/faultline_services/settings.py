@@ -260,6 +260,7 @@ class ServiceSettings(BaseModel):
             max_replicas=self.max_replicas if own.max_replicas is None else own.max_replicas,
             max_queue=own.max_queue or self.max_queue * QUEUE_FACTORS.get(service, 1),
             start_s=own.start_s,
+            tf32=False if service in FLOAT32_SERVICES and own.tf32 is None else own.tf32,
         )
 
     def shared_secret(self) -> str:
@@ -283,6 +284,10 @@ def _require_consistent(service: ServiceName, own: ResolvedOptions) -> None:
     if service in FLOAT32_SERVICES and own.dtype != "float32":
         raise ValueError(
             f"the {service} computes in float32 only, not {own.dtype}; unset {own_variable(service, 'dtype')}"
+        )
+    if service in FLOAT32_SERVICES and own.tf32:
+        raise ValueError(
+            f"the {service} computes in float32 only, not TF32; unset {own_variable(service, 'tf32')}"
         )
     if own.on_gpu and own.num_gpus == 0:
         raise ValueError(

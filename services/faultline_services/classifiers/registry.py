@@ -203,9 +203,13 @@ class ClassifierRegistry:
         for name, folder in self._suite.models.items():
             if (described := describe_folder(self._root / folder, name, name)) is not None:
                 yield described
-        for name, folder in self._suite.zero_shot.items():
-            if (self._root / folder).is_dir():
-                yield describe_clip(self._root / folder, name)
+        for name, model in self._suite.zero_shot.items():
+            try:
+                found = clip_folder(self._root, model, self._suite.published)
+            except (UnknownModel, ModelFormatRefused):
+                # The list has only what is here; a request for another one says what is missing.
+                continue
+            yield describe_clip(found, name)
 
     def _local_descriptions(self) -> Iterator[ClassifierDescription]:
         folders = self._options.models_folder

@@ -62,6 +62,21 @@ def require_device(settings: ServiceSettings, service: ServiceName) -> None:
             )
 
 
+def choose_float32_precision(settings: ServiceSettings, service: ServiceName) -> None:
+    """Say how this process computes float32 on a GPU; a replica is a process of its own.
+
+    PyTorch's own default rounds the inputs of convolutions to TF32. A classifier under test would not compute
+    as it was trained then, and the scorer's thresholds would not hold.
+    """
+    own = settings.of(service)
+    if not own.on_gpu or own.tf32 is None:
+        return
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = own.tf32
+    torch.backends.cudnn.allow_tf32 = own.tf32
+
+
 def _are(gpus: int) -> str:
     return {0: "is no GPU", 1: "is 1 GPU"}.get(gpus, f"are {gpus} GPUs")
 

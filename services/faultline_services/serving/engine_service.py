@@ -17,7 +17,7 @@ from faultline_http import RETRY_AFTER_SECONDS
 from faultline_services.batching.engine_thread import EngineThread
 from faultline_services.batching.merged_calls import CostedResponse, Item, Key, MergedCalls, Value
 from faultline_services.http import service_app
-from faultline_services.models.device import require_device
+from faultline_services.models.device import choose_float32_precision, require_device
 from faultline_services.serving.autoscaling import BATCHES, LOAD
 from faultline_services.serving.engine_protocols import Engine
 from faultline_services.settings import ServiceName, ServiceSettings
@@ -58,6 +58,7 @@ class EngineService(ABC, Generic[Served]):
 
         require_licences(self.settings, [self.name])
         require_device(self.settings, self.name)
+        choose_float32_precision(self.settings, self.name)
         with starting(self.settings, self.name):
             return self.load(self.settings)
 

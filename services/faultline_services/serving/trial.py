@@ -22,7 +22,7 @@ from faultline_core.contract import captioner, classifiers, editor, perturber, s
 from faultline_core.errors import FaultlineError
 from faultline_core.images.codecs import encode_png
 from faultline_core.suite import Suite, load_suite
-from faultline_services.models.device import require_device
+from faultline_services.models.device import choose_float32_precision, require_device
 from faultline_services.serving.engine_protocols import Captioner, Classifiers, Editor, Perturber, Scorer
 from faultline_services.serving.serve_config import import_path
 from faultline_services.settings import ServiceName, ServiceSettings
@@ -53,6 +53,7 @@ def try_service(service: ServiceName, settings: ServiceSettings) -> Trial:
         started = time.monotonic()
         try:
             require_device(private, service)
+            choose_float32_precision(private, service)
             module, _, _ = import_path(service).partition(":")
             engine = _deployment(importlib.import_module(module), service).load(private)
             loaded = time.monotonic()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from pydantic import ValidationError
 
 from faultline_core.errors import BackendUnavailable
-from faultline_services.models.device import require_device, require_devices
+from faultline_services.models.device import choose_float32_precision, require_device, require_devices
 from faultline_services.serving import launcher
-from faultline_services.settings import SERVICES, ServiceSettings
+from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
 
 
 def settings(**values: object) -> ServiceSettings:
@@ -72,6 +73,7 @@ def test_a_service_on_the_cpu_reserves_no_gpu_of_the_common_share() -> None:
         ({"editor": {"min_replicas": 3}}, "of the editor is below"),
         ({"scorer": {"dtype": "float16"}}, "unset FAULTLINE_SCORER_DTYPE"),
         ({"classifiers": {"dtype": "bfloat16"}}, "unset FAULTLINE_CLASSIFIERS_DTYPE"),
+        ({"scorer": {"tf32": True}}, "unset FAULTLINE_SCORER_TF32"),
         ({"device": "cuda", "num_gpus": 0}, "set FAULTLINE_CAPTIONER_NUM_GPUS above 0"),
         ({"editor": {"device": "gpu"}}, "editor.device"),
         ({"editor": {"gpus": 1}}, "editor.gpus"),
@@ -120,3 +122,28 @@ def test_shares_of_more_gpus_than_there_are_are_refused(gpus: SimpleNamespace) -
         require_devices(settings(device="cuda", num_gpus=1), SERVICES)
     gpus.count = 5
     require_devices(settings(device="cuda", num_gpus=1), SERVICES)
+
+
+@pytest.mark.parametrize(
+    ("values", "service", "allowed"),
+    [
+        ({"device": "cuda"}, "scorer", False),
+        ({"device": "cuda"}, "classifiers", False),
+        ({"device": "cuda"}, "editor", None),
+        ({"device": "cuda", "editor": {"tf32": True}}, "editor", True),
+        ({"device": "cuda", "editor": {"tf32": False}}, "editor", False),
+        ({"scorer": {"tf32": False}}, "scorer", None),
+    ],
+)
+def test_scorer_and_classifiers_never_round_float32_on_a_gpu(
+    values: dict[str, object], service: ServiceName, allowed: bool | None
+) -> None:
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [backend.allow_tf32 for backend in backends]
+    try:
+        choose_float32_precision(settings(**values), service)
+        found = [backend.allow_tf32 for backend in backends]
+    finally:
+        for backend, value in zip(backends, before, strict=True):
+            backend.allow_tf32 = value
+    assert found == (before if allowed is None else [allowed, allowed])

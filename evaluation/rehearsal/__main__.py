@@ -1,0 +1,5 @@
+"""``python -m evaluation.rehearsal``."""
+
+from evaluation.rehearsal.command import main
+
+main()
