@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 
 STRESS_TESTS = RunCalls("stress-test", Item, StressTestSummary)
 
-_KEPT = ("dataset", "classifiers", "preset", "selection", "self_replace", "thresholds", "exclude")
+_KEPT = (
+    "dataset",
+    "classifiers",
+    "preset",
+    "selection",
+    "self_replace",
+    "thresholds",
+    "exclude",
+    "outside_suite",
+)
 """What the new run takes from the first; it uses every image, whatever the first run's limit."""
 
 NAMES = tuple(Thresholds.model_fields)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from evaluation.evidence.markdown import cells, figure, page, table
 from evaluation.paths import RESULTS
+from faultline_core.contract.suite_fit import MEASURES, KnownImages, Measure
 from faultline_core.types import EDIT_TYPES, Estimate
 
 MODELS = RESULTS / "model-quality.json"
@@ -52,10 +53,45 @@ def read(preset: str, folder: Path = RESULTS) -> EditQuality:
     return EditQuality.model_validate_json((folder / f"quality-{preset}.json").read_bytes())
 
 
+class Outside(BaseModel):
+    """Images of one kind, and how many of them lie outside the suite."""
+
+    model_config = ConfigDict(frozen=True)
+
+    outside: Estimate
+    by: Mapping[Measure, int]
+
+
+class KnownImagesFigures(BaseModel):
+    """results/known-images.json: what the suite's own images measure at least, and who lies below."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    known_images: KnownImages
+    validation: Outside
+    uniform: Outside = Field(alias="validation-uniform")
+    photographs: Outside
+
+
+def read_known_images(folder: Path = RESULTS) -> KnownImagesFigures:
+    """Return the figures of the calibration."""
+    return KnownImagesFigures.model_validate_json((folder / "known-images.json").read_bytes())
+
+
+def _outside(found: KnownImagesFigures) -> Iterator[list[str]]:
+    for title, one in (
+        ("validation images as in the demo's datasets", found.validation),
+        ("validation images of all attributes alike", found.uniform),
+        ("photographs of scikit-image and scikit-learn", found.photographs),
+    ):
+        yield [title, *(str(one.by[name]) for name in MEASURES), *cells(one.outside)]
+
+
 def quality_page() -> str:
     """Write the page."""
     models = _MODELS.validate_json(MODELS.read_bytes())
     edits = [read(preset) for preset in PRESETS]
+    known = read_known_images()
     drawn, quick = models["text_to_image"]["all_jointly"], edits[0].edits["all"]
     finding = (
         f"Text-to-image shows all seven attributes of its caption in {figure(drawn)} of {drawn.n} images."
@@ -75,7 +111,15 @@ def quality_page() -> str:
             (row for one in edits for row in _edits(one)),
         ), "",
         "Share of planned edits that the gate keeps, by type:", "",
-        *table(("preset", *EDIT_TYPES, "n of each"), map(_kept, edits)),
+        *table(("preset", *EDIT_TYPES, "n of each"), map(_kept, edits)), "",
+        "## Images outside the suite", "",
+        "A run is stopped early if most of its first images lie outside what the models were trained on:",
+        f"below the lowest of 300, by {known.known_images.images} development images, in the likelihood of",
+        "the caption, in its CLIP cosine with the image, or in the PSNR of the reconstruction.", "",
+        *table(
+            ("images", "by the caption's likelihood", "by its cosine", "by the PSNR", "outside", "n"),
+            _outside(known),
+        ),
     ]  # fmt: skip
     how = [
         "- `python -m evaluation.model_quality --out evaluation/results/model-quality.json`",
@@ -85,6 +129,8 @@ def quality_page() -> str:
             f" --out evaluation/results/quality-{one.preset}.json` ({one.split} images)"
             for one in edits
         ),
+        "- `python -m evaluation.edit_quality.calibrate_known_images"
+        " --out evaluation/results/known-images.json`",
         "",
         "All scenes are validation scenes. Neither the models nor the gate ever saw the oracle.",
         "Intervals are 95 % Wilson or Clopper-Pearson intervals.",

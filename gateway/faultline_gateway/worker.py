@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,6 +19,7 @@ from faultline_core.errors import BackendUnavailable, FaultlineError, LedgerDama
 from faultline_gateway.ledger import Ended, Ledger, Outcome
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
+from faultline_gateway.runs.looks import LookingMethod
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.renewal import keep_leased
 from faultline_gateway.services.concurrency import Concurrency
@@ -34,6 +36,8 @@ LEDGER_TRIES = 5
 LEDGER_BACKOFF = Backoff(first_s=0.75, longest_s=12.0)
 """12 to 23 s over the five pauses: longer than SQLite's own wait for its lock, and than a short restart."""
 DRAIN_SECONDS = 20.0
+_LOOKS_REMEMBERED = 1000
+"""Runs whose look is decided; one that is forgotten is looked at once more."""
 
 _logger = logging.getLogger(__name__)
 _jitter = random.Random()
@@ -90,6 +94,7 @@ class Worker:
         self._concurrency = Concurrency(concurrency) if isinstance(concurrency, int) else concurrency
         self._lease_seconds = lease_seconds
         self._planner = planner
+        self._looked_at: OrderedDict[str, None] = OrderedDict()
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work until ``stop`` is set; items that are not done in time are then returned to the ledger.
@@ -168,8 +173,22 @@ class Worker:
             method = METHODS[group.kind]
             services = with_functions(self._services, group.functions)
             await method.process(group, services=services, record=record, store=self._store)
+            await self._look(group)
         except FaultlineError as error:
             _logger.warning("group %s of run %s: %s", group.item_group, group.run_id, error.detail)
+
+    async def _look(self, group: LeasedGroup) -> None:
+        """Let the method look at what the run has come to; the run stops if it finds a problem."""
+        method = METHODS[group.kind]
+        if group.run_id in self._looked_at or not isinstance(method, LookingMethod):
+            return
+        found = await retry_ledger(method.look, group, self._ledger)
+        if found.problem is not None:
+            await retry_ledger(self._ledger.stop_run, group.run_id, found.problem)
+        elif found.decided:
+            self._looked_at[group.run_id] = None
+            while len(self._looked_at) > _LOOKS_REMEMBERED:
+                self._looked_at.popitem(last=False)
 
 
 async def _pause(stop: asyncio.Event) -> None:

@@ -98,6 +98,12 @@ EXPLANATIONS: dict[str, Explanation] = {
         "The bytes are not an image, or the image is damaged or cut off.",
         "Open the file in a viewer, export it again as PNG or JPEG, and upload that.",
     ),
+    "images-outside-suite": Explanation(
+        "Most of a run's first images are unlike those that the suite's models were trained on: captions "
+        "do not fit them, or the editor cannot redraw them.",
+        "Choose a suite with published weights for photographs (docs/how-to/published-weights.md), or "
+        'start the run with `outside_suite="continue"` (`--anyway`) to go on all the same.',
+    ),
     "internal-error": Explanation(
         "A failure that Faultline did not foresee. It is a defect, or a fault of the machine.",
         "Search the log for the `request_id` of the problem document, and report the lines that have it.",

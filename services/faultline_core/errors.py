@@ -14,6 +14,7 @@ FaultlineError
 │  ├─ ClassMapMismatch           class-map-mismatch     422  a label the classifier's class map lacks
 │  ├─ PromptTooLong              prompt-too-long        422  does not fit the editor's text encoder
 │  ├─ PolicyRefused              policy-refused         422
+│  ├─ ImagesOutsideSuite         images-outside-suite   422  the suite's models know no such images
 │  ├─ NotFound                   not-found              404
 │  ├─ MalformedRequest           malformed-request      400  not HTTP, or no valid Host header
 │  ├─ MethodNotAllowed           method-not-allowed     405
@@ -150,6 +151,13 @@ class PolicyRefused(RequestError):
 
     code = "policy-refused"
     title = "Refused by policy"
+
+
+class ImagesOutsideSuite(RequestError):
+    """The images are unlike all that the suite's models were trained on."""
+
+    code = "images-outside-suite"
+    title = "The images lie outside the suite"
 
 
 class NotFound(RequestError):

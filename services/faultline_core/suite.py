@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from faultline_core.contract.dataset_interfaces import LearningPrompts
 from faultline_core.contract.editor import EditorPreset, GenerationPreset
 from faultline_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
+from faultline_core.contract.suite_fit import KnownImages
 from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
 from faultline_core.types import Cosine
@@ -215,7 +216,11 @@ class ClassifiersSuite(_ModelSuite):
 
 
 class Suite(_SuitePart):
-    """The settings of all five services."""
+    """The settings of all five services.
+
+    ``known_images`` says what the images that the models were trained for measure at least; a suite without
+    it says of no image that it lies outside.
+    """
 
     name: str
     description: str
@@ -224,6 +229,7 @@ class Suite(_SuitePart):
     editor: EditorSuite
     scorer: ScorerSuite
     classifiers: ClassifiersSuite
+    known_images: KnownImages | None = None
 
 
 def suite_names() -> list[str]:

@@ -32,6 +32,7 @@ def fake_suite(*, redraw: str | None = None) -> Suite:
     own = {"quick": quick, "preview": quick.model_copy(update={"preview": True})}
     return suite.model_copy(
         update={
+            "known_images": None,
             "scorer": suite.scorer.model_copy(update=thresholds),
             "editor": suite.editor.model_copy(
                 update={

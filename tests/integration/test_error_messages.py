@@ -25,9 +25,11 @@ from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
 from fakes.service_http import answering, caller_over
 from fakes.store import image
+from fakes.world import fake_suite
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER, Problem
 from faultline_core.contract.captioner import CaptionItem, CaptionRequest
+from faultline_core.contract.suite_fit import KnownImages
 from faultline_core.editing.attention_control import PromptToPrompt
 from faultline_core.errors import FaultlineError, error_classes
 from faultline_core.images.clip_metrics import unit
@@ -188,6 +190,18 @@ async def run_not_ended(folder: Path) -> None:
         raise_problem(await gateway.http.post(f"{ROOT}/{run}/findings/1:prove", json={"images": 2}))
 
 
+async def foreign_images(folder: Path) -> None:
+    known = KnownImages(caption_nats=0.0, image_text=1.0, psnr_db=99.0, preset="quick", images=1)
+    suite = fake_suite().model_copy(update={"known_images": known})
+    async with fake_gateway(folder, suite=suite) as gateway:
+        await gateway.upload("demo", 3)
+        run = (await gateway.http.post(ROOT, json=BODY)).json()["id"]
+        await gateway.worker().work_off()
+        problem = gateway.ledger.run(run).problem
+        assert problem is not None
+        raise problem.error()
+
+
 async def kept_run(folder: Path) -> None:
     ledger = new_ledger(folder)
     ledger.delete_run(create_run(ledger))
@@ -293,6 +307,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "idempotency-in-flight": (claimed_twice("one"), "'my-key'", "retry later"),
     "image-too-large": (large_image, "16 x 16", "scale it down"),
     "image-undecodable": (damaged_image, "bytes", "export the image again"),
+    "images-outside-suite": (foreign_images, "suite 'miniature'", "choose a suite with published weights"),
     "internal-error": (defect, "'request-7'", "log"),
     "invalid-request": (through_gateway("POST", ROOT, json=BODY | {"preset": "slow"}), "'slow'", "it offers"),
     "lease-lost": (expired_lease, "item '", "drop its result"),

@@ -15,7 +15,7 @@ from faultline._run_calls import AnyItem, Summary
 from faultline._runs import RunHandle
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import InvalidRequest
+from faultline_core.errors import ImagesOutsideSuite, InvalidRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +123,8 @@ def _interrupt_hint(run_id: str, serves_function: bool) -> str:
 
 
 def _failures(run: Run, summary: object) -> str:
+    if run.problem is not None and run.problem.code == ImagesOutsideSuite.code:
+        return run.problem.detail
     if isinstance(summary, StressTestSummary) and summary.failed_codes:
         return ", ".join(f"{code}: {count}" for code, count in summary.failed_codes.items())
     counts = run.request_counts

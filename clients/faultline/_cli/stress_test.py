@@ -84,6 +84,14 @@ NearDuplicates = Annotated[
         help="Count images of a class once whose CLIP features have at least this cosine, such as 0.999.",
     ),
 ]
+Anyway = Annotated[
+    bool,
+    typer.Option(
+        "--anyway",
+        metavar="",
+        help="Go on even if the images are unlike those that the suite was trained on.",
+    ),
+]
 InsightNumber = Annotated[
     int, typer.Option(metavar="N", help="The insight's number in the run's report, from 1.")
 ]
@@ -127,6 +135,7 @@ def stress_test(
     refuse_word: RefusedWords = None,
     exclude: Excluded = None,
     near_duplicates: NearDuplicates = None,
+    anyway: Anyway = False,
     seed: Seed = 0,
     confirm: Confirm = True,
     confirm_share: ConfirmShare = 0.65,
@@ -161,6 +170,7 @@ def stress_test(
             refused_words=refuse_word or [],
             exclude=exclude or [],
             near_duplicates=near_duplicates,
+            outside_suite="continue" if anyway else "stop",
             confirm=confirm,
             confirm_share=confirm_share,
             seed=seed,

@@ -85,8 +85,8 @@ def stress_test_figures(summary: StressTestSummary) -> str:
     counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
-    judged = [] if summary.judged_again is None else [str(summary.judged_again), ""]
-    return "\n".join([*judged, *_verdicts(summary), "", *_findings(summary), *shown, *counts, *insights])
+    warnings = [line for told in summary.warnings for line in (told, "")]
+    return "\n".join([*warnings, *_verdicts(summary), "", *_findings(summary), *shown, *counts, *insights])
 
 
 def _verdicts(summary: StressTestSummary) -> list[str]:

@@ -15,6 +15,7 @@ from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_test_estimates import StressTestEstimate
 from faultline_core.contract.stress_test_thresholds import Thresholds
 from faultline_core.contract.stress_tests import Insight, StressTestCreate
+from faultline_core.contract.suite_fit import OutsideSuite
 from faultline_core.types import EditType, Selection
 
 
@@ -38,6 +39,8 @@ class StressTestOptions(TypedDict, total=False):
     confirm_share: the share of each class's images to keep.
     near_duplicates: take images of a class for one group if the cosine of their CLIP features is at least
         this; None groups only what the dataset names and equal images.
+    outside_suite: ``"stop"`` a run whose first images are unlike those that the suite was trained on, or
+        ``"continue"``.
     """
 
     edit_types: Sequence[EditType]
@@ -54,6 +57,7 @@ class StressTestOptions(TypedDict, total=False):
     confirm: bool
     confirm_share: float
     near_duplicates: float | None
+    outside_suite: OutsideSuite
 
 
 class _Creating(EstimatedVerbs[H, E]):

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, select, update
 
 from faultline_core.contract.base import Problem
 from faultline_core.contract.runs import Run
-from faultline_core.errors import RunNotCancellable
+from faultline_core.errors import FaultlineError, RunNotCancellable
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.ledger import rows, schema, work
 from faultline_gateway.ledger.database import Database, LedgerPart
@@ -27,12 +27,12 @@ class Cancellations(LedgerPart):
     """The part of the ledger that ends runs before their time."""
 
     def run_cancelled(self, run_id: str) -> bool:
-        """Return whether the run is cancelled or being cancelled."""
+        """Return whether the run is cancelled, being cancelled, or stopped by a problem."""
         with self._database.reading() as connection:
             row = rows.first(connection, select(_runs.state).where(_runs.id == run_id, rows.KEPT))
             if row is None:
                 raise rows.absent(connection, run_id)
-        return row["state"] in ("cancelling", "cancelled")
+        return row["state"] in ("cancelling", "cancelled", "failed")
 
     def cancel(self, run_id: str) -> Run:
         """End the run now: finished items are kept, all others are cancelled, their leases are void.
@@ -55,6 +55,19 @@ class Cancellations(LedgerPart):
             return rows.run(
                 connection.execute(select(schema.runs).where(_runs.id == run_id)).mappings().one()
             )
+
+    def stop_run(self, run_id: str, why: FaultlineError) -> None:
+        """End a run as failed with this problem and cancel its open items; one that has ended stays as it is.
+
+        Raises:
+            NotFound: the run does not exist.
+        """
+        with self._database.writing() as connection:
+            run = rows.locked_run(connection, run_id)
+            if run["state"] in FINAL_RUN_STATES:
+                return
+            begin_cancelling(connection, run, now=self._clock(), message=why.detail, problem=Problem.of(why))
+        cancel_rest(self._database, self._clock, run_id)
 
 
 def begin_cancelling(

@@ -12,6 +12,7 @@ from faultline_core.contract.features import FeatureVector, WordFeatures
 from faultline_core.contract.perturber import TextLikelihood, WordSpan
 from faultline_core.contract.scorer import EditScores
 from faultline_core.contract.stress_test_thresholds import SweepScores, TextScores
+from faultline_core.contract.suite_fit import SuiteFit
 from faultline_core.types import BlobRef, Cost, EditType, ItemKind, ItemState, RunKind, RunState
 
 
@@ -143,6 +144,11 @@ class ItemResult(Provenance):
     text: TextScores | None = Field(
         default=None,
         description="What the text filters measured of the edit, or null if they did not judge it.",
+    )
+    suite_fit: SuiteFit | None = Field(
+        default=None,
+        description="Whether the source image lies outside what the suite knows; recorded on the "
+        "reconstruction only, for a suite that was calibrated.",
     )
     predictions: dict[str, PredictionPair] = Field(
         default={}, description="Predictions for the image, by classifier."

@@ -33,6 +33,7 @@ from faultline_core.contract.stress_test_thresholds import (
     TextThresholds,
     Thresholds,
 )
+from faultline_core.contract.suite_fit import KnownImages, OutsideSuite, SuiteFitSummary
 from faultline_core.types import (
     EDIT_TYPES,
     ClassifierSpec,
@@ -171,6 +172,11 @@ class StressTestCreate(ClassifiersUnderTest):
         description="Lowest cosine between the CLIP features of two images of a class that are taken for one "
         "group, as if the dataset named it; null to group only what the dataset names and equal images.",
     )
+    outside_suite: OutsideSuite = Field(
+        default="stop",
+        description="What to do if most of the first images lie outside what the suite's models were trained "
+        "on, so that no edit of them can be trusted: `stop` the run after these, or `continue`.",
+    )
     seed: Seed = Field(description="Seed of every random draw.")
 
     @field_validator("classifiers", "edit_types")
@@ -241,6 +247,10 @@ class StressTestConfig(ResponseBody):
     )
     notes: list[str] = Field(
         default=[], description="What the run cannot show, however it comes out, such as for want of images."
+    )
+    known_images: KnownImages | None = Field(
+        default=None,
+        description="What the suite's own images measure at least, or null where it was not calibrated.",
     )
     proof: Proof | None = Field(
         default=None,
@@ -325,6 +335,11 @@ class StressTestSummary(ResponseBody):
     sweep: SweepSummary | None = Field(
         default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."
     )
+    suite_fit: SuiteFitSummary | None = Field(
+        default=None,
+        description="How many of the screen's images lie outside what the suite knows, or null where that is "
+        "not measured.",
+    )
     judged_again: JudgedAgain | None = Field(
         default=None,
         description="How these figures differ from the run's own, or null if the reader gave no thresholds.",
@@ -334,14 +349,20 @@ class StressTestSummary(ResponseBody):
         default=[], description="The classifiers that failed on images, the most often first."
     )
 
+    @property
+    def warnings(self) -> list[str]:
+        """What must be known before any figure: images outside the suite, and thresholds of another kind."""
+        outside = self.suite_fit if self.suite_fit is not None and self.suite_fit.is_outside else None
+        return [str(told) for told in (outside, self.judged_again) if told is not None]
+
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         # What was tested is told by the verdict; the screen's hints would take it back.
         hints = () if self.findings else (insight.sentence for insight in self.insights[:10])
         paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
         grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
-        judged = [] if self.judged_again is None else [str(self.judged_again), ""]
-        return "\n".join([*judged, self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])
+        warnings = [line for told in self.warnings for line in (told, "")]
+        return "\n".join([*warnings, self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])
 
     def _accuracy(self) -> list[str]:
         """Return one line per classifier; a run that has only interventions has none."""

@@ -59,6 +59,7 @@ def create(client: Any) -> Any:
         near_duplicates=0.999,
         self_replace=(0.2, 0.9),
         thresholds={"direction": 0.3, "closer": False},
+        outside_suite="continue",
         seed=3,
         idempotency_key="mine",
     )
@@ -69,7 +70,7 @@ CREATED = {
     "lance_r_edits_per_image": 3, "preset": "lance", "selection": "released", "limit": 7, "seed": 3,
     "refused_words": ["rusty"], "exclude": ["bus/1.png"], "confirm": False, "confirm_share": 0.4,
     "near_duplicates": 0.999, "self_replace": [0.2, 0.9], "thresholds": {"direction": 0.3, "closer": False},
-    "interventions": [
+    "outside_suite": "continue", "interventions": [
         {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
         {"added": "in the snow"},
     ],

@@ -7,7 +7,9 @@ import pytest
 from evaluation.benchmarks.report import EditorBenchmark, Machine, Row, at_least, row
 from evaluation.evidence.markdown import GENERATED, cells, figure, table
 from evaluation.evidence.pages import EVIDENCE, pages
+from evaluation.evidence.quality import read_known_images
 from evaluation.evidence.speed import finding, speed_page
+from faultline_core.suite import load_suite
 from faultline_core.types import Estimate
 
 PAGES = {
@@ -80,3 +82,13 @@ def test_a_smaller_size_says_that_targets_do_not_apply(
     small, full = (report(row("E2", "calls", [4.0]), size=size) for size in ("quick", "full"))
     assert "This size only shows that everything runs" in speed(tmp_path_factory, small)
     assert "This size only shows" not in speed(tmp_path_factory, full)
+
+
+def test_the_suite_has_the_values_that_were_calibrated() -> None:
+    known = load_suite("miniature").known_images
+    assert known is not None
+    measured = read_known_images().known_images
+    assert known.preset == measured.preset
+    assert known.model_dump(exclude={"preset"}) == pytest.approx(
+        measured.model_dump(exclude={"preset"}), rel=1e-3
+    )

@@ -115,6 +115,7 @@ def items_hash(config: StressTestConfig) -> str:
         # What is in force is hashed with the preset and the thresholds of the configuration.
         "self_replace",
         "thresholds",
+        "outside_suite",
     }
     hashed = config.model_dump(
         mode="json",
@@ -125,6 +126,7 @@ def items_hash(config: StressTestConfig) -> str:
             "proof": True,
             "grouping": True,
             "notes": True,
+            "known_images": True,
         },
     )
     return cache_key(config=hashed)

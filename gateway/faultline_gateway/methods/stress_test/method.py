@@ -18,12 +18,14 @@ from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.methods.stress_test.report.report import render
 from faultline_gateway.methods.stress_test.report.shown_items import MOST_READ, shown_items
 from faultline_gateway.methods.stress_test.stages import next_stage
+from faultline_gateway.methods.stress_test.suite_fit import look
 from faultline_gateway.methods.stress_test.summary.proof_summary import revision_of_proof, with_proof
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.methods.stress_test.thresholds import judging_of, summarize_again
-from faultline_gateway.runs.context import ItemsOfRun, RecordedRuns, RunContext
+from faultline_gateway.runs.context import ItemsOfRun, RecordedRuns, RunContext, RunLedger
 from faultline_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
 from faultline_gateway.runs.large_plans import PlanInputs
+from faultline_gateway.runs.looks import Look
 from faultline_gateway.runs.stages import StagePlan, StageResults
 from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.ports import Services
@@ -55,6 +57,10 @@ class StressTest:
     ) -> None:
         """Work through one source by LANCE's Algorithm 1."""
         await process(group, services=services, record=record, store=store)
+
+    def look(self, group: LeasedGroup, ledger: RunLedger) -> Look:
+        """Stop a run whose first images lie outside what its suite knows."""
+        return look(group, ledger)
 
     def revision(self, run_id: str, context: RecordedRuns) -> Hashable:
         """Return the events of the runs that a child run joins; the figures of others depend on none."""

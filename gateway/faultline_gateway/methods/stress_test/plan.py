@@ -174,6 +174,7 @@ def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> Stre
         dataset_digest=dataset.digest,
         classes=list(dataset.classes),
         objectionable=suite.scorer.objectionable,
+        known_images=suite.known_images,
     )
 
 

@@ -14,6 +14,7 @@ from faultline_gateway.methods.stress_test.features import record_features
 from faultline_gateway.methods.stress_test.interventions import apply_instructions, apply_interventions
 from faultline_gateway.methods.stress_test.lance_r import replace_random_words
 from faultline_gateway.methods.stress_test.proposals import draw_proposals, write_caption
+from faultline_gateway.methods.stress_test.suite_fit import record_fit
 from faultline_gateway.methods.stress_test.text_filters import keep_edits
 from faultline_gateway.runs.attempt import finish_group, together
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
@@ -43,7 +44,8 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
 
 
 async def _work_through(attempt: Attempt, source: LeasedItem, services: Services) -> None:
-    caption = await write_caption(attempt, source, services)
+    written = await write_caption(attempt, source, services)
+    caption = written.text
     await _record_caption(attempt, caption)
     proposals = await draw_proposals(attempt, source, caption, services)
     edits = await keep_edits(attempt, source.label, proposals, services)
@@ -52,6 +54,7 @@ async def _work_through(attempt: Attempt, source: LeasedItem, services: Services
     edits += await apply_instructions(attempt, source, caption)
     # The reconstruction goes first: it caches the inversion that every edit starts from.
     control = await reconstruct(attempt, source, caption, services)
+    control = await record_fit(attempt, source, written, control, services)
     counterfactuals = await make_counterfactuals(attempt, source, caption, edits, services)
     threshold = attempt.config.objectionable
     drafts = await drop_objectionable(attempt, [*control, *counterfactuals], threshold, services)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,21 +66,33 @@ def _phrases(whole: str, spans: Sequence[Span]) -> list[str]:
     return [whole, *parts] if whole else []
 
 
-async def write_caption(attempt: Attempt, source: LeasedItem, services: Services) -> str:
+@dataclass(frozen=True)
+class WrittenCaption:
+    """A caption, and its log-likelihood in nats per token; None where the user wrote it."""
+
+    text: str
+    nats_per_token: float | None = None
+
+
+async def write_caption(attempt: Attempt, source: LeasedItem, services: Services) -> WrittenCaption:
     """Return the user's caption of the source, or the captioner's.
 
     Raises:
         BadBackendOutput: the captioner returned an empty or implausible caption.
     """
     if source.caption is not None:
-        return source.caption
+        return WrittenCaption(source.caption)
     request = CaptionRequest(items=[CaptionItem(image=source.source_image, label=source.label)])
     response = await attempt.call("captioner", services.captioner.caption, request)
-    caption = attempt.outcomes("captioner", response)[0].unwrap().text.strip()
+    caption = attempt.outcomes("captioner", response)[0].unwrap()
     attempt.add_shared_cost(response.cost)
-    if not caption:
+    text = caption.text.strip()
+    if not text:
         raise BadBackendOutput("the captioner returned an empty caption")
-    return _plausible("captioner", caption)
+    known = caption.tokens > 0 and math.isfinite(caption.log_likelihood)
+    return WrittenCaption(
+        _plausible("captioner", text), caption.log_likelihood / caption.tokens if known else None
+    )
 
 
 async def draw_proposals(

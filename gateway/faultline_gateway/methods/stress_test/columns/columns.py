@@ -50,6 +50,7 @@ class ItemColumns:
     language_model: Ints
     clip: Ints
     tried: Ints
+    outside: Ints
     with_result: Flags
     instruction: Ints
     names: Mapping[str, Codes]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from faultline_core.contract.suite_fit import MEASURES
 from faultline_core.stress_test.failure_modes import Answer, KeptEdit, modes_of
 from faultline_core.stress_test.insights import phrase
 from faultline_gateway.columns import NONE, Codes, GrowingAnswers, Part
@@ -21,9 +22,11 @@ from faultline_gateway.runs.recorded_items import RecordedItem
 
 _INTEGERS = (
     "kind", "state", "stage", "slot", "source", "label", "edit_type", "reason", "code", "removed", "added",
-    "modes", "tokens", "language_model", "clip", "tried", "instruction",
+    "modes", "tokens", "language_model", "clip", "tried", "instruction", "outside",
 )  # fmt: skip
-_SHORT = frozenset(("kind", "state", "stage", "edit_type", "modes", "clip", "language_model", "tried"))
+_SHORT = frozenset(
+    ("kind", "state", "stage", "edit_type", "modes", "clip", "language_model", "tried", "outside")
+)
 """Numbers of few values take two bytes."""
 
 TABLES = {
@@ -124,6 +127,7 @@ class _GrowingPart:
             "language_model": self._names["language_model"].add(models.get(LANGUAGE_MODEL, "")),
             "clip": self._names["clip"].add(models.get(CLIP, "")),
             "tried": len(result.get("self_replace_tried", ())),
+            "outside": _outside(result.get("suite_fit") if kept else None),
         }
 
     def _add_answers(self, result: Mapping[str, Any]) -> None:
@@ -207,6 +211,11 @@ class _GrowingPart:
             "unanswered": {name: dict(counts) for name, counts in self._unanswered.items()},
             "predicted": self._predicted,
         }
+
+
+def _outside(fit: Mapping[str, Any] | None) -> int:
+    """The measures by which a source lies outside the suite, a bit each; `NONE` where they are not known."""
+    return NONE if fit is None else sum(1 << MEASURES.index(name) for name in fit["outside"])
 
 
 def _answer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Answer:

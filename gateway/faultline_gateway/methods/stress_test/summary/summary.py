@@ -16,7 +16,9 @@ from faultline_core.contract.stress_tests import (
     StressTestSummary,
     SweepSummary,
 )
+from faultline_core.contract.suite_fit import MEASURES, SuiteFitSummary
 from faultline_core.statistics.coded import Flags, Ints, in_order
+from faultline_gateway.columns import NONE
 from faultline_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from faultline_gateway.methods.stress_test.columns.columns import total
 from faultline_gateway.methods.stress_test.summary.class_summary import summarize_classes
@@ -101,6 +103,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         perplexity=perplexity,
         sweep=_sweep(columns, config),
         unanswered=count_unanswered(columns),
+        suite_fit=_suite_fit(columns, config, estimator),
     )
 
 
@@ -141,6 +144,21 @@ def _sweep(columns: ItemColumns, config: StressTestConfig) -> SweepSummary:
         values=len(config.preset.self_replace),
         edits=total(tried > 0),
         made=int(tried.sum()),
+    )
+
+
+def _suite_fit(
+    columns: ItemColumns, config: StressTestConfig, estimator: LanceEstimator
+) -> SuiteFitSummary | None:
+    known = columns.screened & (columns.outside != NONE)
+    if not known.any():
+        return None
+    outside = columns.outside[known]
+    return SuiteFitSummary(
+        suite=config.suite,
+        outside=total(outside > 0),
+        share=estimator.share_of("outside-suite", columns.unit[known], outside > 0),
+        by={name: total(outside & (1 << at) > 0) for at, name in enumerate(MEASURES)},
     )
 
 

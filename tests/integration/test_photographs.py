@@ -1,0 +1,76 @@
+"""Photographs and a network of ImageNet under the miniature suite: told within a minute, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fakes import imagenet_network
+from fakes.command import run
+from faultline._cli.exit_code import ExitCode
+from faultline._stack import Stack
+
+PHOTOGRAPHS: Mapping[str, str] = {
+    "skimage/data/chelsea.png": "Egyptian cat",
+    "skimage/data/coffee.png": "espresso",
+    "skimage/data/camera.png": "tripod",
+    "skimage/data/rocket.jpg": "missile",
+    "skimage/data/motorcycle_left.png": "moped",
+    "skimage/data/motorcycle_right.png": "moped",
+    "skimage/data/astronaut.png": "space shuttle",
+    "skimage/data/brick.png": "stone wall",
+    "skimage/data/gravel.png": "stone wall",
+    "skimage/data/grass.png": "hay",
+    "sklearn/datasets/images/china.jpg": "palace",
+    "sklearn/datasets/images/flower.jpg": "daisy",
+}
+"""The sample images of scikit-image and scikit-learn, by the class of ImageNet-1k that they show."""
+
+
+def photograph(name: str) -> Image.Image:
+    package = "scikit-image" if name.startswith("skimage") else "scikit-learn"
+    file = next(each for each in metadata.files(package) or [] if str(each) == name)
+    return Image.open(str(file.locate())).convert("RGB")
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one subfolder per class."""
+    folder = tmp_path_factory.mktemp("photographs")
+    for name, label in PHOTOGRAPHS.items():
+        target = folder / label / Path(name).with_suffix(".png").name
+        target.parent.mkdir(exist_ok=True)
+        photograph(name).resize((320, 240)).save(target)
+    return folder
+
+
+def test_the_network_is_right_on_photographs() -> None:
+    """So the test below is one of a real network on real photographs, whatever the suite can do with them."""
+    certain = ["skimage/data/coffee.png", "skimage/data/camera.png", "skimage/data/chelsea.png"]
+    images = np.stack([np.asarray(photograph(name).resize((224, 224))) for name in certain])
+    answers = imagenet_network.predict(images).argmax(axis=1)
+    assert [imagenet_network.classes[answer] for answer in answers] == [PHOTOGRAPHS[name] for name in certain]
+
+
+@pytest.mark.timeout(300)
+def test_a_stress_test_of_photographs_says_that_they_lie_outside_the_suite(
+    stack: Stack, photographs: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.html"
+    shown = run(
+        "stress-test", str(photographs), "--classifier", "py:fakes.imagenet_network:predict",
+        "--edit-type", "background", "--max-edits-per-image", "1", "--lance-r-edits-per-image", "0",
+        "--no-confirm", "--report", str(report), "--url", stack.url,
+    )  # fmt: skip
+    assert shown.exit_code == ExitCode.INCOMPLETE, shown.output
+    first = shown.stdout.splitlines()[0]
+    assert "images lie outside what suite 'miniature' was trained on: " in first
+    assert "the caption does not fit the image" in first
+    assert "choose a suite with published weights (docs/how-to/published-weights.md)" in first
+    assert "The run was stopped; start it with outside_suite='continue' (--anyway)" in shown.stderr
+    assert "images lie outside what suite" in report.read_text(encoding="utf-8")
