@@ -56,13 +56,9 @@ def create(client: Any) -> Any:
         exclude=["bus/1.png"],
         confirm=False,
         confirm_share=0.4,
-        near_duplicates=0.999,
-        self_replace=(0.2, 0.9),
-        thresholds={"direction": 0.3, "closer": False},
-        outside_suite="continue",
-        seed=3,
-        idempotency_key="mine",
-    )
+        near_duplicates=0.999, self_replace=(0.2, 0.9), thresholds={"direction": 0.3, "closer": False},
+        outside_suite="continue", seed=3, idempotency_key="mine",
+    )  # fmt: skip
 
 
 CREATED = {
