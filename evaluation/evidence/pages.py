@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from evaluation.evidence import faults, papers
+from evaluation.evidence import faults, gpu, papers
 from evaluation.evidence.capacity import capacity_page
 from evaluation.evidence.dataset_interfaces import interfaces_page
 from evaluation.evidence.findings import findings_page
@@ -46,7 +46,14 @@ def pages() -> Mapping[Path, str]:
     table = papers.page(papers.PAGE.read_text(encoding="utf-8"), covered.paper)
     drawn = {EVIDENCE / name: text for name, text in load_drawings(load).items()}
     drawn[EVIDENCE / MAP] = transfers_map(transfers)
-    return {papers.PAGE: table, EVIDENCE / "index.md": index_page(evidence), **evidence, **drawn}
+    computed = gpu.gpu_page(gpu.PAGE.read_text(encoding="utf-8"))
+    return {
+        papers.PAGE: table,
+        gpu.PAGE: computed,
+        EVIDENCE / "index.md": index_page(evidence),
+        **evidence,
+        **drawn,
+    }
 
 
 def index_page(evidence: Mapping[Path, str]) -> str:

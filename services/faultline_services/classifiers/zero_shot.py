@@ -23,7 +23,11 @@ def prompt_of(name: str) -> str:
 
 
 class ZeroShotClassifier:
-    """Softmax of scaled cosines over the requested classes; features are the unit image embedding."""
+    """Softmax of scaled cosines over the requested classes; features are the unit image embedding.
+
+    So it is of SigLIP, too: its bias is the same for all classes, and its sigmoids, which judge each class
+    alone, do not add up to 1.
+    """
 
     def __init__(self, folder: Path, name: str, *, store: BlobStore, batch: int, device: str) -> None:
         clip = ClipEncoder(folder, device=device)

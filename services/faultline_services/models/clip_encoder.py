@@ -89,7 +89,8 @@ class ClipEncoder:
         """
         # One token more than the tower reads: a text that fills it would be truncated silently.
         row: Tensor = self._tokenize([text], context_length=self.context_length + 1)[0]
-        if int(row[-1]) != self._pad:
+        # SigLIP's tokenizer also ends a text, shortened or not, with what it pads with.
+        if any(int(mark) != self._pad for mark in row[-2 if self._ends_as_padded else -1 :]):
             raise PromptTooLong(
                 f"{text!r} has more tokens than the {self.context_length} that CLIP reads; shorten it"
             )
@@ -99,6 +100,11 @@ class ClipEncoder:
     def _pad(self) -> int:
         # open_clip's own tokenizer pads with 0 but has no attribute for it, unlike those of transformers.
         return int(getattr(getattr(self._tokenize, "tokenizer", None), "pad_token_id", 0) or 0)
+
+    @property
+    def _ends_as_padded(self) -> bool:
+        end = getattr(getattr(self._tokenize, "tokenizer", None), "eos_token_id", None)
+        return end is not None and int(end) == self._pad
 
     @torch.inference_mode()
     def embed_images(self, images: list[Tensor]) -> list[Arrays]:

@@ -20,6 +20,7 @@ from faultline_core.errors import BackendUnavailable, FaultlineError
 from faultline_core.weights_reading import Patience
 from faultline_services.models.device import require_devices
 from faultline_services.models.licences import require_licences
+from faultline_services.models.room import require_room
 from faultline_services.models.weights import require_weights
 from faultline_services.openai_api.requirements import require_servers
 from faultline_services.serving.cluster import STATE_FILE, running, services_url
@@ -61,6 +62,7 @@ def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
     require_weights(settings, services)
     require_servers(settings, services)
     require_devices(settings, services)
+    require_room(settings, services)
     if given.detach:
         _detach(settings, given)
         return

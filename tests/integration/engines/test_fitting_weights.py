@@ -11,14 +11,16 @@ import pytest
 from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
+import torch
 from diffusers import UNet2DConditionModel
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, CLIPTextConfig, CLIPTextModel
+from transformers import AutoModelForCausalLM, CLIPTextConfig, CLIPTextModel, LlamaConfig, LlamaForCausalLM
 
 from fakes.tiny_models.llama import save_llama
 from fakes.tiny_pipeline import tiny_unet
 from faultline_core.errors import ModelFormatRefused
 from faultline_services.models.fitting_weights import load_fitting
+from faultline_services.models.variants import weight_files
 
 LLAMA, UNET = "llama", "unet"
 KINDS: dict[str, Any] = {LLAMA: AutoModelForCausalLM, UNET: UNet2DConditionModel}
@@ -79,3 +81,14 @@ def test_a_further_layer_under_a_prefix_is_refused(folders: Path) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | {"num_hidden_layers": 1}))
     with pytest.raises(ModelFormatRefused, match=r"they go on with 'encoder\.layers\.1\."):
         load_fitting(CLIPTextModel, folders / "clip")
+
+
+def test_a_variant_alone_is_loaded(tmp_path: Path) -> None:
+    config = LlamaConfig(
+        hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, vocab_size=16
+    )
+    saved = LlamaForCausalLM(config).half()
+    saved.save_pretrained(tmp_path / "net", variant="fp16")
+    assert [file.name for file in weight_files(tmp_path / "net")] == ["model.fp16.safetensors"]
+    loaded = load_fitting(LlamaForCausalLM, tmp_path / "net", dtype=torch.float32)
+    assert loaded.lm_head.weight.equal(saved.lm_head.weight.float())

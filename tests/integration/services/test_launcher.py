@@ -164,7 +164,8 @@ class Child:
 
 @pytest.fixture
 def weightless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the checks of weights and licences pass."""
+    """Let the checks of weights, licences and memory pass."""
+    monkeypatch.setattr(launcher, "require_room", lambda *_: None)
     monkeypatch.setattr(launcher, "require_licences", lambda *_: None)
     monkeypatch.setattr(launcher, "require_weights", lambda *_: None)
 

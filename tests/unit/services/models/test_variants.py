@@ -5,17 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-# Before anything that imports torchvision, as transformers does.
-from faultline_core import torchvision_operators  # noqa: F401
-
-# isort: split
 import pytest
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from faultline_core.errors import UnknownModel
 from faultline_core.suite import PublishedModel
-from faultline_services.models.fitting_weights import load_fitting
 from faultline_services.models.model_folder import how_to_get
 from faultline_services.models.variants import read_variant, weight_files
 from faultline_services.models.weights import weights_folder
@@ -60,17 +53,6 @@ def test_the_usual_weights_come_before_variants(
     folder = folder_of(tmp_path, *files)
     assert read_variant(folder) == variant
     assert [file.name for file in weight_files(folder)] == read
-
-
-def test_a_variant_alone_is_loaded(tmp_path: Path) -> None:
-    config = LlamaConfig(
-        hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, vocab_size=16
-    )
-    saved = LlamaForCausalLM(config).half()
-    saved.save_pretrained(tmp_path / "net", variant="fp16")
-    assert [file.name for file in weight_files(tmp_path / "net")] == ["model.fp16.safetensors"]
-    loaded = load_fitting(LlamaForCausalLM, tmp_path / "net", dtype=torch.float32)
-    assert loaded.lm_head.weight.equal(saved.lm_head.weight.float())
 
 
 def test_a_suite_s_variant_is_what_is_downloaded() -> None:
