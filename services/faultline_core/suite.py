@@ -207,11 +207,15 @@ class ScorerSuite(_ModelSuite):
 
 
 class ClassifiersSuite(_ModelSuite):
-    """The suite's own classifiers by name, each a folder with safetensors and a class map."""
+    """The suite's own classifiers by name, each a folder with safetensors and a class map.
+
+    With ``allow_hf``, a user may also name image classifiers of transformers that are on this machine.
+    """
 
     models: dict[str, str] = {}
     zero_shot: dict[str, str] = {}
     allow_timm: bool = True
+    allow_hf: bool = False
     batch: int = Field(default=32, ge=1)
 
 

@@ -138,13 +138,14 @@ ClassifierSpec = Annotated[
     str,
     Field(
         max_length=255,
-        pattern=r"^((timm|local|clip):)?[a-zA-Z0-9][a-zA-Z0-9_.-]*$|^oip:https?://[a-zA-Z0-9_.:/-]+$",
+        pattern=r"^((timm|local|clip):)?[a-zA-Z0-9][a-zA-Z0-9_.-]*$|^oip:https?://[a-zA-Z0-9_.:/-]+$"
+        r"|^hf:[a-zA-Z0-9][a-zA-Z0-9_.-]*(/[a-zA-Z0-9][a-zA-Z0-9_.-]*)?$",
     ),
     # It runs before the pattern, whose error would only say that the value does not match; written after it,
     # because it would hide the pattern from the schema.
     BeforeValidator(_no_function),
 ]
-"""``name`` (of the suite), ``timm:<name>``, ``local:<name>``, ``clip:<name>`` or ``oip:<url>``."""
+"""``name`` (of the suite), ``timm:``, ``local:``, ``clip:`` or ``hf:`` with a name, or ``oip:<url>``."""
 
 FunctionAddress = Annotated[
     str,

@@ -11,7 +11,7 @@ import httpx
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.errors import BackendError, BackendUnavailable, ModelFormatRefused, UnknownModel
-from faultline_core.suite import ClassifiersSuite
+from faultline_core.suite import ClassifiersSuite, PublishedModel
 from faultline_core.types import NEVER_SERVED
 from faultline_services.classifiers.class_map import read_label_map
 from faultline_services.classifiers.classifier import Classifier
@@ -24,10 +24,14 @@ from faultline_services.classifiers.remote import RemoteClassifier, require_allo
 from faultline_services.classifiers.timm_folder import WEIGHTS, load_folder
 from faultline_services.classifiers.timm_network import Network, TimmClassifier
 from faultline_services.classifiers.timm_zoo import Fetch, describe_zoo, hub_weights, load_zoo
+from faultline_services.classifiers.transformers_network import (
+    TransformersClassifier,
+    describe_transformers,
+)
 from faultline_services.classifiers.zero_shot import ZeroShotClassifier
 from faultline_services.models.model_cache import Loaded
 from faultline_services.models.model_folder import model_folder, stays_inside
-from faultline_services.models.weights import PUBLISHED_PREFIX, clip_folder
+from faultline_services.models.weights import PUBLISHED_PREFIX, clip_folder, weights_folder
 from faultline_services.outbound.calls import AnswerLimits, outbound_client
 
 
@@ -52,6 +56,7 @@ class ClassifierRegistry:
             "timm": self._of_zoo,
             "local": self._of_folder,
             "clip": self._of_clip,
+            "hf": self._of_transformers,
             "oip": self._of_remote,
         }
 
@@ -85,6 +90,8 @@ class ClassifierRegistry:
         if scheme == "timm":
             self._require_zoo(name)
             return describe_zoo(name)
+        if scheme == "hf":
+            return describe_transformers(self._transformers_folder(name), spec)
         if scheme == "clip":
             return describe_clip(
                 clip_folder(self._root, f"{PUBLISHED_PREFIX}{name}", self._suite.published), spec
@@ -147,6 +154,28 @@ class ClassifierRegistry:
         )
         model = ZeroShotClassifier(
             folder, name, store=self._store, batch=self._suite.batch, device=self._options.device
+        )
+        return Loaded(model, model.size_bytes)
+
+    def _transformers_folder(self, name: str) -> Path:
+        if not self._suite.allow_hf:
+            raise UnknownModel(
+                f"the suite does not allow 'hf:{name}'; use one of its own classifiers, or a suite with "
+                "allow_hf = true"
+            )
+        # Found and never downloaded, as the suite's own models are.
+        return weights_folder(
+            self._root, name, {name: PublishedModel(repository=name)} if "/" in name else {}
+        )
+
+    def _of_transformers(self, name: str) -> Loaded[Classifier]:
+        model = TransformersClassifier(
+            self._transformers_folder(name),
+            f"hf:{name}",
+            label_map=self._label_map,
+            store=self._store,
+            batch=self._suite.batch,
+            device=self._options.device,
         )
         return Loaded(model, model.size_bytes)
 
