@@ -58,9 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _told(row: Row) -> str:
     if row.problem is not None:
         return f"{row.case}: {row.problem}"
-    peak = (row.memory.peak or 0) / 2**30
+    needed = (row.memory.needed or 0) / 2**30
     predicted = (row.memory.predicted or 0) / 2**30
     return (
         f"{row.case}: started in {row.start_seconds:.0f} s, answered in {row.request_seconds:.1f} s, "
-        f"{peak:.2f} GiB at most, {predicted:.2f} predicted"
+        f"{needed:.2f} GiB at most, {predicted:.2f} predicted"
     )

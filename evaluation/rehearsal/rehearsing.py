@@ -132,8 +132,8 @@ def _measured(
 
 
 def _with_usage(row: Row, usage: Usage) -> Row:
-    peak = usage.resident_bytes if usage.gpu_bytes is None else usage.gpu_bytes
-    memory = row.memory.model_copy(update={"peak": peak, "own": usage.own_bytes})
+    taken = {"resident": usage.resident_bytes, "own": usage.own_bytes, "gpu": usage.gpu_bytes}
+    memory = row.memory.model_copy(update=taken)
     read = {"called_bytes": usage.called_bytes, "disk_bytes": usage.disk_bytes}
     return row.model_copy(update={"memory": memory, **read})
 

@@ -23,15 +23,21 @@ class Memory(Part):
     """Bytes of one replica.
 
     ``computed`` are the weights in memory, counted on the meta device; ``weights`` and ``allowance`` are what
-    `faultline-services check` predicts from the files; ``peak`` is what was resident at most, ``own`` the
-    part of it that is not pages of files.
+    `faultline-services check` predicts from the files; ``resident`` was in memory at most, ``own`` is the
+    part of it that is not pages of files. ``gpu`` is what a GPU had in use at most; null on a CPU.
     """
 
     computed: int
     weights: int | None = None
     allowance: int | None = None
-    peak: int | None = None
+    resident: int | None = None
     own: int | None = None
+    gpu: int | None = None
+
+    @property
+    def needed(self) -> int | None:
+        """What the models took of their device."""
+        return self.own if self.gpu is None else self.gpu
 
     @property
     def predicted(self) -> int | None:

@@ -33,8 +33,7 @@ SNAPSHOTS = "snapshots"
 class FoundModel:
     """One model of a service; ``problem`` is one sentence if it cannot be used, else None.
 
-    ``weights_bytes`` of a missing model are those of the published one, or None if they are not known;
-    ``loading_bytes`` is what this machine holds beside the weights while they load.
+    ``weights_bytes`` of a missing model are those of the published one, or None if they are not known.
     """
 
     name: str
@@ -43,7 +42,6 @@ class FoundModel:
     weights_bytes: int | None
     source: PublishedModel | None
     download_bytes: int | None = None
-    loading_bytes: int = 0
     problem: str | None = None
 
 
@@ -76,15 +74,11 @@ def _look(
         size = known.weights_bytes(dtype)
         download = known.download_bytes
         problem = f"{problem}: {download / 1e9:.3g} GB"
-        return FoundModel(
-            name, None, revision, size, source, download, size if find is clip_folder else 0, problem
-        )
+        return FoundModel(name, None, revision, size, source, download, problem)
     total = sum(weights_bytes(files, precision) for files, precision in _parts(service, folder, find, dtype))
     # The hub's cache names a revision's folder by its commit.
     revision = folder.name if folder.parent.name == SNAPSHOTS else None
-    # open_clip reads the file beside the model that it fills; the other libraries map it.
-    beside = total if find is clip_folder else 0
-    return FoundModel(name, folder, revision, total, source, loading_bytes=beside)
+    return FoundModel(name, folder, revision, total, source)
 
 
 def _parts(

@@ -1,7 +1,8 @@
 """How much memory a service needs: its weights in their precision, and an allowance for what it computes.
 
 The weights are counted from the headers of the safetensors files, without reading a tensor. The allowance is
-a statement, not a measurement: `faultline-services check --load` measures.
+a statement, held against what published architectures took in `make rehearse`; `faultline-services check
+--load` measures. Files are mapped while they load, and the system takes their pages back: they do not count.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from faultline_core.suite import Suite
+from faultline_core.suite import EditorSuite, Suite
 from faultline_services.models.published_sizes import SIZES
 from faultline_services.service_options import BYTES, Precision, ServiceName
 
 LIBRARIES_BYTES = 512 * 2**20
 """torch's libraries with their workspace, in each replica; CUDA's context is about as large."""
-POSITION_BYTES = 2 * 2**20
-"""What a null-text step keeps for its gradient, in float32 for each position of the latents.
+GRADIENT_BYTES = 3 * 2**18
+"""What a null-text step or a step of a token's learning takes, in float32 for each position of the latents.
 
-Counted from shapes: 1.4 MiB for Stable Diffusion 1.4 at 64 x 64 positions, 2.0 for Stable Diffusion 2 at
-96 x 96. Half precision takes half."""
+Attention keeps no maps. Half precision takes half."""
+DECODING_BYTES = 4096
+"""What the autoencoder takes for each pixel at its last blocks, always in float32."""
 LATENT_STRIDE = 8
 """Pixels a position, at each side, of the supported autoencoders."""
 PROMPT_TOKENS = {"captioner": 48, "perturber": 160}
@@ -60,8 +62,7 @@ def allowance_bytes(service: ServiceName, suite: Suite, dtype: Precision, folder
 
 def _activations(service: ServiceName, suite: Suite, size: int, folder: Path | None) -> Iterator[int]:
     if service == "editor":
-        positions = (suite.editor.resolution // LATENT_STRIDE) ** 2
-        yield positions * POSITION_BYTES * size // BYTES["float32"]
+        yield max(_editing(suite.editor, size))
     elif service == "captioner":
         of = suite.captioner
         tokens = of.batch * of.beams * (PROMPT_TOKENS[service] + of.max_tokens)
@@ -70,6 +71,15 @@ def _activations(service: ServiceName, suite: Suite, size: int, folder: Path | N
         spoken = suite.perturber
         tokens = spoken.batch * (PROMPT_TOKENS[service] + spoken.max_new_tokens)
         yield tokens * size * _token_values(spoken.model, folder)
+
+
+def _editing(editor: EditorSuite, size: int) -> Iterator[int]:
+    """Yield what one image takes to be decoded, and with a gradient if the suite says that it needs one."""
+    yield editor.resolution**2 * DECODING_BYTES
+    learns = "textual_inversion" in editor.model_fields_set
+    if learns or any(preset.inversion == "null-text" for preset in editor.presets.values()):
+        positions = (editor.resolution // LATENT_STRIDE) ** 2
+        yield positions * GRADIENT_BYTES * size // BYTES["float32"]
 
 
 def _token_values(name: str, folder: Path | None) -> int:

@@ -116,7 +116,6 @@ def _service(service: ServiceName, suite: Suite, settings: ServiceSettings, *, l
     if trial is not None and trial.problem is not None:
         problems.append(trial.problem)
     folder = models[0].folder if models else None
-    loading = 0 if own.on_gpu else max((model.loading_bytes for model in models), default=0)
     return CheckedService(
         service=service,
         device=own.device,
@@ -124,7 +123,7 @@ def _service(service: ServiceName, suite: Suite, settings: ServiceSettings, *, l
         replicas=own.max_replicas,
         models=[_model(model) for model in models],
         weights_bytes=sum(model.weights_bytes or 0 for model in models),
-        allowance_bytes=loading + allowance_bytes(service, suite, own.dtype, folder),
+        allowance_bytes=allowance_bytes(service, suite, own.dtype, folder),
         trial=trial,
         problems=problems,
     )

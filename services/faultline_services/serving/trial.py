@@ -6,12 +6,10 @@ A process of its own: its memory is that of this service alone, and it is free a
 from __future__ import annotations
 
 import importlib
-import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from faultline_core.errors import FaultlineError
 from faultline_core.images.codecs import encode_png
 from faultline_core.suite import Suite, load_suite
 from faultline_services.models.device import choose_float32_precision, require_device
+from faultline_services.models.own_memory import OwnMemory
 from faultline_services.serving.engine_protocols import Captioner, Classifiers, Editor, Perturber, Scorer
 from faultline_services.serving.serve_config import import_path
 from faultline_services.settings import ServiceName, ServiceSettings
@@ -36,7 +35,10 @@ SKY, GROUND = (150, 190, 230), (90, 140, 60)
 
 
 class Trial(BaseModel):
-    """What a trial measured; ``problem`` is one sentence if it failed, else null."""
+    """What a trial measured; ``problem`` is one sentence if it failed, else null.
+
+    ``peak_bytes`` is what torch reserved of the GPU at most, or this process's own memory.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,6 +50,19 @@ class Trial(BaseModel):
 
 def try_service(service: ServiceName, settings: ServiceSettings) -> Trial:
     """Load the engine of ``service`` and send it one request of each kind that a run sends."""
+    with OwnMemory() as memory:
+        trial = _tried(service, settings)
+    if trial.problem is not None:
+        return trial
+    if not settings.of(service).on_gpu:
+        return trial.model_copy(update={"peak_bytes": memory.peak_bytes})
+    import torch
+
+    return trial.model_copy(update={"peak_bytes": int(torch.cuda.max_memory_reserved())})
+
+
+def _tried(service: ServiceName, settings: ServiceSettings) -> Trial:
+    """Time the loading and the requests."""
     with tempfile.TemporaryDirectory(prefix="faultline-check-") as folder:
         private = settings.model_copy(update={"store_url": folder})
         started = time.monotonic()
@@ -63,11 +78,7 @@ def try_service(service: ServiceName, settings: ServiceSettings) -> Trial:
             told = error.detail if isinstance(error, FaultlineError) else f"{type(error).__name__}: {error}"
             return Trial(problem=f"the {service} did not answer: {told.strip().splitlines()[0]}")
         ended = time.monotonic()
-        return Trial(
-            load_seconds=loaded - started,
-            request_seconds=ended - loaded,
-            peak_bytes=_peak_bytes(private.of(service).on_gpu),
-        )
+        return Trial(load_seconds=loaded - started, request_seconds=ended - loaded)
 
 
 def _deployment(module: Any, service: ServiceName) -> Any:
@@ -124,19 +135,6 @@ REQUESTS: Mapping[ServiceName, Callable[[Any, Suite, BlobStore], None]] = {
     "scorer": _score,
     "classifiers": _classify,
 }
-
-
-def _peak_bytes(on_gpu: bool) -> int:
-    """Return the most memory of this process: what torch reserved of the GPU, or what was resident."""
-    if on_gpu:
-        import torch
-
-        return int(torch.cuda.max_memory_reserved())
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    lines = dict(line.split(":", 1) for line in status.read_text(encoding="ascii").splitlines())
-    return int(lines["VmHWM"].split()[0]) * 1024
 
 
 def main() -> None:

@@ -89,18 +89,6 @@ def test_replicas_spread_over_all_gpus_but_each_must_fit_on_one(
     assert "FAULTLINE_CAPTIONER_DEVICE" in large
 
 
-def test_clip_is_counted_twice_on_a_cpu_where_it_loads(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (on_cpu,) = check(capsys, "--only", "scorer", code=0)["services"]
-    monkeypatch.setattr(checking, "require_device", lambda *_: None)
-    monkeypatch.setattr(checking, "device_bytes", lambda device: [2**40])
-    monkeypatch.setenv("FAULTLINE_SCORER_DEVICE", "cuda")
-    (on_gpu,) = check(capsys, "--only", "scorer", code=0)["services"]
-    clip = next(model for model in on_cpu["models"] if model["name"] == "scorer/clip")
-    assert on_cpu["allowance_bytes"] - on_gpu["allowance_bytes"] == clip["weights_bytes"] > 0
-
-
 def test_a_device_that_is_absent_is_a_problem_of_its_services(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

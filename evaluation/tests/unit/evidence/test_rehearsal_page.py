@@ -14,9 +14,13 @@ MACHINE = Machine(
 )
 
 
-def row(case: str, peak: float | None, problem: str | None = None, **fields: object) -> Row:
+def row(case: str, own: float | None, problem: str | None = None, **fields: object) -> Row:
     memory = Memory(
-        computed=GIB, weights=GIB, allowance=GIB, peak=None if peak is None else int(peak * GIB), own=GIB
+        computed=GIB,
+        weights=GIB,
+        allowance=GIB,
+        own=None if own is None else int(own * GIB),
+        resident=3 * GIB,
     )
     given = {
         "case": case, "models": case.upper(), "device": "cpu", "dtype": "float32", "threads": 2,
@@ -32,7 +36,7 @@ def report(*rows: Row) -> Rehearsal:
 def test_the_finding_counts_what_was_served_and_how_near_the_predictions_are() -> None:
     told = finding(report(row("a", 2.0), row("b", 1.0), row("c", None, "does not fit")))
     assert told.startswith("2 of 3 services start")
-    assert told.endswith("within 25 % of the measured peak in 1 of 2, 1.00 to 2.00 times the peak.")
+    assert told.endswith("within 25 % of what was measured in 1 of 2, 1.00 to 2.00 times it.")
 
 
 def test_a_row_has_its_memory_and_its_seconds_for_each_evaluation(tmp_path: Path) -> None:
@@ -41,7 +45,7 @@ def test_a_row_has_its_memory_and_its_seconds_for_each_evaluation(tmp_path: Path
     missing = row("giant", None, "counted on the meta device only")
     file.write_text(report(measured, missing).model_dump_json(), encoding="utf-8")
     page = rehearsal_page(file)
-    memory = "| 1.00 GiB | 1.00 GiB | 2.00 GiB | 1.60 GiB | 1.00 GiB | 1.25 |"
+    memory = "| 1.00 GiB | 1.00 GiB | 2.00 GiB | 1.60 GiB | 1.25 | 3.00 GiB |"
     assert f"| EDITOR | cpu | float32 {memory}" in page
     assert "| EDITOR | 2 | - | 9.5 s | - | - | 30 s | 4 | 7.5 s |" in page
     assert "- GIANT on cpu: counted on the meta device only." in page

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from faultline_core.suite import load_suite
+from faultline_core.suite import EditorSuite, load_suite
 from faultline_services.models.inventory import models_of
 from faultline_services.models.memory import (
     LIBRARIES_BYTES,
@@ -92,7 +92,22 @@ def test_a_half_as_large_image_needs_a_quarter_of_the_editor_s_allowance() -> No
     whole, part = (
         allowance_bytes("editor", each, "float32", None) - LIBRARIES_BYTES for each in (large, small)
     )
-    assert whole == 8 * GIB == 4 * part
+    assert whole == 3 * GIB == 4 * part
+
+
+def test_a_gradient_counts_where_a_suite_inverts_by_it_or_learns_tokens() -> None:
+    lance = load_suite("lance")
+    quick = {"presets": {"quick": lance.editor.presets["quick"]}, "default_preset": "quick"}
+    tuning_free = lance.editor.model_copy(update=quick)
+    learning = EditorSuite.model_validate(
+        tuning_free.model_dump(exclude_unset=True) | {"textual_inversion": {"steps": 9}}
+    )
+    needed = [
+        allowance_bytes("editor", lance.model_copy(update={"editor": editor}), "float16", None)
+        for editor in (lance.editor, learning, tuning_free)
+    ]
+    # 4096 positions with a gradient in half precision, or 512 x 512 pixels in float32.
+    assert needed == [LIBRARIES_BYTES + 3 * GIB // 2] * 2 + [LIBRARIES_BYTES + GIB]
 
 
 @pytest.mark.parametrize("suite", ["lance", "dataset-interfaces", "sdxl"])
