@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 # Before anything that imports torchvision.
 from faultline_core import torchvision_operators  # noqa: F401
@@ -17,10 +18,11 @@ from PIL import Image
 from torch import Tensor
 
 from faultline_core.blobs import BlobStore
-from faultline_core.errors import PromptTooLong
+from faultline_core.errors import ModelFormatRefused, PromptTooLong
 from faultline_core.images.codecs import Pixels, decode_image
 from faultline_services.models.cached_forward import Arrays, CachedForward
 from faultline_services.models.model_folder import folder_revision
+from faultline_services.models.weights import CLIP_CONFIGURATION
 
 
 class ClipEncoder:
@@ -29,10 +31,7 @@ class ClipEncoder:
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
         location = f"local-dir:{folder}"
         self._device = torch.device(device)
-        # Of all files in a folder, open_clip prefers the two that `clip_folder` checks.
-        model = open_clip.create_model(location, pretrained_text=False, require_pretrained=True)
-        # Without `require_pretrained`, open_clip only warns about missing weights and uses random ones.
-        self._model = model.eval().to(self._device)
+        self._model = _loaded(location, folder).eval().to(self._device)
         self._tokenize = open_clip.get_tokenizer(location)
         self._preprocess: Callable[[Image.Image], Tensor] = image_transform_v2(
             PreprocessCfg(**self._model.visual.preprocess_cfg), is_train=False
@@ -115,6 +114,22 @@ class ClipEncoder:
     def embed_texts(self, texts: list[Tensor]) -> list[Arrays]:
         """Return ``vector`` (d,) of each text."""
         return _rows(self._model.encode_text(torch.stack(texts).to(self._device)))
+
+
+def _loaded(location: str, folder: Path) -> Any:
+    try:
+        # Of all files in a folder, open_clip prefers the two that `clip_folder` checks. Without
+        # `require_pretrained`, it only warns about missing weights and uses random ones.
+        return open_clip.create_model(location, pretrained_text=False, require_pretrained=True)
+    except RuntimeError as error:
+        if "state_dict" not in str(error):
+            raise
+        told = str(error).strip().splitlines()
+        why = told[1].strip().rstrip(".") if len(told) > 1 else told[0]
+        raise ModelFormatRefused(
+            f"the weights in {str(folder)!r} do not fit its {CLIP_CONFIGURATION}: {why[:200]}; take both "
+            "from the same checkpoint"
+        ) from error
 
 
 def _rows(vectors: Tensor) -> list[Arrays]:
