@@ -23,6 +23,7 @@ from evaluation.load.listeners import listeners, mixed
 from evaluation.load.measuring import SOAK_SECONDS, Load
 from evaluation.load.overload import overload
 from evaluation.load.pages import pages
+from evaluation.load.perturber import perturber
 from evaluation.load.planning import planning
 from evaluation.load.report import Growth, LoadMachine, LoadReport, LoadRow
 from evaluation.load.soak import soak
@@ -52,6 +53,7 @@ GROUPS: Mapping[str, Group] = {
     "hunts": hunts,
     "headers": headers,
     "uploads": uploads,
+    "perturber": perturber,
     "soak": soak,
 }
 """By name: each yields rows and growth as they are measured."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
@@ -80,6 +82,7 @@ class OpenAIServer:
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._client = client
         self._calls = BoundedCalls(client, limits, name=self.name, prefix=SETTINGS)
+        self._places = threading.BoundedSemaphore(in_flight)
         self._pool = ThreadPoolExecutor(max_workers=in_flight, thread_name_prefix="openai")
 
     def completion(self, body: Mapping[str, Any]) -> Completion:
@@ -105,19 +108,17 @@ class OpenAIServer:
             BackendUnavailable: the server was unavailable to one of them: the whole call is to be repeated.
             DeadlineExceeded: one of them got no answer in time.
         """
-        futures = [self._pool.submit(ask, one) for one in asked]
-        answers: list[Given | FaultlineError] = []
+        waiting = list(asked)
+        if len(waiting) == 1:
+            # Another thread would only be waited for.
+            return [_settled(partial(ask, waiting[0]))]
+        futures = [self._pool.submit(ask, one) for one in waiting]
         try:
-            for future in futures:
-                try:
-                    answers.append(future.result())
-                except (BadBackendOutput, InvalidRequest, UnknownModel) as error:
-                    answers.append(error)
+            return [_settled(future.result) for future in futures]
         finally:
             # Those that have not begun would only keep a server busy whose answers nobody reads.
             for future in futures:
                 future.cancel()
-        return answers
 
     def close(self) -> None:
         """Stop the threads that ask, close the connections, and stop a server of our own."""
@@ -155,7 +156,8 @@ class OpenAIServer:
             self.supervised.wait(ends - self._patience.clock())
         left = max(ends - self._patience.clock(), 0.0)
         try:
-            answer = self._calls.send("POST", url, body, headers=self._headers, seconds=left)
+            with self._places:
+                answer = self._calls.send("POST", url, body, headers=self._headers, seconds=left)
         except BackendUnavailable as error:
             return _Again(error)
         if answer.status == httpx.codes.OK:
@@ -177,6 +179,14 @@ class OpenAIServer:
         if 400 <= answer.status < 500:
             return InvalidRequest(f"{told}; shorten the text, or check the suite's settings")
         return BadBackendOutput(told)
+
+
+def _settled(answer: Callable[[], Given]) -> Given | FaultlineError:
+    """Return the answer, or the error that is this request's own."""
+    try:
+        return answer()
+    except (BadBackendOutput, InvalidRequest, UnknownModel) as error:
+        return error
 
 
 def _sentence(content: bytes) -> str:
