@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -266,3 +267,12 @@ async def test_the_plan_records_classifier_metadata_for_grouping(learned: Learne
 async def test_the_plan_records_the_requested_scheduler(learned: Learned) -> None:
     planned = await learned.planned(scheduler="EulerDiscreteScheduler")
     assert planned.config.generation.scheduler == "EulerDiscreteScheduler"
+
+
+@pytest.mark.paper("DI-C-per-set")
+async def test_fifty_images_of_each_class_under_each_shift_can_be_asked_for(learned: Learned) -> None:
+    planned = await learned.planned(
+        shifts=["in the snow"], classes=["plate", "boat"], image_sources=["token"], n=50, real=0
+    )
+    # Without a shift and under one.
+    assert Counter(item.label for item in planned.items) == {"plate": 100, "boat": 100}
