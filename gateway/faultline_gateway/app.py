@@ -24,6 +24,7 @@ from faultline_gateway.runs.cache import RunCache
 from faultline_gateway.runs.following import FollowedRuns
 from faultline_gateway.runs.joined import JoinedWork
 from faultline_gateway.runs.status import RunStatus
+from faultline_gateway.runs.store_budget import StoreBudget
 from faultline_gateway.runs.summaries import KEPT
 from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
@@ -69,11 +70,13 @@ def create_app(
     health: HealthReader,
     joined: JoinedWork | None = None,
     columns: ColumnFolder | None = None,
+    budget: StoreBudget | None = None,
 ) -> FastAPI:
     """Put the gateway together from parts that the caller opened and closes.
 
     ``joined``: the processes that make summaries and reports; None makes them in threads of this process.
     ``columns``: where the columns of large runs are kept; None keeps none.
+    ``budget``: what keeps the store's budget; None leaves that to another process.
     """
     metrics = Metrics()
     sessions = Sessions([key.get_secret_value().encode() for key in settings.api_keys])
@@ -95,7 +98,7 @@ def create_app(
         metrics=metrics, sessions=sessions, status=RunStatus(ledger), followed=FollowedRuns(ledger),
         cache=RunCache(KEPT),
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
-        joined=joined, columns=columns,
+        joined=joined, columns=columns, budget=budget,
     )  # fmt: skip
     return app
 

@@ -11,9 +11,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from faultline_core.blobs import NO_ROOM, BlobStore
 from faultline_core.contract.datasets import DatasetCreate
@@ -32,6 +33,7 @@ from faultline_gateway.runs.joined import JoinedWork
 from faultline_gateway.runs.large_plans import large_methods
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.stages import staged_methods
+from faultline_gateway.runs.store_budget import StoreBudget
 from faultline_gateway.services.clients import HttpHealth, calling_services, services_of
 from faultline_gateway.services.concurrency import Concurrency
 from faultline_gateway.settings import GatewaySettings, settings_of_process
@@ -100,6 +102,7 @@ async def _serving(settings: GatewaySettings) -> None:
     # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()
     joined, columns = summary_processes(settings), column_folder(settings)
+    budget = StoreBudget(store, settings.store_budget_bytes)
     async with calling_services(settings) as caller:
         app = create_app(
             settings,
@@ -110,12 +113,13 @@ async def _serving(settings: GatewaySettings) -> None:
             health=HttpHealth(caller),
             joined=joined,
             columns=columns,
+            budget=budget,
         )
         _let_signals_pass()
         stopped = threading.Event()
         # Beside the answers: what a killed gateway has left half done may be a million rows.
         going_on = asyncio.create_task(asyncio.to_thread(ledger.go_on, stopped.is_set))
-        async with _keeping_columns(ledger, joined, columns):
+        async with _keeping_columns(ledger, joined, columns), _until_left(budget.keep()):
             await server_of(app, settings).serve()
         stopped.set()
         await going_on
@@ -132,7 +136,14 @@ async def _keeping_columns(
     if joined is None or columns is None:
         yield
         return
-    keeping = asyncio.create_task(ColumnKeeper(ledger, tuple(METHODS.values()), joined, columns).keep())
+    async with _until_left(ColumnKeeper(ledger, tuple(METHODS.values()), joined, columns).keep()):
+        yield
+
+
+@asynccontextmanager
+async def _until_left(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Work beside the block, and stop with it."""
+    keeping = asyncio.create_task(work)
     try:
         yield
     finally:

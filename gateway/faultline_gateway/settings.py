@@ -120,6 +120,13 @@ class GatewaySettings(BaseModel):
         description="Free bytes on the disk of a SQLite ledger or of the store below which `/readyz` answers "
         "`storage-full`.",
     )
+    store_budget_bytes: int | None = Field(
+        default=50_000_000_000,
+        ge=0,
+        description="Most bytes of what the store keeps that can be computed again, such as inversions "
+        "(about 15 MB an image at 512 pixels): the least recently used go first, and nothing that a run "
+        "names ever goes. Null, or more than the disk has, for no budget; only for a store on a local disk.",
+    )
     call_seconds: float = Field(
         default=600.0, gt=0, description="Seconds after which a call to a service is abandoned."
     )

@@ -1,7 +1,11 @@
-"""The content-addressed store: bytes named by their digest, and a keyed cache of such names."""
+"""The content-addressed store: bytes named by their digest, and a keyed cache of such names.
+
+Beside these lies what can be computed again, under the key of its inputs: no row names it, and it may go.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -25,6 +29,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk or an exhausted quota."""
+
+DERIVED = "derived"
+"""Folder of what can be computed again, each file named by kind and key."""
+
+_DIGITS = 64
 
 STALE_TEMPORARY_SECONDS = 3600.0
 
@@ -102,6 +111,11 @@ class _LocalFolder:
 
     def exists(self, name: str) -> bool:
         return (self.root / name).is_file()
+
+    def touch(self, name: str) -> None:
+        """Note that the file was used; who may not, as on a read-only disk, leaves it at that."""
+        with contextlib.suppress(OSError):
+            os.utime(self.root / name)
 
     def free_bytes(self) -> int:
         return shutil.disk_usage(self.root).free
@@ -216,6 +230,31 @@ class BlobStore:
         ref = noted.decode("ascii", errors="replace") if noted is not None else ""
         return ref if self.exists(ref) else None
 
+    def keep(self, kind: str, key: str, data: bytes) -> None:
+        """Keep what the inputs with hash ``key`` gave, as long as the budget allows.
+
+        For large intermediates that can be computed again: nothing but `find` may need them.
+
+        Raises:
+            StorageFull: there is no room.
+        """
+        self._write(_derived_name(kind, key), digest(data).encode() + data)
+
+    def find(self, kind: str, key: str) -> bytes | None:
+        """Return what was kept for ``key``; None if it was not, was evicted meanwhile, or is damaged."""
+        name = _derived_name(kind, key)
+        kept = self._folder.read(name)
+        if kept is None or kept[:_DIGITS] != digest(kept[_DIGITS:]).encode():
+            return None
+        if self._local is not None:
+            self._local.touch(name)
+        return kept[_DIGITS:]
+
+    @property
+    def derived(self) -> Path | None:
+        """The folder of what is kept, or None if the store is not on a local disk."""
+        return None if self._local is None else self._local.root / DERIVED
+
     def require_room(self, least_free_bytes: int) -> None:
         """Check that a store on a local disk has so many bytes free; other stores are not asked.
 
@@ -253,6 +292,14 @@ def _blob_name(ref: str) -> str:
 
 
 def _cache_name(kind: str, key: str) -> str:
+    return f"cache/{_keyed(kind, key)}"
+
+
+def _derived_name(kind: str, key: str) -> str:
+    return f"{DERIVED}/{_keyed(kind, key)}"
+
+
+def _keyed(kind: str, key: str) -> str:
     if not _KIND.fullmatch(kind) or not _DIGEST.fullmatch(key):
         raise ValueError(f"a cache entry cannot be named {kind!r}, {key!r}; give a word and a digest")
-    return f"cache/{kind}/{key[:2]}/{key}"
+    return f"{kind}/{key[:2]}/{key}"

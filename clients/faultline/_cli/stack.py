@@ -17,6 +17,8 @@ from faultline._cli.terminal import connected, exit_on_error, print_result, show
 from faultline._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
 from faultline._stack.environment import DEFAULT_SUITE
 from faultline._stack.status import SUITE_DISTRIBUTION
+from faultline_core.contract.services import StoreUse
+from faultline_core.types import format_si
 
 State = Annotated[
     Path | None,
@@ -103,6 +105,7 @@ def _described(found: StackStatus, state: Path | None) -> str:
     lines += [_process_line(found, at) for at in range(len(found.processes))]
     lines += [f"  {each.service:12} {'ready' if each.ready else each.detail}" for each in found.services]
     lines += [f"  suite        {_suite(found)}", f"  state        {found.state}"]
+    lines += [] if found.store is None else [f"  store        {_store(found.store)}"]
     if found.gateway_version not in (None, found.version):
         lines.append(f"  installed is {found.version}: restart with `faultline down` and `faultline up`")
     return "\n".join(lines)
@@ -112,6 +115,12 @@ def _suite(found: StackStatus) -> str:
     if found.suite != DEFAULT_SUITE or found.suite_version is None:
         return str(found.suite)
     return f"{found.suite} ({SUITE_DISTRIBUTION} {found.suite_version})"
+
+
+def _store(use: StoreUse) -> str:
+    of = "" if use.budget_bytes is None else f" of {format_si(use.budget_bytes, 'B')}"
+    evicted = f", {use.evictions} evicted" if use.evictions else ""
+    return f"{format_si(use.derived_bytes, 'B')}{of} that can be computed again{evicted}"
 
 
 def _word(found: StackStatus) -> str:

@@ -12,7 +12,7 @@ from faultline._client import Client
 from faultline._stack import readiness
 from faultline._stack.record import PROCESSES, ProcessName, read_record
 from faultline._stack.stack import Stack
-from faultline_core.contract.services import ServiceState
+from faultline_core.contract.services import ServiceList, ServiceState, StoreUse
 from faultline_core.errors import FaultlineError
 from faultline_core.weights_reading import current_readings
 
@@ -49,6 +49,7 @@ class StackStatus(BaseModel):
     suite_version: str | None
     processes: list[ProcessStatus]
     services: list[ServiceState]
+    store: StoreUse | None = None
 
 
 def status_of(stack: Stack) -> StackStatus:
@@ -62,6 +63,7 @@ def status_of(stack: Stack) -> StackStatus:
     missing = [name for name in PROCESSES if name not in running]
     waiting_for = f"not running: {', '.join(missing)}" if missing else readiness.waited_for(stack.url)
     health = readiness.health(stack.url) if "gateway" in running else None
+    told = ServiceList(services=[]) if health is None else _services(stack)
     return StackStatus(
         ready=waiting_for is None,
         waiting_for=waiting_for,
@@ -80,23 +82,25 @@ def status_of(stack: Stack) -> StackStatus:
             )
             for name in reversed(PROCESSES)
         ],
-        services=[] if health is None else _services(stack),
+        services=told.services,
+        store=told.store,
     )
 
 
-def _services(stack: Stack) -> list[ServiceState]:
+def _services(stack: Stack) -> ServiceList:
     """Return the services' states; one that loads its models says which file it reads."""
     try:
         with Client(stack.url, timeout=readiness.READY_TIMEOUT_S) as client:
-            found = client.services.list().services
+            found = client.services.list()
     except FaultlineError:
         # Whether the gateway is ready is known without it; a key may be missing here.
-        return []
+        return ServiceList(services=[])
     read = {one.service: one.words for one in current_readings(stack.state)}
-    return [
+    told = [
         one if one.ready or one.service not in read else one.model_copy(update={"detail": read[one.service]})
-        for one in found
+        for one in found.services
     ]
+    return found.model_copy(update={"services": told})
 
 
 def _suite_version() -> str | None:

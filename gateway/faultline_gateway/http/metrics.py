@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from faultline_core.contract.services import CircuitState
+from faultline_core.contract.services import CircuitState, StoreUse
 from faultline_core.errors import RateLimited
 from faultline_core.types import Cost
 
@@ -31,6 +31,24 @@ class _CostOfRuns(Collector):
         for name, amount in self.total.model_dump().items():
             what = f"{name.replace('_', ' ')} that the recorded items of all runs took."
             yield CounterMetricFamily(f"faultline_cost_{name}", what.capitalize(), value=amount)
+
+
+class _UseOfStore(Collector):
+    """What the store keeps that can be computed again, where this process looks at it."""
+
+    def __init__(self) -> None:
+        self.use: StoreUse | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what the last look found."""
+        if self.use is None:
+            return
+        name = "faultline_store"
+        yield GaugeMetricFamily(
+            f"{name}_derived_bytes", "Bytes that can be computed again.", value=self.use.derived_bytes
+        )
+        yield CounterMetricFamily(f"{name}_evictions", "Files evicted.", value=self.use.evictions)
+        yield CounterMetricFamily(f"{name}_evicted_bytes", "Bytes evicted.", value=self.use.evicted_bytes)
 
 
 class Metrics:
@@ -56,6 +74,8 @@ class Metrics:
 
         self._cost = _CostOfRuns()
         self._registry.register(self._cost)
+        self._store = _UseOfStore()
+        self._registry.register(self._store)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answer; ``route`` is the template, so ids make no series of their own."""
@@ -66,10 +86,17 @@ class Metrics:
         """Count a request that found no room; it is answered before its route is known."""
         self.observe(method, "none", RateLimited.status, 0.0)
 
-    def exposition(self, active_runs: int, circuits: Mapping[str, CircuitState], cost: Cost) -> bytes:
+    def exposition(
+        self,
+        active_runs: int,
+        circuits: Mapping[str, CircuitState],
+        cost: Cost,
+        store: StoreUse | None = None,
+    ) -> bytes:
         """Return all series in Prometheus' text format; ``cost`` is what all runs took so far."""
         self._active_runs.set(active_runs)
         self._cost.total = cost
+        self._store.use = store
         for service, now in circuits.items():
             # A series for each state, so that an alert reads `state="open"` and not a number's meaning.
             for state in get_args(CircuitState):

@@ -10,13 +10,14 @@ from fastapi import Depends, Header, Path, Query, Request
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
-from faultline_core.contract.services import CircuitState, ServiceState
+from faultline_core.contract.services import CircuitState, ServiceState, StoreUse
 from faultline_gateway.http.metrics import Metrics
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.following import FollowedRuns
 from faultline_gateway.runs.status import RunStatus
+from faultline_gateway.runs.store_budget import StoreBudget
 from faultline_gateway.settings import GatewaySettings
 
 
@@ -55,6 +56,12 @@ class GatewayContext(RunContext):
     status: RunStatus
     followed: FollowedRuns
     sessions: Sessions
+    budget: StoreBudget | None = None
+
+    @property
+    def store_use(self) -> StoreUse | None:
+        """What the store keeps that can be computed again, where this process looks at it."""
+        return None if self.budget is None else self.budget.use
 
     def delete_run(self, run_id: str) -> None:
         """Delete an ended run with what is kept of it here; raises as `Ledger.delete_run`."""

@@ -24,8 +24,8 @@ async def list_classifiers(context: Context) -> ClassifierList:
 
 @router.get("/v1/services", tags=["services"])
 async def list_services(context: Context) -> ServiceList:
-    """Return the state of each of the five services, as the gateway sees it."""
-    return ServiceList(services=await context.health.services())
+    """Return the state of each of the five services, as the gateway sees it, and the use of the store."""
+    return ServiceList(services=await context.health.services(), store=context.store_use)
 
 
 @router.get("/healthz", tags=["health"])
@@ -58,5 +58,7 @@ def _require_room(context: GatewayContext) -> None:
 def metrics(context: Context) -> Response:
     """Return the gateway's counters and the cost of its runs in the Prometheus text format."""
     ledger = context.ledger
-    series = context.metrics.exposition(ledger.active_runs(), context.health.circuits(), ledger.total_cost())
+    series = context.metrics.exposition(
+        ledger.active_runs(), context.health.circuits(), ledger.total_cost(), context.store_use
+    )
     return Response(series, media_type=CONTENT_TYPE)

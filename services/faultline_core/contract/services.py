@@ -20,10 +20,25 @@ class ServiceState(ServiceHealth):
     )
 
 
+class StoreUse(ResponseBody):
+    """What the store keeps that can be computed again, such as inversions, and what its budget took away."""
+
+    budget_bytes: int | None = Field(
+        default=None, description="Most bytes that are kept, or null if there is no budget."
+    )
+    derived_bytes: int = Field(default=0, description="Bytes that are kept, as last looked at.")
+    evictions: int = Field(default=0, description="Files that this gateway evicted since it started.")
+    evicted_bytes: int = Field(default=0, description="Bytes of these files.")
+
+
 class ServiceList(ListBody[ServiceState]):
     """``GET /v1/services``: the five services as the gateway sees them."""
 
     services: list[ServiceState] = Field(description="One entry for each of the five services.")
+    store: StoreUse | None = Field(
+        default=None,
+        description="What the store keeps that can be computed again, or null if it is not on a local disk.",
+    )
 
     @property
     def _entries(self) -> list[ServiceState]:

@@ -85,7 +85,7 @@ class SuiteFitSummary(ResponseBody):
         return (
             f"{self.outside} of {self.share.n} images {lie} outside what suite {self.suite!r} was trained "
             f"on: {why}. Its models cannot edit such images, so choose a suite with published weights "
-            "(docs/how-to/published-weights.md)."
+            "(docs/how-to/gpu.md)."
         )
 
 

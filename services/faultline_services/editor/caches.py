@@ -15,7 +15,6 @@ from faultline_core.blobs import BlobStore, cache_key
 from faultline_core.contract.editor import EditItem, EditorPreset, ReconstructItem
 from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.sweep import Fork
-from faultline_core.errors import ArtifactCorrupt, ArtifactMissing
 from faultline_core.types import BlobRef
 
 Tensors = dict[str, Tensor]
@@ -45,18 +44,17 @@ class TensorCache:
         self._inputs: dict[str, object] = {"format": version, "model": model | {"precision": precision}}
 
     def find(self, **inputs: object) -> Tensors | None:
-        """Return the tensors of equal inputs; None if there are none or they are damaged."""
-        ref = self._store.recall(self._kind, self._key(inputs))
+        """Return the tensors of equal inputs; None if there are none, they were evicted or are damaged."""
+        kept = self._store.find(self._kind, self._key(inputs))
         try:
-            return None if ref is None else load(self._store.get(ref))
-        except (ArtifactCorrupt, ArtifactMissing, SafetensorError):
-            # The blob may expire between the two look-ups; that must not fail the items of the call.
+            return None if kept is None else load(kept)
+        except SafetensorError:
             return None
 
     def keep(self, tensors: Tensors, **inputs: object) -> None:
-        """Store the tensors of ``inputs``."""
+        """Keep the tensors of ``inputs``; the store's budget may evict them."""
         stored = {name: tensor.to(torch.device("cpu")).contiguous() for name, tensor in tensors.items()}
-        self._store.remember(self._kind, self._key(inputs), self._store.put(save(stored)))
+        self._store.keep(self._kind, self._key(inputs), save(stored))
 
     def _key(self, inputs: dict[str, object]) -> str:
         return cache_key(**self._inputs, **inputs)

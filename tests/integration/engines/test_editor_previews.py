@@ -100,8 +100,8 @@ def test_a_single_previewed_value_is_decoded_without_the_others(bench: Bench) ->
 def test_missing_latents_are_made_again(bench: Bench) -> None:
     bench.edit(decoder="preview", items=1)
     before = bench.images(bench.edit(0.5, items=1))
-    for note in (bench.folder / "cache" / "previewed").rglob("?" * 64):
-        (bench.folder / "blobs" / note.read_text()[:2] / note.read_text()).write_bytes(b"rotten")
+    for kept in (bench.folder / "derived" / "previewed").rglob("?" * 64):
+        kept.write_bytes(b"rotten")
     again = bench.edit(0.5, items=1)
     assert again.cost.unet_evaluations > 0
     assert levels_apart(bench.images(again), before) <= LEVELS
@@ -119,7 +119,7 @@ def test_cancelling_during_decoding_keeps_the_latents(bench: Bench) -> None:
     def during_decoding() -> bool:
         nonlocal polls
         polls += 1
-        return (bench.folder / "cache" / "previewed").exists()
+        return (bench.folder / "derived" / "previewed").exists()
 
     request = EditRequest(items=bench.items, preset=PRESET, decoder="preview")
     with pytest.raises(Cancelled):
@@ -133,7 +133,7 @@ def test_a_suite_without_a_preview_decoder_refuses_before_any_work(root: Path, t
     bench.engine = EditorEngine.load(SUITE, root, bench.store)
     with pytest.raises(InvalidRequest, match="preview_decoder"):
         bench.edit(decoder="preview")
-    assert not (tmp_path / "cache" / "inversion").exists()
+    assert not (tmp_path / "derived" / "inversion").exists()
 
 
 def test_an_error_names_the_missing_preview_decoder(root: Path, tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stor
 from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
+from faultline_core.eviction import evict
 from faultline_core.images.codecs import encode_png
 from faultline_core.types import Inversion
 from faultline_services.editor.engine import EditorEngine
@@ -40,8 +44,8 @@ class Bench:
         return stored_images(self.store, [variant.image for variant in variants])
 
     def damage(self, kind: str) -> None:
-        for note in (self.folder / "cache" / kind).rglob("?" * 64):
-            (self.folder / "blobs" / note.read_text()[:2] / note.read_text()).write_bytes(b"rotten")
+        for kept in (self.folder / "derived" / kind).rglob("?" * 64):
+            kept.write_bytes(b"rotten")
 
 
 @pytest.fixture
@@ -84,6 +88,41 @@ def test_lost_state_is_made_again_with_the_same_result(bench: Bench, lost: str) 
     assert again.cost.unet_evaluations == evaluations[lost]
     # The forks are stored again.
     assert bench.edit(0.25).cost.unet_evaluations == 2 * 6 + 4
+
+
+@contextmanager
+def evicting(folder: Path) -> Iterator[list[int]]:
+    """Evict all that may go, again and again from another thread; yields what each pass evicted."""
+    stop, passes = Event(), list[int]()
+
+    def go_on() -> None:
+        while not stop.wait(0.005):
+            passes.append(evict(folder / "derived", 1, recent_seconds=0).files)
+
+    thread = Thread(target=go_on)
+    thread.start()
+    try:
+        yield passes
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("inversion", ["direct", "null-text"])
+def test_a_budget_below_one_inversion_costs_evaluations_and_changes_no_image(
+    bench: Bench, inversion: Inversion
+) -> None:
+    preset = PRESET.model_copy(update={"inversion": inversion})
+    known = [bench.images(bench.edit(value, preset=preset)) for value in SWEEP[::-1]]
+    with evicting(bench.folder) as passes:
+        again = [bench.edit(value, preset=preset) for value in SWEEP[::-1]]
+    assert sum(passes) >= 2, "an inversion and forks went while the edits were made"
+    for before, after in zip(known, again, strict=True):
+        assert levels_apart(before, bench.images(after)) <= LEVELS
+    # Nothing is left of what the sweep would go on from.
+    evict(bench.folder / "derived", 0, recent_seconds=0)
+    if inversion == "direct":
+        assert bench.edit(0.5).cost.unet_evaluations == 8 + 16 + 6
 
 
 def test_a_fork_is_not_shared_between_edits(bench: Bench) -> None:

@@ -25,6 +25,7 @@ from faultline._stack import Images, Process, Stack
 from faultline._stack import programs as programs_module
 from faultline._stack.demo_datasets import DemoDatasets
 from faultline._stack.record import Record, write_record
+from faultline_core.contract.services import StoreUse
 from faultline_core.types import RunState
 
 
@@ -111,6 +112,15 @@ def test_status_as_json_is_one_object_and_ready_ends_in_zero(gateway: FakeGatewa
     told = json.loads(ended.stdout)
     assert (told["ready"], told["waiting_for"], told["gateway_version"]) == (True, None, "0.0.1")
     assert [process["pid"] for process in told["processes"]] == [os.getpid()] * 3
+
+
+def test_status_tells_what_the_store_keeps_and_has_evicted(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use = StoreUse(budget_bytes=50 * 10**9, derived_bytes=12_300_000_000, evictions=3)
+    told = commands.status_of(commands.open_stack(None)).model_copy(update={"store": use})
+    monkeypatch.setattr(commands, "status_of", lambda stack: told)
+    assert "  store        12.3 GB of 50.0 GB that can be computed again, 3 evicted" in run("status").stdout
 
 
 def test_status_of_an_older_gateway_asks_for_a_restart(gateway: FakeGateway) -> None:

@@ -157,7 +157,7 @@ async def test_eight_sources_decide_whether_a_run_goes_on(
             f"{seen} of {seen} images lie outside what suite 'miniature' was trained on: the caption does "
             f"not fit the image ({seen})."
         ) in found.problem.detail
-        assert "docs/how-to/published-weights.md" in found.problem.detail
+        assert "docs/how-to/gpu.md" in found.problem.detail
         assert "--anyway" in found.problem.detail
     request = {**config.request.model_dump(mode="json"), "outside_suite": "continue"}
     anyway = replace(group, config={**group.config, "request": request})
