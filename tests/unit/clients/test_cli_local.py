@@ -21,7 +21,7 @@ from fakes.stack_programs import FakeGateway
 from faultline._cli import stack as commands
 from faultline._cli.demo import CLASSES, DATASET, DEMOS, OTHERS, PER_CLASS, Method
 from faultline._cli.exit_code import ExitCode
-from faultline._stack import Images, Process, Stack
+from faultline._stack import Images, Process, Stack, open_stack, status_of
 from faultline._stack import programs as programs_module
 from faultline._stack.demo_datasets import DemoDatasets
 from faultline._stack.record import Record, write_record
@@ -118,7 +118,7 @@ def test_status_tells_what_the_store_keeps_and_has_evicted(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use = StoreUse(budget_bytes=50 * 10**9, derived_bytes=12_300_000_000, evictions=3)
-    told = commands.status_of(commands.open_stack(None)).model_copy(update={"store": use})
+    told = status_of(open_stack(None)).model_copy(update={"store": use})
     monkeypatch.setattr(commands, "status_of", lambda stack: told)
     assert "  store        12.3 GB of 50.0 GB that can be computed again, 3 evicted" in run("status").stdout
 
