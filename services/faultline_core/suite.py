@@ -66,11 +66,18 @@ class _ModelSuite(_SuitePart):
 class CaptionerSuite(_ModelSuite):
     """BLIP-2 weights and decoding limits; ``labelled_prefix`` may hold ``{label}``.
 
-    A caption is shortened to ``text_limit`` tokens of the captioner's own tokenizer. This is less than the
-    editor's text encoder reads (77 minus two marks), because the two tokenizers split words differently.
+    With the engine ``vllm`` or ``openai``, the model is one that chats about images: it gets ``instruction``
+    with the image and goes on from the prefix, greedily, so ``beams`` must be 1.
+
+    A caption is shortened to ``text_limit`` tokens of the captioner's own tokenizer, or as many as its words
+    are counted for at a server. This is less than the editor's text encoder reads (77 minus two marks),
+    because the two tokenizers split words differently.
     """
 
+    engine: Engine = "transformers"
     model: str
+    server: str | None = Field(default=None, pattern=_SERVER)
+    instruction: str = Field(default="Describe this image in one sentence.", min_length=1)
     beams: int = Field(default=5, ge=1)
     min_tokens: int = Field(default=20, ge=0)
     max_tokens: int = Field(default=100, ge=1)
@@ -79,6 +86,13 @@ class CaptionerSuite(_ModelSuite):
     labelled_prefix: str = ""
     text_limit: int = Field(default=70, ge=1)
     batch: int = Field(default=16, ge=1)
+
+    @model_validator(mode="after")
+    def _has_its_server(self) -> CaptionerSuite:
+        _require_server(self.engine, self.server)
+        if self.engine != "transformers" and self.beams != 1:
+            raise ValueError(f"a server decodes greedily, not with {self.beams!r} beams; set beams = 1")
+        return self
 
     @model_validator(mode="after")
     def _ordered(self) -> CaptionerSuite:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable
@@ -12,8 +13,10 @@ from typing import Any
 import httpx
 import torch
 
+from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
-from faultline_core.suite import PerturberSuite
+from faultline_core.suite import CaptionerSuite, PerturberSuite
+from faultline_services.captioner.openai_engine import OpenAICaptioner
 from faultline_services.openai_api.server import OpenAIServer, Patience
 from faultline_services.outbound.calls import AnswerLimits
 from faultline_services.perturber.engine import PerturberEngine
@@ -96,3 +99,38 @@ def tiny_engine(suite: PerturberSuite, root: Path) -> PerturberEngine:
     """A perturber over a server that has the tiny LLaMA."""
     reader = Vocabulary.load(root / suite.model, room=suite.max_new_tokens)
     return engine_over(TinyServer(suite, root), suite, reader)
+
+
+def see(request: httpx.Request) -> httpx.Response:
+    """Play a model that chats about images: its words, and their likelihoods, depend on the image."""
+    body = json.loads(request.content)
+    told = [body["messages"][0]["content"][0]["image_url"]["url"], body["messages"][0]["content"][1]["text"]]
+    begun = body["messages"][1]["content"] if len(body["messages"]) > 1 else ""
+    assert body["continue_final_message"] == bool(begun) != body["add_generation_prompt"]
+    number = int.from_bytes(hashlib.sha256(told[0].encode()).digest()[:4], "big")
+    words = ["<image>", *told[1].split(), "<assistant>", *begun.split()]
+    odds: list[Any] = [None]
+    for word in words:
+        shade = int.from_bytes(hashlib.sha256(f"{number} {word}".encode()).digest()[:2], "big")
+        odds.append({str(hash_of(word)): {"logprob": -0.1 - shade / 65536, "rank": 1, "decoded_token": word}})
+    answer = ["a", ("red", "blue", "green")[number % 3], "boat", "on", "the", "sea"]
+    said = " ".join(answer[: body["max_tokens"]])
+    choice = {"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+    return httpx.Response(200, json={"choices": [choice], "prompt_logprobs": odds})
+
+
+def hash_of(word: str) -> int:
+    """The id of a word."""
+    return int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
+
+
+def captioner_over(handler: Handler, store: BlobStore, **suite: object) -> OpenAICaptioner:
+    """A captioner whose model ``handler`` plays."""
+    given = {"engine": "openai", "server": URL, "model": BASE, "beams": 1, "min_tokens": 2, "max_tokens": 20}
+    identity = ModelIdentity(id=BASE, revision="3" * 64)
+    return OpenAICaptioner(
+        server_over(handler),
+        identity=identity,
+        suite=CaptionerSuite.model_validate(given | suite),
+        store=store,
+    )

@@ -24,14 +24,26 @@ class CaptionerDeployment(EngineService[Captioner]):
 
     @staticmethod
     def load(settings: ServiceSettings) -> Captioner:
-        """Load the suite's captioner."""
+        """Load the suite's captioner, or connect to its server."""
         from faultline_services.captioner.engine import CaptionerEngine
+        from faultline_services.captioner.served import load_served
 
-        suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+        suite, store = load_suite(settings.suite).captioner, BlobStore(settings.store_url)
+        if suite.engine != "transformers":
+            return load_served(suite, settings, store)
         own = settings.of("captioner")
-        return CaptionerEngine.load(
-            suite.captioner, settings.suite_root, store, device=own.device, dtype=own.dtype
-        )
+        return CaptionerEngine.load(suite, settings.suite_root, store, device=own.device, dtype=own.dtype)
+
+    @classmethod
+    def calls_at_once(cls, settings: ServiceSettings) -> int:
+        """Return as many calls as a server may have requests; a model in the replica takes one at a time."""
+        served = load_suite(settings.suite).captioner.engine != "transformers"
+        return settings.openai_in_flight if served else 1
+
+    @cached_property
+    def _merges(self) -> bool:
+        # A server forms its own batches; calls that wait for each other would only wait.
+        return self.calls_at_once(self.settings) == 1
 
     @cached_property
     def _captions(self) -> MergedCalls[None, contract.CaptionItem, contract.Caption]:
@@ -49,11 +61,15 @@ class CaptionerDeployment(EngineService[Captioner]):
 
     async def caption(self, body: contract.CaptionRequest) -> contract.CaptionResponse:
         """Caption each image."""
+        if not self._merges:
+            return await self.thread.run(self.engine.caption, body)
         part = await self._captions(None, body.items)
         return contract.CaptionResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
     async def log_likelihood(self, body: contract.LogLikelihoodRequest) -> contract.LogLikelihoodResponse:
         """Return the likelihood of each text given its image."""
+        if not self._merges:
+            return await self.thread.run(self.engine.log_likelihood, body)
         part = await self._weighed(None, body.items)
         return contract.LogLikelihoodResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 

@@ -37,16 +37,14 @@ from faultline_core.contract.captioner import (
 from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
 from faultline_core.images.codecs import decode_image
 from faultline_core.suite import CaptionerSuite
-from faultline_core.text.interventions import agreeing_article
 from faultline_core.types import Cost
 from faultline_services.batching.outcomes import settle
 from faultline_services.captioner.language_side import language_side
 from faultline_services.captioner.shortening import shortened
+from faultline_services.captioner.wording import joined, prefix_for
 from faultline_services.models.fitting_weights import load_fitting
 from faultline_services.models.model_folder import folder_revision
 from faultline_services.models.weights import weights_folder
-
-_LABEL_SLOT = "{label}"
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ class CaptionerEngine:
         started, batch = time.monotonic(), self._suite.batch
 
         def see(item: CaptionItem) -> _Sight:
-            prefix = self._prefix(item.label) if item.prefix is None else item.prefix
+            prefix = prefix_for(self._suite, item.label) if item.prefix is None else item.prefix
             return self._sight(item.image, prefix)
 
         def weigh(draft: Outcome[_Draft]) -> _Weighed:
@@ -166,12 +164,6 @@ class CaptionerEngine:
     def _sight(self, image: str, prefix: str) -> _Sight:
         pixels = decode_image(self._store.get(image))
         return _Sight(self._image_processor(images=[pixels], return_tensors="pt")["pixel_values"][0], prefix)
-
-    def _prefix(self, label: str | None) -> str:
-        if label is None:
-            return self._suite.prefix
-        before, slot, after = self._suite.labelled_prefix.partition(_LABEL_SLOT)
-        return f"{agreeing_article(before, label)}{label}{after}" if slot else before
 
     def _prompt(self, prefix: str) -> list[int]:
         return [*self._image_marks, *self._tokenizer(prefix)["input_ids"]]
@@ -205,7 +197,7 @@ class CaptionerEngine:
             raise BadBackendOutput("the captioner returned an empty caption for this image")
 
         def fits(beginning: str) -> bool:
-            return len(self._tokens(_joined(sight.prefix, beginning))) <= self._suite.text_limit
+            return len(self._tokens(joined(sight.prefix, beginning))) <= self._suite.text_limit
 
         kept = shortened(text, fits, complete=not self._ends.isdisjoint(ids))
         return _Draft(sight, kept, shortened=kept != text)
@@ -244,10 +236,6 @@ class CaptionerEngine:
         return torch.tensor(ids, device=place), torch.tensor(mask, device=place)
 
 
-def _joined(prefix: str, text: str) -> str:
-    return f"{prefix} {text}".strip()
-
-
 def _finite(weighed: _Weighed, total: float) -> LogLikelihood:
     if not math.isfinite(total):
         raise BadBackendOutput(f"the log-likelihood of {weighed.draft.text!r} is {total}")
@@ -257,7 +245,7 @@ def _finite(weighed: _Weighed, total: float) -> LogLikelihood:
 def _caption(weighed: _Weighed, total: float) -> Caption:
     likelihood = _finite(weighed, total)
     return Caption(
-        text=_joined(weighed.draft.sight.prefix, weighed.draft.text),
+        text=joined(weighed.draft.sight.prefix, weighed.draft.text),
         log_likelihood=likelihood.total,
         tokens=likelihood.tokens,
         shortened=weighed.draft.shortened,

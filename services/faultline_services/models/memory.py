@@ -63,7 +63,7 @@ def allowance_bytes(service: ServiceName, suite: Suite, dtype: Precision, folder
 def _activations(service: ServiceName, suite: Suite, size: int, folder: Path | None) -> Iterator[int]:
     if service == "editor":
         yield max(_editing(suite.editor, size))
-    elif service == "captioner":
+    elif service == "captioner" and suite.captioner.engine != "openai":
         of = suite.captioner
         tokens = of.batch * of.beams * (PROMPT_TOKENS[service] + of.max_tokens)
         yield tokens * size * _token_values(of.model, folder)

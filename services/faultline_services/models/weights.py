@@ -176,7 +176,11 @@ def needed_models(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[Find, Pu
     captioner, perturber, editor, scorer = suite.captioner, suite.perturber, suite.editor, suite.scorer
     previews = [] if editor.preview_decoder is None else [editor.preview_decoder]
     return {
-        "captioner": {captioner.model: (weights_folder, captioner.published)},
+        "captioner": dict.fromkeys(
+            # A server of another's has the model.
+            [] if captioner.engine == "openai" else [captioner.model],
+            (weights_folder, captioner.published),
+        ),
         "perturber": {} if perturber is None else _spoken(perturber),
         "editor": {
             editor.model: (pipeline_folder, editor.published),

@@ -55,7 +55,7 @@ class PromptToken(_Read):
 
 
 class Chat(_Read):
-    """The answer of ``POST /v1/chat/completions``; ``prompt_logprobs`` are vLLM's, a token a place."""
+    """The answer of ``POST /v1/chat/completions``; ``prompt_logprobs`` are vLLM's, by id at each place."""
 
     choices: list[ChatChoice] = Field(min_length=1)
     prompt_logprobs: list[dict[str, PromptToken] | None] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultline_core.suite import PerturberSuite, Suite, load_suite
+from faultline_core.suite import CaptionerSuite, PerturberSuite, Suite, load_suite
 from faultline_services.openai_api.server import SETTINGS
 from faultline_services.openai_api.vllm import require_program
 from faultline_services.outbound.hosts import require_host
@@ -25,7 +25,7 @@ def require_server(service: ServiceName, suite: Suite, settings: ServiceSettings
         UnknownModel: there is no program vllm, or the server's host is not listed.
     """
     part = getattr(suite, service)
-    if not isinstance(part, PerturberSuite):
+    if not isinstance(part, PerturberSuite | CaptionerSuite):
         return
     if part.engine == "vllm":
         require_program(settings.vllm, service)

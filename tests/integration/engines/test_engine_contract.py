@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fakes.engine_contract import Bench, Case, Clause, each_clause_and_case, each_clause_and_case_of
-from fakes.openai_server import tiny_engine
+from fakes.openai_server import captioner_over, see, tiny_engine
 from fakes.tiny_models.suite import write_tiny_suite
 from faultline_core.blobs import BlobStore
 from faultline_core.suite import load_suite
@@ -46,14 +46,15 @@ def bench(settings: ServiceSettings) -> Bench:
 
 @pytest.fixture(scope="module")
 def served(bench: Bench, settings: ServiceSettings) -> Bench:
-    """The same bench, but the perturber's language model is behind the OpenAI API."""
+    """The same bench, but the models of captioner and perturber are behind the OpenAI API."""
     suite = load_suite(settings.suite).perturber
     assert suite is not None
-    return replace(bench, perturber=tiny_engine(suite, settings.suite_root))
+    captioner = captioner_over(see, bench.store)
+    return replace(bench, perturber=tiny_engine(suite, settings.suite_root), captioner=captioner)
 
 
-@each_clause_and_case_of("perturber")
-def test_a_perturber_behind_the_openai_api_keeps_the_contract(
+@each_clause_and_case_of("captioner", "perturber")
+def test_an_engine_behind_the_openai_api_keeps_the_contract(
     clause: Clause, case: Case, served: Bench
 ) -> None:
     clause(served, case)
