@@ -63,6 +63,13 @@ def test_a_caption_goes_on_from_its_prefix_and_has_the_likelihood_of_the_rest(
     assert np.array_equal(sent, decode_image(store.get(image)))
 
 
+def test_the_likelihood_without_a_prefix_is_that_of_every_token(store: BlobStore, image: str) -> None:
+    """The template's own marks differ between an answer to be written and one that is given."""
+    engine = captioner_over(see, store)
+    caption = engine.caption(CaptionRequest(items=[CaptionItem(image=image)])).outcomes[0].unwrap()
+    assert caption.tokens == len(caption.text.split()) == 6
+
+
 def test_a_caption_that_is_too_long_for_the_editor_is_shortened(store: BlobStore, image: str) -> None:
     def talk(request: httpx.Request) -> httpx.Response:
         answer = json.loads(see(request).content)
