@@ -47,6 +47,12 @@ class ServiceOptions(BaseModel):
         le=10_000,
         description="Largest number of requests that a replica of the service holds.",
     )
+    node_group: str | None = Field(
+        default=None,
+        pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        description="Group of Ray nodes (`ray.io/node-group`) that run the service's replicas, such as a "
+        "worker group of Kubernetes; null for any node.",
+    )
     start_s: float | None = Field(
         default=None,
         gt=0.0,
@@ -72,6 +78,7 @@ class ResolvedOptions:
     max_queue: int
     start_s: float | None
     tf32: bool | None = None
+    node_group: str | None = None
 
     @property
     def on_gpu(self) -> bool:

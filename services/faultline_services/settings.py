@@ -261,6 +261,7 @@ class ServiceSettings(BaseModel):
             max_queue=own.max_queue or self.max_queue * QUEUE_FACTORS.get(service, 1),
             start_s=own.start_s,
             tf32=False if service in FLOAT32_SERVICES and own.tf32 is None else own.tf32,
+            node_group=own.node_group,
         )
 
     def shared_secret(self) -> str:

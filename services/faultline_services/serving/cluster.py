@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from faultline_core.errors import BackendUnavailable
+from faultline_core.types import is_loopback
 from faultline_services.serving.serve_config import http_options, import_path, route_prefix
 from faultline_services.settings import MEBIBYTE, ServiceName, ServiceSettings
 
@@ -38,8 +39,18 @@ def require_free_port(settings: ServiceSettings) -> None:
 
 
 def ensure_secret(settings: ServiceSettings) -> None:
-    """Write the shared secret's file, readable only by its owner, unless a secret exists."""
+    """Write the shared secret's file, readable only by its owner, unless a secret exists.
+
+    Raises:
+        BackendUnavailable: there is none, and the services listen beyond loopback.
+    """
     if settings.secret is None and not settings.secret_file.exists():
+        if not is_loopback(settings.host):
+            # Its caller is in another container or machine, and could not read what is made up here.
+            raise BackendUnavailable(
+                f"services that listen on {settings.host!r} need a secret that the gateway knows, too; set "
+                "FAULTLINE_SECRET or FAULTLINE_SECRET_FILE for both"
+            )
         settings.secret_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings.secret_file.touch(mode=0o600)
         settings.secret_file.write_text(secrets.token_hex(32), encoding="utf-8")

@@ -27,6 +27,8 @@ Served = TypeVar("Served", bound=Engine)
 HEALTH_PERIOD_S = 5.0
 # A call ends at `request_timeout_s` at the latest, and its answer takes a moment.
 DRAIN_MARGIN_S = 5.0
+NODE_GROUP = "ray.io/node-group"
+"""The label that each Ray node of a worker group of Kubernetes has, with the group's name."""
 POLICY = "faultline_services.serving.autoscaling:replicas_for_load"
 ITEMS = ("items", "images", "texts")
 """The fields of a call that hold one entry for each piece of work."""
@@ -164,6 +166,8 @@ def deployment_options(name: ServiceName, settings: ServiceSettings) -> dict[str
         "ray_actor_options": {
             "num_cpus": settings.num_cpus,
             "num_gpus": own.num_gpus,
+            # In the Serve config it would also bind the task that builds the application.
+            **({"label_selector": {NODE_GROUP: own.node_group}} if own.node_group else {}),
             # Ray would set it from num_cpus, which is a fraction; torch reads it once, on import.
             "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(settings.threads)}},
         },

@@ -1,127 +1,260 @@
-"""The Kubernetes files agree with the code: import paths, settings, hardening."""
+"""The Kubernetes files agree with the code and with the operator, without a cluster."""
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
+import itertools
+import shutil
+import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 from ray.serve.schema import ServeDeploySchema
 
-from faultline_services.serving.serve_config import import_path
-from faultline_services.settings import (
-    OWN_PREFIX,
-    SERVICES,
-    SHARED_PREFIX,
-    SHARED_WITH_GATEWAY,
-    ServiceSettings,
-)
+from faultline_services.editor.deployment import build as build_editor
+from faultline_services.scorer.deployment import build as build_scorer
+from manifests.checks import files, problems
+from manifests.operator import OPERATOR, made_pods, reaches
+from manifests.ray_fields import require_known_fields
+from manifests.references import stated_secrets
+from manifests.rendering import K8S, Document, named, overlay, ray_service
+from manifests.variables import gateway_settings, services_settings
 
-K8S = Path(__file__).resolve().parents[3] / "k8s"
-OVERLAYS = sorted(folder.name for folder in (K8S / "overlays").iterdir())
-OTHERS_VARIABLES = ("RAY_", "HF_")
-
-
-def documents(file: Path) -> list[dict[str, Any]]:
-    return [found for found in yaml.safe_load_all(file.read_text(encoding="utf-8")) if found]
+UPGRADE = "incremental-upgrade"
+RENDERED = [("laptop",), ("gpu",), ("gpu", UPGRADE)]
+KEYS = {"FAULTLINE_API_KEYS": "sixteen-letters-or-more"}
+SERVE_PORT, DASHBOARD_PORT = 8101, 8265
 
 
-def variables(overlay: str, name: str) -> dict[str, str]:
-    """The config map ``name`` after the overlay."""
-    lines = (K8S / "base" / f"{name.removeprefix('faultline-')}.env").read_text(encoding="utf-8").splitlines()
-    (kustomization,) = documents(K8S / "overlays" / overlay / "kustomization.yaml")
-    for generator in kustomization["configMapGenerator"]:
-        lines += generator["literals"] if generator["name"] == name else []
-    return dict(line.split("=", 1) for line in lines)
+def found_in(found: list[Document], kind: str, name: str = "services") -> Document:
+    """Return the document of a kind and name."""
+    (document,) = (each for each in found if (each["kind"], named(each)) == (kind, name))
+    return document
 
 
-def ray_pods() -> list[dict[str, Any]]:
-    (cluster,) = documents(K8S / "base" / "ray-cluster.yaml")
-    config = cluster["spec"]["rayClusterConfig"]
-    groups = [config["headGroupSpec"], *config["workerGroupSpecs"]]
-    return [group["template"]["spec"] for group in groups]
+def workers(found: list[Document]) -> list[Document]:
+    """Return the worker groups."""
+    groups: list[Document] = ray_service(found)["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    return groups
 
 
-def pods() -> list[dict[str, Any]]:
-    deployment = documents(K8S / "base" / "gateway.yaml")[0]
-    return [*ray_pods(), deployment["spec"]["template"]["spec"]]
+def pod_of(found: list[Document], name: str) -> Document:
+    """Return the pod template's spec of a deployment."""
+    spec: Document = found_in(found, "Deployment", name)["spec"]["template"]["spec"]
+    return spec
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_each_service_is_one_application_that_serve_accepts(service: Any) -> None:
-    (found,) = documents(K8S / "base" / f"{service}.yaml")
-    config = ServeDeploySchema.model_validate(yaml.safe_load(found["spec"]["serveConfigV2"]))
-    (application,) = config.applications
-    assert found["metadata"]["name"] == application.name == service
-    assert application.import_path == import_path(service)
-    module, _, builder = application.import_path.partition(":")
-    assert callable(getattr(importlib.import_module(module), builder))
-    assert application.args == {}
+def variables_of(found: list[Document], name: str) -> dict[str, str]:
+    """Return the config map of a program, which may be changed."""
+    data: dict[str, str] = found_in(found, "ConfigMap", f"faultline-{name}")["data"]
+    return data
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_every_variable_is_a_setting_with_a_valid_value(
-    overlay: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in variables(overlay, "faultline-services").items():
-        field = name.removeprefix(OWN_PREFIX).removeprefix(SHARED_PREFIX).lower()
-        prefix = SHARED_PREFIX if field in SHARED_WITH_GATEWAY else OWN_PREFIX
-        assert name == prefix + field.upper() or name.startswith(OTHERS_VARIABLES), name
-        assert field in ServiceSettings.model_fields or name.startswith(OTHERS_VARIABLES), name
-        monkeypatch.setenv(name, value)
-    settings = ServiceSettings.model_validate({})
-    assert settings.suite == overlay
-    assert str(settings.secret_file) == "/run/faultline/secret"
+def without_database(found: list[Document]) -> None:
+    for container in pod_of(found, "gateway")["containers"]:
+        container["env"] = [each for each in container["env"] if "DATABASE" not in each["name"]]
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_gateway_and_services_share_secret_store_and_suite(overlay: str) -> None:
-    services, gateway = variables(overlay, "faultline-services"), variables(overlay, "faultline-gateway")
-    for name in ("FAULTLINE_SECRET_FILE", "FAULTLINE_STORE_URL", "FAULTLINE_SUITE"):
-        assert services[name] == gateway[name]
-    assert gateway["FAULTLINE_SERVICES_URL"].endswith(f":{services['FAULTLINE_SERVICES_PORT']}")
+def unmade_secret(found: list[Document]) -> None:
+    for container in pod_of(found, "gateway")["containers"]:
+        for each in container["env"]:
+            each["valueFrom"]["secretKeyRef"]["key"] = "uri"
 
 
-def test_every_container_is_confined_and_bounded() -> None:
-    for pod in pods():
-        assert pod["securityContext"]["runAsNonRoot"] is True
-        for container in pod["containers"]:
-            assert container["securityContext"]["readOnlyRootFilesystem"] is True
-            assert container["securityContext"]["allowPrivilegeEscalation"] is False
-            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-            assert {"requests", "limits"} <= container["resources"].keys()
+def http_on_loopback(found: list[Document]) -> None:
+    service = ray_service(found)["spec"]
+    service["serveConfigV2"] = service["serveConfigV2"].replace("host: 0.0.0.0", "host: 127.0.0.1")
+
+
+def ray_without_version(found: list[Document]) -> None:
+    del ray_service(found)["metadata"]["annotations"]
+
+
+def old_operator(found: list[Document]) -> None:
+    ray_service(found)["metadata"]["annotations"]["faultline/kuberay-at-least"] = "1.5.0"
+
+
+def short_grace(found: list[Document]) -> None:
+    workers(found)[0]["template"]["spec"]["terminationGracePeriodSeconds"] = 605
+
+
+def early_deletion(found: list[Document]) -> None:
+    del ray_service(found)["spec"]["rayClusterDeletionDelaySeconds"]
+
+
+def longer_calls(found: list[Document]) -> None:
+    variables_of(found, "services")["FAULTLINE_SERVICES_REQUEST_TIMEOUT_S"] = "900"
+
+
+def unknown_setting(found: list[Document]) -> None:
+    variables_of(found, "gateway")["FAULTLINE_LEASE_SECOND"] = "30"
+
+
+def unknown_services_setting(found: list[Document]) -> None:
+    variables_of(found, "services")["FAULTLINE_EDITOR_GPUS"] = "1"
+
+
+def other_store(found: list[Document]) -> None:
+    variables_of(found, "services")["FAULTLINE_STORE_URL"] = "s3://faultline/other"
+
+
+def other_port(found: list[Document]) -> None:
+    workers(found)[0]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = 8000
+
+
+def other_address(found: list[Document]) -> None:
+    variables_of(found, "gateway")["FAULTLINE_SERVICES_URL"] = "http://{service}-serve-svc:8101"
+
+
+def missing_group(found: list[Document]) -> None:
+    variables_of(found, "services")["FAULTLINE_SCORER_NODE_GROUP"] = "scorers"
+
+
+def too_many_replicas(found: list[Document]) -> None:
+    variables_of(found, "services")["FAULTLINE_EDITOR_MAX_REPLICAS"] = "5"
+
+
+def drain_forbidden(found: list[Document]) -> None:
+    found_in(found, "PodDisruptionBudget")["spec"]["minAvailable"] = 3
+
+
+def budget_of_a_percentage(found: list[Document]) -> None:
+    found_in(found, "PodDisruptionBudget")["spec"] |= {"maxUnavailable": 1}
+
+
+def unknown_image(found: list[Document]) -> None:
+    workers(found)[0]["template"]["spec"]["containers"][0]["image"] = "faultline-services:0.1.0"
+
+
+def unmounted_cache(found: list[Document]) -> None:
+    variables_of(found, "services")["HF_HOME"] = "/models/huggingface"
+
+
+def root(found: list[Document]) -> None:
+    pod_of(found, "gateway")["securityContext"]["runAsUser"] = 0
+
+
+def open_services(found: list[Document]) -> None:
+    rule = found_in(found, "Ingress", "gateway")["spec"]["rules"][0]["http"]["paths"][0]
+    rule["backend"]["service"]["name"] = "services-serve-svc"
+
+
+def lost_application(found: list[Document]) -> None:
+    service = ray_service(found)["spec"]
+    service["serveConfigV2"] = service["serveConfigV2"].replace("scorer.deployment", "scores.deployment")
+
+
+DEFECTS: dict[Callable[[list[Document]], None], str] = {
+    without_database: "no PostgreSQL",
+    unmade_secret: "no key uri in a secret faultline-database",
+    http_on_loopback: "http_options are not",
+    ray_without_version: "KubeRay 1.5.1 is needed, None stated",
+    old_operator: "KubeRay 1.5.1 is needed, 1.5.0 stated",
+    short_grace: "the grace period is not longer than a drain of 605 s",
+    early_deletion: "an old cluster is deleted before its drain",
+    longer_calls: "the grace period is not longer than a drain of 905 s",
+    unknown_setting: "FAULTLINE_LEASE_SECOND is no setting",
+    unknown_services_setting: "FAULTLINE_EDITOR_GPUS is no setting",
+    other_store: "FAULTLINE_STORE_URL differs",
+    other_port: "the operator probes port serve",
+    other_address: "where nothing answers",
+    missing_group: "scorer: no worker group scorers",
+    too_many_replicas: "editor: replicas ask for 5 GPUs",
+    drain_forbidden: "lets no node be drained",
+    budget_of_a_percentage: "maxUnavailable has no meaning",
+    unknown_image: "no stage of the Dockerfile makes faultline-services:0.1.0",
+    unmounted_cache: "/models/huggingface, which cannot be written",
+    root: "does not run as the image's user",
+    open_services: "ingress opens services-serve-svc",
+    lost_application: "the applications are not those",
+}
 
 
 @pytest.mark.fault("T9", "T11")
-def test_ray_starts_only_with_its_token() -> None:
-    (cluster,) = documents(K8S / "base" / "ray-cluster.yaml")
-    assert cluster["spec"]["rayClusterConfig"]["authOptions"] == {"mode": "token"}
+@pytest.mark.parametrize("rendered", RENDERED, ids="+".join)
+def test_nothing_is_wrong_with_the_rendered_manifests(rendered: tuple[str, ...]) -> None:
+    found = overlay(*rendered)
+    for document in found:
+        require_known_fields(document)
+    assert problems(found) == []
+    assert list(files()) == []
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_serve_listens_on_the_port_named_serve(service: Any) -> None:
-    (found,) = documents(K8S / "base" / f"{service}.yaml")
-    config = ServeDeploySchema.model_validate(yaml.safe_load(found["spec"]["serveConfigV2"]))
-    for pod in ray_pods():
-        ports = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
-        assert ports["serve"] == config.http_options.port
-        # If one is named, the operator uses no others.
-        assert {"gcs-server", "dashboard", "client"} <= ports.keys()
+@pytest.mark.parametrize("spoil", DEFECTS, ids=lambda spoil: spoil.__name__)
+def test_each_defect_is_found(spoil: Callable[[list[Document]], None]) -> None:
+    found = overlay("gpu")
+    spoil(found)
+    told = problems(found)
+    assert any(DEFECTS[spoil] in problem for problem in told), told
 
 
-def test_the_cluster_scales_with_serve_s_replicas() -> None:
-    (cluster,) = documents(K8S / "base" / "ray-cluster.yaml")
-    config = cluster["spec"]["rayClusterConfig"]
-    assert config["enableInTreeAutoscaling"] is True
-    assert config["autoscalerOptions"]["securityContext"]["readOnlyRootFilesystem"] is True
-    (workers,) = config["workerGroupSpecs"]
-    assert workers["minReplicas"] < workers["maxReplicas"]
+def test_a_misspelt_field_is_refused() -> None:
+    found = overlay("laptop")
+    workers(found)[0]["template"]["spec"]["terminationGracePeriod"] = 630
+    with pytest.raises(ValidationError, match="terminationGracePeriod"):
+        require_known_fields(ray_service(found))
 
 
-def test_kustomize_lists_every_file() -> None:
-    (kustomization,) = documents(K8S / "base" / "kustomization.yaml")
-    listed = {*kustomization["resources"], *(patch["path"] for patch in kustomization["patches"])}
-    present = {file.name for file in (K8S / "base").glob("*.yaml")} - {"kustomization.yaml"}
-    assert listed == present
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="compares this renderer with kustomize's own")
+@pytest.mark.parametrize("name", ["laptop", "gpu"])
+def test_kustomize_renders_the_same(name: str) -> None:
+    command = ["kubectl", "kustomize", str(K8S / "overlays" / name)]
+    theirs = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    def ordered(found: Any) -> list[Document]:
+        return sorted(found, key=lambda each: (each["kind"], named(each)))
+
+    assert ordered(overlay(name)) == ordered(yaml.safe_load_all(theirs))
+
+
+@pytest.mark.parametrize("rendered", RENDERED, ids="+".join)
+def test_serve_and_the_settings_accept_what_is_rendered(rendered: tuple[str, ...]) -> None:
+    found = overlay(*rendered)
+    config = ServeDeploySchema.model_validate(yaml.safe_load(ray_service(found)["spec"]["serveConfigV2"]))
+    assert config.proxy_location.value == "EveryNode"
+    assert services_settings(found).suite == {"laptop": "miniature", "gpu": "lance"}[rendered[0]]
+    settings = gateway_settings(found, **KEYS)
+    assert settings.service_url("scorer") == f"{settings.services_url}/scorer"
+    with pytest.raises(ValidationError, match="FAULTLINE_API_KEYS"):
+        gateway_settings(found)
+
+
+@pytest.mark.parametrize("rendered", RENDERED, ids="+".join)
+def test_strangers_reach_the_gateway_and_nothing_else(rendered: tuple[str, ...]) -> None:
+    found = overlay(*rendered)
+    pods = made_pods(found)
+    stranger = {"app.kubernetes.io/name": "other"}
+    for source, near in ((stranger, True), (stranger, False), (None, False)):
+        reached = {
+            (pod.origin, port)
+            for pod in pods
+            for port in pod.ports
+            if reaches(found, source, pod.labels, port, near=near)
+        }
+        assert reached == {("gateway", 8080)}
+    ray = [pod for pod in pods if pod.on_ray]
+    for caller, target in itertools.product(pods, ray):
+        labels = caller.labels, target.labels
+        ports = {port for port in target.ports if reaches(found, *labels, port, near=True)}
+        assert ports == (set(target.ports) if caller.on_ray else {SERVE_PORT})
+    for target in ray:
+        asked = {port for port in target.ports if reaches(found, OPERATOR, target.labels, port, near=False)}
+        assert asked == {SERVE_PORT, DASHBOARD_PORT} & target.ports
+
+
+def test_a_service_s_node_group_selects_the_nodes_of_its_replicas() -> None:
+    settings = services_settings(overlay("gpu"))
+    editor = build_editor(settings)._bound_deployment.ray_actor_options or {}
+    anywhere = services_settings(overlay("laptop"))
+    scorer = build_scorer(anywhere)._bound_deployment.ray_actor_options or {}
+    assert editor["label_selector"] == {"ray.io/node-group": "editor"}
+    assert "label_selector" not in scorer
+
+
+def test_the_secrets_told_are_those_that_are_used() -> None:
+    text = "".join(yaml.safe_dump(overlay(*rendered)) for rendered in RENDERED)
+    for name, keys in stated_secrets().items():
+        assert name in text
+        assert keys

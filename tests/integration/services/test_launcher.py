@@ -106,6 +106,13 @@ def test_a_provided_secret_is_not_stored(settings: ServiceSettings) -> None:
     assert not settings.secret_file.exists()
 
 
+def test_services_beyond_loopback_make_up_no_secret(tmp_path: Path) -> None:
+    settings = ServiceSettings.model_validate({"state_dir": tmp_path, "host": "0.0.0.0"})
+    with pytest.raises(BackendUnavailable, match="FAULTLINE_SECRET"):
+        ensure_secret(settings)
+    assert not settings.secret_file.exists()
+
+
 def test_a_port_in_use_is_detected_before_anything_starts(settings: ServiceSettings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = settings.model_copy(update={"port": listener.getsockname()[1]})

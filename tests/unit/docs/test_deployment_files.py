@@ -1,62 +1,31 @@
-"""Dockerfile and Kubernetes files name programs, paths and settings that exist, and run confined."""
+"""The Dockerfile and compose.yaml name what exists; what they start is locked and confined."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from faultline_gateway.app import bare_app
-from faultline_gateway.settings import PREFIX, GatewaySettings, settings_from
-from faultline_services.settings import OWN_PREFIX, SHARED_WITH_GATEWAY, ServiceSettings
+from faultline_gateway.settings import settings_from
+from manifests.rendering import ROOT, config_map, overlay
+from manifests.variables import GATEWAY_VARIABLES, SERVICE_VARIABLES
 
-ROOT = Path(__file__).parents[3]
-BASE = ROOT / "k8s" / "base"
-DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+RUN_STAGES = ("gateway", "services-cpu", "services-cuda")
+KEY = "sixteen-letters-or-more"
 UNITS = {"m": 1e-3, "": 1.0, "Mi": 2.0**20, "Gi": 2.0**30}
-STATE_DIR = f"{PREFIX}STATE_DIR"
-"""Read before the settings are: it moves several of them together."""
-
-
-def documents(name: str) -> list[dict[str, Any]]:
-    """The documents of a file in the base."""
-    return list(yaml.safe_load_all((BASE / name).read_text(encoding="utf-8")))
-
-
-def gateway_pod() -> dict[str, Any]:
-    """What the gateway's deployment starts."""
-    pod: dict[str, Any] = documents("gateway.yaml")[0]["spec"]["template"]["spec"]
-    return pod
-
-
-def ray_pods() -> list[dict[str, Any]]:
-    """What the operator starts for each service."""
-    config = documents("ray-cluster.yaml")[0]["spec"]["rayClusterConfig"]
-    return [group["template"]["spec"] for group in (config["headGroupSpec"], *config["workerGroupSpecs"])]
-
-
-def variables(name: str) -> dict[str, str]:
-    """The lines of an env file."""
-    lines = (BASE / name).read_text(encoding="utf-8").splitlines()
-    return dict(line.split("=", 1) for line in lines)
-
-
-def quantity(text: str) -> float:
-    """Kubernetes' way to write an amount: 250m, 2, 4Gi."""
-    match = re.fullmatch(r"([\d.]+)(m|Mi|Gi|)", str(text))
-    assert match, text
-    return float(match[1]) * UNITS[match[2]]
 
 
 def stages() -> dict[str, list[str]]:
     """The Dockerfile's instructions by the name of their stage."""
     found: dict[str, list[str]] = {}
-    for line in DOCKERFILE.splitlines():
+    for line in TEXT.splitlines():
         if match := re.match(r"FROM \S+ AS (\S+)", line):
             found[match[1]] = []
         elif line and not line.startswith("#") and found:
@@ -64,102 +33,53 @@ def stages() -> dict[str, list[str]]:
     return found
 
 
-def test_the_gateway_variables_are_valid_settings() -> None:
-    told = variables("gateway.env")
-    fields = {name.removeprefix(PREFIX).lower() for name in told}
-    assert fields <= set(GatewaySettings.model_fields)
-    settings = settings_from(told | {"FAULTLINE_API_KEYS": "sixteen-letters-or-more"})
-    assert settings.service_url("scorer") == "http://scorer-serve-svc:8101"
+def image_variables(stage: str) -> dict[str, str]:
+    """The environment that a stage adds to its base."""
+    lines = [line for line in stages()[stage] if line.startswith("ENV ")]
+    return dict(pair.split("=", 1) for line in lines for pair in line.split()[1:])
 
 
-def test_the_gateway_does_not_start_on_a_cluster_without_a_key() -> None:
-    with pytest.raises(ValueError, match="FAULTLINE_API_KEYS"):
-        settings_from(variables("gateway.env"))
+def quantity(text: str) -> float:
+    """Kubernetes' way to write an amount: 250m, 2, 4Gi."""
+    match = re.fullmatch(r"([\d.]+)(m|Mi|Gi|)", text)
+    assert match, text
+    return float(match[1]) * UNITS[match[2]]
 
 
-def test_the_gateway_probes_use_routes_without_a_key() -> None:
-    serve = next(container for container in gateway_pod()["containers"] if container["name"] == "serve")
-    paths = {serve[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")}
-    assert paths == {"/readyz", "/healthz"}
-    assert paths <= set(bare_app().openapi()["paths"])
-    assert serve["readinessProbe"]["httpGet"]["path"] == "/readyz", "a gateway without services gets no calls"
-    assert serve["ports"][0]["containerPort"] == int(variables("gateway.env")["FAULTLINE_PORT"])
-
-
-def test_the_gateway_containers_run_serve_and_work() -> None:
-    assert [container["args"] for container in gateway_pod()["containers"]] == [["serve"], ["work"]]
-    text = (ROOT / "gateway/faultline_gateway/main.py").read_text(encoding="utf-8")
-    assert all(f'add_parser("{verb}"' in text for verb in ("serve", "work"))
-
-
-@pytest.mark.parametrize("amount", ["cpu", "memory"])
-def test_container_requests_do_not_exceed_limits(amount: str) -> None:
-    for pod in (gateway_pod(), *ray_pods()):
-        for container in pod["containers"]:
-            resources = container["resources"]
-            assert 0 < quantity(resources["requests"][amount]) <= quantity(resources["limits"][amount])
-
-
-def test_every_mounted_volume_is_declared() -> None:
-    for pod in (gateway_pod(), *ray_pods()):
-        declared = {volume["name"] for volume in pod["volumes"]}
-        mounted = {mount["name"] for container in pod["containers"] for mount in container["volumeMounts"]}
-        assert mounted <= declared
-
-
-def test_the_gateway_can_write_its_state_folder() -> None:
-    (state,) = re.findall(rf"{STATE_DIR}=(\S+) FAULTLINE_HOST", DOCKERFILE)
-    settings = settings_from({STATE_DIR: state})
-    kept = [Path(settings.database_url.removeprefix("sqlite:///")), Path(settings.store_url)]
-    claimed = {volume["name"] for volume in gateway_pod()["volumes"] if "persistentVolumeClaim" in volume}
-    for container in gateway_pod()["containers"]:
-        mounts = {Path(mount["mountPath"]): mount for mount in container["volumeMounts"]}
-        for path in kept:
-            mount = next(mounts[folder] for folder in (path, *path.parents) if folder in mounts)
-            assert mount["name"] in claimed
-            assert not mount.get("readOnly", False)
-
-
-def test_every_claim_that_is_mounted_exists() -> None:
-    claims = {claim["metadata"]["name"] for claim in documents("storage.yaml")}
-    volumes = [volume for pod in (gateway_pod(), *ray_pods()) for volume in pod["volumes"]]
-    used = {
-        volume["persistentVolumeClaim"]["claimName"]
-        for volume in volumes
-        if "persistentVolumeClaim" in volume
-    }
-    assert used == claims
-
-
-def test_pods_run_as_the_user_created_in_the_image() -> None:
-    (made,) = re.findall(r"useradd .*--uid (\d+)", DOCKERFILE)
-    for pod in (gateway_pod(), *ray_pods()):
-        assert pod["securityContext"]["runAsUser"] == int(made) > 0
-
-
-def test_images_are_tagged_with_the_project_version() -> None:
-    images = {c["image"] for pod in (gateway_pod(), *ray_pods()) for c in pod["containers"]}
-    version = PROJECT["version"]
-    assert images == {f"faultline-gateway:{version}", f"faultline-services:{version}"}
-    assert ":latest" not in DOCKERFILE
-
-
-@pytest.mark.parametrize("target", ["gateway", "services"])
-def test_an_image_drops_root_before_its_entrypoint(target: str) -> None:
-    lines = stages()[target]
-    assert lines.index("USER faultline") < next(
-        i for i, line in enumerate(lines) if line.startswith("ENTRYPOINT")
-    )
-    (program,) = re.findall(r'ENTRYPOINT \["([\w-]+)"\]', "\n".join(lines))
+@pytest.mark.parametrize("stage", RUN_STAGES)
+def test_an_image_drops_root_before_its_entrypoint_and_tells_its_health(stage: str) -> None:
+    kinds = [line.split()[0] for line in stages()[stage]]
+    assert kinds.index("USER") < kinds.index("ENTRYPOINT")
+    assert kinds.index("USER") > len(kinds) - kinds[::-1].index("RUN") - 1
+    (program,) = re.findall(r'ENTRYPOINT \["([\w-]+)"\]', "\n".join(stages()[stage]))
     assert program in PROJECT["scripts"]
+    (port,) = re.findall(r"EXPOSE (\d+)", "\n".join(stages()[stage]))
+    (path,) = re.findall(rf"http://127\.0\.0\.1:{port}(/\S+)\"", "\n".join(stages()[stage]))
+    assert path in {*bare_app().openapi()["paths"], "/-/healthz"}
+    assert "wget" in "\n".join(stages()["base"])
+
+
+@pytest.mark.parametrize("stage", ["services-cpu", "services-cuda"])
+def test_a_container_of_the_services_is_reached_from_outside(stage: str) -> None:
+    assert image_variables(stage)["FAULTLINE_SERVICES_HOST"] == "0.0.0.0"
 
 
 @pytest.mark.fault("T19")
-@pytest.mark.parametrize("target", ["gateway-dependencies", "services-dependencies"])
-def test_dependencies_are_installed_from_the_lock_before_any_code_is_copied(target: str) -> None:
-    lines = stages()[target]
-    assert any("--constraint requirements.lock" in line for line in lines)
-    assert not any(line.startswith("COPY") for line in lines)
+@pytest.mark.parametrize("stage", RUN_STAGES)
+def test_dependencies_are_installed_from_the_lock_before_any_code_is_copied(stage: str) -> None:
+    lines = [line for line in stages()[stage] if line.startswith(("RUN", "COPY"))]
+    installing = [line for line in lines if "pip install" in line]
+    assert "--constraint requirements.lock" in installing[0]
+    assert "--no-deps" in installing[1]
+    assert lines.index(installing[0]) < next(i for i, line in enumerate(lines) if line.startswith("COPY"))
+    assert len(installing) == 2
+
+
+def test_the_gateway_s_image_has_no_torch() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert "extras['services']" not in "\n".join(stages()["gateway"])
+    chosen = " ".join([*extras["gateway"], *extras["cli"], *extras["s3"], *PROJECT["dependencies"]])
+    assert not re.search(r"torch|ray|vllm", chosen)
 
 
 @pytest.mark.fault("T19")
@@ -175,16 +95,67 @@ def test_vllm_is_installed_from_locks_of_one_version() -> None:
 def test_every_copied_folder_exists() -> None:
     copied = [
         name
-        for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, flags=re.MULTILINE)
+        for line in re.findall(r"^COPY (?!--from)(.*)$", TEXT, flags=re.MULTILINE)
         for name in line.split()[:-1]
     ]
     assert [name for name in copied if not (ROOT / name).exists()] == []
+    assert ":latest" not in TEXT
 
 
 def test_the_image_variables_are_settings() -> None:
-    told = set(re.findall(r"\b(FAULTLINE_\w+)=", DOCKERFILE)) - {STATE_DIR}
-    known = {PREFIX + field.upper() for field in (*GatewaySettings.model_fields, *SHARED_WITH_GATEWAY)}
-    known |= {OWN_PREFIX + field.upper() for field in ServiceSettings.model_fields}
-    assert told <= known
-    (root,) = re.findall(r"FAULTLINE_SUITE_ROOT=/opt/faultline/(\S+)", DOCKERFILE)
-    assert (ROOT / root).is_dir()
+    for stage in (*RUN_STAGES, "perturber-vllm"):
+        ours = {name for name in image_variables(stage) if name.startswith("FAULTLINE_")}
+        assert ours
+        assert ours <= (GATEWAY_VARIABLES if stage == "gateway" else SERVICE_VARIABLES)
+
+
+@pytest.mark.parametrize("name", ["laptop", "gpu"])
+def test_requests_do_not_exceed_limits_and_probes_ask_routes_without_a_key(name: str) -> None:
+    found = overlay(name)
+    containers = [
+        container
+        for each in found
+        if each["kind"] == "Deployment"
+        for container in each["spec"]["template"]["spec"]["containers"]
+    ]
+    cluster = next(each for each in found if each["kind"] == "RayService")["spec"]["rayClusterConfig"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        containers += group["template"]["spec"]["containers"]
+    for container in containers:
+        resources = container["resources"]
+        for amount, asked in resources["requests"].items():
+            assert 0 < quantity(asked) <= quantity(resources["limits"][amount])
+    serve = next(container for container in containers if container["name"] == "serve")
+    paths = {serve[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")}
+    assert paths == {"/readyz", "/healthz"} <= set(bare_app().openapi()["paths"])
+    if name == "gpu":
+        (ingress,) = (each for each in found if each["kind"] == "Ingress")
+        body = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
+        limit = settings_from(
+            config_map(found, "faultline-gateway") | {"FAULTLINE_API_KEYS": KEY}
+        ).max_body_bytes
+        assert int(body.removesuffix("m")) * 2**20 >= limit
+
+
+def test_compose_publishes_the_gateway_alone_and_only_on_loopback() -> None:
+    published = {name: each["ports"] for name, each in COMPOSE["services"].items() if "ports" in each}
+    assert published == {"gateway": ["127.0.0.1:8080:8080"]}
+    for name, each in COMPOSE["services"].items():
+        assert each["read_only"] is True, name
+        assert each["cap_drop"] == ["ALL"], name
+
+
+def test_compose_starts_images_and_settings_that_exist() -> None:
+    services = COMPOSE["services"]
+    for name, each in services.items():
+        assert each["build"]["target"] in stages()
+        assert each["image"] == f"faultline-{each['build']['target']}:{PROJECT['version']}"
+        known = SERVICE_VARIABLES | {"HF_HOME"} if name == "services" else GATEWAY_VARIABLES
+        assert set(each["environment"]) <= known
+        assert each["environment"]["FAULTLINE_SECRET"].startswith("${FAULTLINE_SECRET:?")
+        mounted = {volume.split(":")[0] for volume in each["volumes"] if not volume.startswith("$")}
+        assert mounted <= set(COMPOSE["volumes"])
+    told = {name: value for name, value in services["gateway"]["environment"].items() if "$" not in value}
+    settings = settings_from(told | image_variables("gateway") | {"FAULTLINE_API_KEYS": KEY})
+    assert settings.service_url("scorer") == "http://services:8101/scorer"
+    assert int(services["services"]["stop_grace_period"].removesuffix("s")) > settings.call_seconds + 5

@@ -1,0 +1,139 @@
+"""What KubeRay 1.7.0 makes of a RayService, by its source (paths under ``ray-operator/controllers/ray``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from manifests.rendering import Document, named
+
+# utils/constant.go; the operator adds the port of metrics where a container names none.
+DEFAULT_METRICS_PORT = 8080
+# Probed by the kubelet (HTTPGet /api/healthz) since Ray 2.53, and open on every node.
+AGENT_PORT = 52365
+GATEWAY_PORT = 80
+# utils/util.go: FindContainerPort falls back on Serve's own default.
+DEFAULT_SERVE_PORT = 8000
+# common/service.go: a head that names any port has only those that it names.
+HEAD_PORTS = ("gcs-server", "dashboard", "client", "serve")
+# The Helm chart's labels of the operator's pod (helm-chart/kuberay-operator/templates/_helpers.tpl).
+OPERATOR = {"app.kubernetes.io/name": "kuberay-operator"}
+
+
+@dataclass(frozen=True)
+class MadePod:
+    """A pod: where it comes from, its labels, what it runs, and the ports on which it listens."""
+
+    origin: str
+    labels: dict[str, str]
+    spec: Document
+    ports: frozenset[int]
+
+    @property
+    def on_ray(self) -> bool:
+        """Whether the operator made it."""
+        return "ray.io/cluster" in self.labels
+
+
+def made_pods(found: list[Document]) -> list[MadePod]:
+    """Return the pods of all documents, as the operator and Kubernetes would start them."""
+    pods = []
+    for document in found:
+        if document["kind"] == "Deployment":
+            template = document["spec"]["template"]
+            ports = frozenset(container_ports(template["spec"]).values())
+            pods.append(MadePod(named(document), template["metadata"]["labels"], template["spec"], ports))
+        if document["kind"] == "RayService":
+            pods += _ray_pods(document)
+    return pods
+
+
+def _ray_pods(service: Document) -> list[MadePod]:
+    config = service["spec"]["rayClusterConfig"]
+    groups = [("head", "headgroup", config["headGroupSpec"])]
+    groups += [("worker", group["groupName"], group) for group in config["workerGroupSpecs"]]
+    pods = []
+    for kind, name, group in groups:
+        template = group["template"]
+        labels = {
+            "app.kubernetes.io/name": "kuberay",
+            "app.kubernetes.io/created-by": "kuberay-operator",
+            "ray.io/cluster": f"{named(service)}-abcde",
+            "ray.io/node-type": kind,
+            "ray.io/group": name,
+        } | template["metadata"]["labels"]
+        ports = {"metrics": DEFAULT_METRICS_PORT, "agent": AGENT_PORT} | container_ports(template["spec"])
+        pods.append(MadePod(f"{named(service)}/{name}", labels, template["spec"], frozenset(ports.values())))
+    return pods
+
+
+def container_ports(spec: Document) -> dict[str, int]:
+    """Return a pod's ports by name."""
+    return {
+        port["name"]: port["containerPort"]
+        for container in spec["containers"]
+        for port in container.get("ports", ())
+    }
+
+
+def addresses(found: list[Document]) -> set[str]:
+    """Return the addresses that answer within the namespace, as ``host:port``."""
+    made = {
+        f"{named(document)}:{port['port']}"
+        for document in found
+        if document["kind"] == "Service"
+        for port in document["spec"]["ports"]
+    }
+    for document in found:
+        if document["kind"] == "RayService":
+            upgrade = document["spec"].get("upgradeStrategy")
+            if upgrade:
+                # The Service serve-svc is then the cluster's and has its random name (common/service.go).
+                # Istio names a Gateway's Service after both (its page "Kubernetes Gateway API").
+                klass = upgrade["clusterUpgradeOptions"]["gatewayClassName"]
+                made.add(f"{named(document)}-gateway-{klass}:{GATEWAY_PORT}")
+            else:
+                head = document["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]
+                made.add(f"{named(document)}-serve-svc:{container_ports(head).get('serve', 'none')}")
+    return made
+
+
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Return whether a label selector selects ``labels``."""
+    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
+        return False
+    return all(
+        each["key"] in labels and (each["operator"] == "Exists" or labels[each["key"]] in each["values"])
+        for each in selector.get("matchExpressions", ())
+    )
+
+
+def reaches(
+    found: list[Document], source: dict[str, str] | None, target: dict[str, str], port: int, *, near: bool
+) -> bool:
+    """Return whether the policies let ``source`` (None: from outside) reach a pod's port.
+
+    Args:
+        near: whether the source is in the same namespace.
+    """
+    policies = [
+        each["spec"]
+        for each in found
+        if each["kind"] == "NetworkPolicy" and selects(each["spec"]["podSelector"], target)
+    ]
+    if not policies:
+        return True
+    return any(_lets(rule, source, port, near) for policy in policies for rule in policy.get("ingress", ()))
+
+
+def _lets(rule: Document, source: dict[str, str] | None, port: int, near: bool) -> bool:
+    if "ports" in rule and port not in {each["port"] for each in rule["ports"]}:
+        return False
+    if "from" not in rule:
+        return True
+    if source is None:
+        return False
+    return any(
+        (near or "namespaceSelector" in peer) and selects(peer.get("podSelector", {}), source)
+        for peer in rule["from"]
+    )

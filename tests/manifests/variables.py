@@ -1,0 +1,86 @@
+"""The environment of a pod, read by the settings of the program that runs in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from unittest import mock
+
+from faultline_gateway.settings import PREFIX, GatewaySettings, settings_from
+from faultline_services.service_options import ServiceOptions
+from faultline_services.settings import (
+    OWN_PREFIX,
+    SERVICES,
+    SHARED_WITH_GATEWAY,
+    ServiceSettings,
+    own_variable,
+)
+from manifests.rendering import ROOT, Document, config_map
+
+OTHERS = re.compile(r"RAY_[A-Za-z_]+|HF_HOME")
+"""Variables of the libraries, not ours."""
+STATE_DIR = f"{PREFIX}STATE_DIR"
+GATEWAY_VARIABLES = {STATE_DIR, *(PREFIX + field.upper() for field in GatewaySettings.model_fields)}
+SERVICE_VARIABLES = {
+    (PREFIX if field in SHARED_WITH_GATEWAY else OWN_PREFIX) + field.upper()
+    for field in ServiceSettings.model_fields
+    if field not in SERVICES
+} | {own_variable(service, field) for service in SERVICES for field in ServiceOptions.model_fields}
+SHARED = ("FAULTLINE_SECRET_FILE", "FAULTLINE_STORE_URL", "FAULTLINE_SUITE")
+
+
+def services_settings(found: list[Document]) -> ServiceSettings:
+    """Return the settings that the services read from their config map."""
+    with mock.patch.dict(os.environ, config_map(found, "faultline-services"), clear=True):
+        return ServiceSettings.model_validate({})
+
+
+def gateway_settings(found: list[Document], **secrets: str) -> GatewaySettings:
+    """Return the settings that the gateway reads from its config map and ``secrets``."""
+    return settings_from(config_map(found, "faultline-gateway") | secrets)
+
+
+def variables(found: list[Document]) -> Iterator[str]:
+    """Yield variables that no program reads, shared ones that differ, and a store that no package reads."""
+    gateway, services = config_map(found, "faultline-gateway"), config_map(found, "faultline-services")
+    told = [*gateway, *_from_secrets(found)]
+    unknown = [name for name in told if name not in GATEWAY_VARIABLES]
+    unknown += [name for name in services if name not in SERVICE_VARIABLES and not OTHERS.fullmatch(name)]
+    yield from (f"{name} is no setting" for name in unknown)
+    differing = [name for name in SHARED if gateway[name] != services[name]]
+    yield from (f"{name} differs between gateway and services" for name in differing)
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    if gateway["FAULTLINE_STORE_URL"].startswith("s3://") and "\ns3fs==" not in lock:
+        yield "no package in the lock reads s3://"
+
+
+def _from_secrets(found: list[Document]) -> list[str]:
+    """Return the variables of the deployments whose values are in secrets."""
+    containers = [
+        container
+        for document in found
+        if document["kind"] == "Deployment"
+        for container in document["spec"]["template"]["spec"]["containers"]
+    ]
+    return [variable["name"] for container in containers for variable in container.get("env", ())]
+
+
+def ledger(found: list[Document]) -> Iterator[str]:
+    """Yield a ledger that several processes cannot share."""
+    for document in (each for each in found if each["kind"] == "Deployment"):
+        spec = document["spec"]["template"]["spec"]
+        alone = document["spec"].get("replicas") == 1 and document["spec"]["strategy"]["type"] == "Recreate"
+        for container in spec["containers"]:
+            told = {variable["name"] for variable in container.get("env", ())}
+            if "FAULTLINE_DATABASE_URL" not in told and not (alone and _kept(spec, container)):
+                yield f"{container['name']}: no PostgreSQL, and the SQLite file is not its own"
+
+
+def _kept(spec: Document, container: Document) -> bool:
+    """Return whether the state's folder outlives its pod."""
+    claimed = {volume["name"] for volume in spec["volumes"] if "persistentVolumeClaim" in volume}
+    return any(
+        mount["mountPath"] == "/var/lib/faultline" and mount["name"] in claimed
+        for mount in container["volumeMounts"]
+    )
