@@ -161,7 +161,8 @@ class JudgedAgain(ResponseBody):
             if value != own[name]
         )
         lines = [f"Judged again by {changed or 'its own thresholds'}: no image was made."]
-        lines.append(f"{self.dropped} images that the run kept are dropped.")
+        kept = "image that the run kept is" if self.dropped == 1 else "images that the run kept are"
+        lines.append(f"{self.dropped} {kept} dropped.")
         if self.left_out:
             why = "; ".join(f"{number} {_WHY[reason]}" for reason, number in self.left_out.items())
             lines.append(f"Left out of all figures: {self.share_left_out} of the edits and placebos: {why}.")

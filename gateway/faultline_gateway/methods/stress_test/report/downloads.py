@@ -93,6 +93,7 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     parts = [
         f"# {_plain(lines[0])}",
         "",
+        *(line for told in summary.warnings for line in (_plain(told), "")),
         f"Stress test of {_plain(summary.dataset)}, run `{summary.run_id}`.",
         "",
     ]

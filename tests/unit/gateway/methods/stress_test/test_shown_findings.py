@@ -15,6 +15,7 @@ from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.contract.suite_fit import SuiteFitSummary
 from faultline_core.types import Estimate
 from faultline_gateway.methods.stress_test.report.downloads import findings_csv, report_md
 from faultline_gateway.methods.stress_test.report.findings import Rate, rates
@@ -280,6 +281,14 @@ def test_a_run_without_verdicts_has_its_lines_in_markdown() -> None:
     ledgered.add("a", edit_type="background", state="failed", code="x", result=None)
     made = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
     assert report_md(made, []).startswith("# No verdict: no edit of 1 planned items survived")
+
+
+def test_markdown_says_first_that_images_lie_outside_the_suite() -> None:
+    ledgered = Ledgered()
+    share = Estimate(estimate=0.9, low=0.6, high=1.0, n=10)
+    outside = SuiteFitSummary(suite="miniature", outside=9, share=share, by={"image_text": 9})
+    made = with_findings(ledgered, a_finding()).model_copy(update={"suite_fit": outside})
+    assert report_md(made, []).splitlines()[2].startswith("9 of 10 images lie outside what suite 'miniature'")
 
 
 def test_the_report_holds_both_files() -> None:
