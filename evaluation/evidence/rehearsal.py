@@ -21,7 +21,18 @@ MEMORY = (
     "predicted / own",
     "resident",
 )
-TIME = ("models", "threads", "write", "start", "read by calls", "from disk", "request", "evaluations", "each")
+TIME = (
+    "models",
+    "threads",
+    "write",
+    "start",
+    "read by calls",
+    "from disk",
+    "request",
+    "steps",
+    "evaluations",
+    "each",
+)
 
 HOW = (
     "- `make rehearse` (`ONLY=editor,captioner` for some services, `STEPS=2` diffusion steps, `KEEP=1`",
@@ -31,13 +42,17 @@ HOW = (
     "from a seed, and written in the published layout. One service at a time is started as",
     "`faultline-services up` does and gets the requests of `check --load`: n = 1 each. `start` contains",
     "Ray's own start and reading all files twice, once for their digest. A caption or an edited caption has",
-    "at most 8 tokens; an edit has one value of the sweep.",
+    "at most 8 tokens; an edit has one value of the sweep. Stable Diffusion 1.4 and 2 invert by null-text with",
+    "one inner step, XL directly.",
     "",
     "`weights` are counted on the meta device in the precision that computes. `predicted` is what",
     "`faultline-services check` says of weights and allowance. `own` is the most memory of the replica that",
     "is not pages of files (on a GPU, its memory); `resident` holds these pages, too, which the system takes",
     "back when it needs them. `each` is the request divided by the evaluations of the UNet, the autoencoder",
-    "included. Times depend on what else the machine does.",
+    "included. Other programs ran on the machine at the same time: times show that it works, not how fast.",
+    "",
+    "The prediction's allowance for a gradient was chosen by Stable Diffusion 1.4, that for decoding by counting;",
+    "the other rows did not enter it.",
     "",
     "On a CPU without units for it, float16 has no fast kernels: a 3x3 convolution of 320 channels ran at",
     "0.3 GFLOP/s, in float32 at 180, in bfloat16 at 36. What fits computes in float32, the rest in bfloat16.",
@@ -106,6 +121,7 @@ def _time(row: Row) -> tuple[str, ...]:
         _gib(row.called_bytes),
         _gib(row.disk_bytes),
         _seconds(row.request_seconds),
+        NONE if row.steps is None else str(row.steps),
         NONE if row.evaluations is None else str(row.evaluations),
         _seconds(each),
     )

@@ -144,7 +144,9 @@ def drawn(spec: Spec, generator: Generator) -> Tensor:
         return torch.full(spec.shape, LOGIT_SCALE, dtype=spec.dtype)
     inputs = math.prod(spec.shape[1:])
     spread = SPREAD if len(spec.shape) < 2 else 1.0 / math.sqrt(inputs)
-    made = torch.empty(spec.shape, dtype=torch.float32).normal_(0.0, spread, generator=generator)
+    # Uniform numbers of this deviation: billions of normal ones take minutes.
+    bound = spread * math.sqrt(3.0)
+    made = torch.empty(spec.shape, dtype=torch.float32).uniform_(-bound, bound, generator=generator)
     return made.to(spec.dtype)
 
 

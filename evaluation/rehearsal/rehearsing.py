@@ -34,6 +34,8 @@ from faultline_services.serving.trial import REQUESTS
 from faultline_services.settings import ServiceSettings
 
 START_S, REQUEST_S, STOP_S, POLL_S = 1800.0, 4 * 3600.0, 120.0, 0.5
+COUNTED = "counted on the meta device only"
+"""What is said of a case that does not fit, and was neither written nor served."""
 SPARE_BYTES = 2**30
 """Left for everything else on the machine."""
 GIBIBYTE = 2**30
@@ -61,7 +63,7 @@ def rehearse(case: Case, options: Options) -> Row:
     if needed > there:
         return row.model_copy(
             update={
-                "problem": f"counted on the meta device only: needs {needed / GIBIBYTE:.1f} GiB, "
+                "problem": f"{COUNTED}: needs {needed / GIBIBYTE:.1f} GiB, "
                 f"and {there / GIBIBYTE:.1f} are free"
             }
         )
@@ -106,7 +108,7 @@ def _measured(
     _leave_the_page_cache(folder / "models")
     written = time.monotonic()
     (folder / "suite.toml").write_text(suite_toml(suite), encoding="utf-8")
-    settings = _settings(case, options, folder)
+    settings = _settings(case, options, folder, [repository.place for repository in repositories])
     [checked] = check_services(settings, [case.service], load=False).services
     if checked.problems:
         raise RuntimeError(checked.problems[0])
@@ -146,7 +148,7 @@ def _ask(case: Case, suite: Suite, settings: ServiceSettings) -> int | None:
     return sum(cost.unet_evaluations for cost in served.costs) or None
 
 
-def _settings(case: Case, options: Options, folder: Path) -> ServiceSettings:
+def _settings(case: Case, options: Options, folder: Path, models: Sequence[str]) -> ServiceSettings:
     own = {"device": options.device, "dtype": case.precision(options.device)}
     return ServiceSettings.model_validate(
         {
@@ -156,6 +158,8 @@ def _settings(case: Case, options: Options, folder: Path) -> ServiceSettings:
             "port": _free_port(),
             "threads": options.threads,
             "request_timeout_s": REQUEST_S,
+            # The networks are the published ones, the numbers in them are ours.
+            "allowed_licences": tuple(models),
             case.service: own,
         }
     )
@@ -179,6 +183,7 @@ def _launched(case: Case, settings: ServiceSettings, folder: Path) -> Iterator[s
         "FAULTLINE_SERVICES_PORT": str(settings.port),
         "FAULTLINE_SERVICES_THREADS": str(settings.threads),
         "FAULTLINE_SERVICES_REQUEST_TIMEOUT_S": str(settings.request_timeout_s),
+        "FAULTLINE_SERVICES_ALLOWED_LICENCES": ",".join(settings.allowed_licences),
         f"FAULTLINE_{case.service.upper()}_DEVICE": own.device,
         f"FAULTLINE_{case.service.upper()}_DTYPE": own.dtype,
         "HF_HUB_OFFLINE": "1",

@@ -47,5 +47,5 @@ def test_a_row_has_its_memory_and_its_seconds_for_each_evaluation(tmp_path: Path
     page = rehearsal_page(file)
     memory = "| 1.00 GiB | 1.00 GiB | 2.00 GiB | 1.60 GiB | 1.25 | 3.00 GiB |"
     assert f"| EDITOR | cpu | float32 {memory}" in page
-    assert "| EDITOR | 2 | - | 9.5 s | - | - | 30 s | 4 | 7.5 s |" in page
+    assert "| EDITOR | 2 | - | 9.5 s | - | - | 30 s | 2 | 4 | 7.5 s |" in page
     assert "- GIANT on cpu: counted on the meta device only." in page
