@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import torch
+import torch._dynamo
 from diffusers.models.resnet import ResnetBlock2D
 from torch import Tensor, nn
 
@@ -35,6 +36,8 @@ def measured(rows: int, rounds: int) -> list[Row]:
     torch.manual_seed(0)
     unet = architecture.build_unet()
     denoiser, blocks = UNetDenoiser(unet), [one for one in unet.modules() if isinstance(one, ResnetBlock2D)]
+    # By default, a ninth shape of a block is no longer compiled.
+    torch._dynamo.config.recompile_limit = len(blocks)
     inputs = _inputs(architecture, rows)
     prepare: dict[str, Prepare] = {
         PLAIN: lambda: unet.to(memory_format=torch.contiguous_format),
@@ -82,9 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure on one thread, whose processor time does not depend on other load, and write the rows."""
     parser = argparse.ArgumentParser(prog="python -m evaluation.benchmarks.layout")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each takes its turn")
+    parser.add_argument(
+        "--rows", type=int, default=2, help="samples of an evaluation, such as source and edit"
+    )
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    rows = [one for size in (1, 2) for one in measured(size, given.rounds)]
+    rows = measured(given.rows, given.rounds)
     settings: dict[str, str | int | float | list[float]] = {"model": "sd14", "rounds": given.rounds}
     report = EditorBenchmark(machine=this_machine(), settings=settings, rows=rows)
     OUT.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")

@@ -10,6 +10,7 @@ from evaluation.evidence.markdown import NONE, page, table
 from evaluation.paths import RESULTS
 
 EDITOR = RESULTS / "editor.json"
+LAYOUT = RESULTS / "layout.json"
 GATES = {
     "E1": "Same results as the reference",
     "E2": "Evaluations of the exact mode",
@@ -19,19 +20,22 @@ GATES = {
     "E6": "Waiting for the device",
     "E7": "Memory",
     "T1": "Text-to-image in batches",
+    "L1": "Memory format and compiled blocks",
 }
 HEADER = ("measure", "target", "value", "range", "n", "met")
 
 
-def speed_page(file: Path = EDITOR) -> str:
+def speed_page(file: Path = EDITOR, layout: Path = LAYOUT) -> str:
     """Write the page."""
     report = EditorBenchmark.model_validate_json(file.read_bytes())
+    rows = [*report.rows, *EditorBenchmark.model_validate_json(layout.read_bytes()).rows]
     machine = report.machine
     device = "" if machine.device is None else f", {machine.device}"
-    body = [line for gate, title in GATES.items() for line in _section(gate, title, report.rows)]
+    body = [line for gate, title in GATES.items() for line in _section(gate, title, rows)]
     how = [
         "- `make bench` (`QUICK=1` for a minute, `ONLY=E2,E3` for some rows)",
         "- `make bench MODEL=sd14 DEVICE=cuda` (`sd21`, `sdxl`) measures an accelerator, with random weights",
+        "- `python -m evaluation.benchmarks.layout` measures L1, by the processor time of one thread",
         "",
         "Values are medians with their range over n images or repetitions. F is one evaluation of the UNet;",
         "N is the number of images, E of edits per image, S of values in the sweep, J of inner iterations.",
