@@ -10,6 +10,7 @@ from faultline_core.contract.base import ModelIdentity
 from faultline_core.suite import PerturberSuite
 from faultline_services.models.model_folder import folder_revision
 from faultline_services.models.weights import weights_folder
+from faultline_services.perturber.fitting_adapter import require_fitting_adapter
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,14 @@ def model_folders(suite: PerturberSuite, root: Path) -> ModelFolders:
 
     Raises:
         UnknownModel: there is no such folder.
-        ModelFormatRefused: its weights are not safetensors.
+        ModelFormatRefused: its weights are not safetensors, or the adapter does not fit the base.
     """
     folder = weights_folder(root, suite.model, suite.published)
     alone = ModelIdentity(id=suite.model, revision=folder_revision(folder))
     if suite.adapter is None:
         return ModelFolders(folder, None, alone, alone)
     adapter = weights_folder(root, suite.adapter, suite.published)
+    require_fitting_adapter(adapter, folder, name=suite.adapter, base_name=suite.model)
     both = digest(f"{alone.revision} {folder_revision(adapter)}".encode())
     named = ModelIdentity(id=f"{alone.id}+{suite.adapter}", revision=both)
     return ModelFolders(folder, adapter, named, alone)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from evaluation.reference.same_answers import FLOAT32
 from fakes.tiny_models.llama import load_llama, save_llama
@@ -218,6 +220,56 @@ def test_a_pickled_adapter_is_refused(tmp_path: Path) -> None:
     adapter = tmp_path / "perturber" / "adapter"
     (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
     with pytest.raises(ModelFormatRefused, match="adapter"):
+        PerturberEngine.load(SUITE, tmp_path)
+
+
+def changed_rank(adapter: Path) -> None:
+    file = adapter / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {"r": 16}), encoding="utf-8")
+
+
+def another_kind(adapter: Path) -> None:
+    file = adapter / "adapter_config.json"
+    file.write_text(json.dumps({"peft_type": "PREFIX_TUNING"}), encoding="utf-8")
+
+
+def no_configuration(adapter: Path) -> None:
+    (adapter / "adapter_config.json").write_text("{", encoding="utf-8")
+
+
+def another_layout(adapter: Path) -> None:
+    save_file(
+        {"transformer.h.0.attn.c_attn.lora_A": torch.zeros(4, 32)}, adapter / "adapter_model.safetensors"
+    )
+
+
+def a_wider_base(adapter: Path) -> None:
+    save_llama(adapter.parent.parent / "wide", width=48)
+    shutil.copytree(adapter.parent.parent / "wide" / "adapter", adapter, dirs_exist_ok=True)
+
+
+def a_deeper_base(adapter: Path) -> None:
+    file = adapter / "adapter_model.safetensors"
+    save_file({name.replace("layers.1", "layers.7"): each for name, each in load_file(file).items()}, file)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (changed_rank, r"rank 2 in 'model\.layers\.0\.\S+' and 16 in its adapter_config"),
+        (another_kind, "is 'PREFIX_TUNING', not 'LORA'"),
+        (no_configuration, "has no readable adapter_config"),
+        (another_layout, "holds 'transformer.h.0.attn.c_attn.lora_A' .*convert_adapter"),
+        (a_wider_base, "changes a matrix of 48 x 48 .* and that of 'perturber' is 32 x 32"),
+        (a_deeper_base, r"changes 'model\.layers\.7\.\S+', which 'perturber' does not have"),
+    ],
+)
+def test_an_adapter_that_does_not_fit_its_base_is_refused_in_one_sentence(
+    spoil: Callable[[Path], None], told: str, tmp_path: Path
+) -> None:
+    save_llama(tmp_path / "perturber")
+    spoil(tmp_path / "perturber" / "adapter")
+    with pytest.raises(ModelFormatRefused, match=told):
         PerturberEngine.load(SUITE, tmp_path)
 
 
