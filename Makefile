@@ -27,7 +27,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench capacity rehearse load soak evidence docs tutorials up down dist wheels-test miniature clean
+.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench capacity rehearse load soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -180,6 +180,9 @@ dist: $(STAMP) ## build the wheels of both distributions, faultline and faultlin
 
 wheels-test: dist ## install the wheels into an empty environment elsewhere and run `faultline demo`, `up`, `status`, `down` there
 	$(BIN)/python tests/wheels/trial.py dist requirements.lock
+
+images: $(STAMP) ## execute the install steps of the Dockerfile's CPU stages in empty environments, and run what they installed (STAGE=gateway RESOLVE=1)
+	PYTHONPATH=tests $(BIN)/python -m images.trial $(if $(STAGE),--stage $(STAGE)) $(if $(RESOLVE),--resolve)
 
 miniature: $(STAMP) ## train the miniature suite from scratch (hours; SMOKE=1 for minutes)
 	$(BIN)/python -m faultline_miniature.training $(if $(SMOKE),--smoke --out .miniature/smoke/weights --work .miniature/smoke)

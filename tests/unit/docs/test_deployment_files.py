@@ -159,3 +159,16 @@ def test_compose_starts_images_and_settings_that_exist() -> None:
     settings = settings_from(told | image_variables("gateway") | {"FAULTLINE_API_KEYS": KEY})
     assert settings.service_url("scorer") == "http://services:8101/scorer"
     assert int(services["services"]["stop_grace_period"].removesuffix("s")) > settings.call_seconds + 5
+
+
+def test_every_image_that_a_page_builds_or_starts_is_a_stage() -> None:
+    for page in ("docs/how-to/kubernetes.md", "k8s/README.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        built = dict(re.findall(r"docker build --target ([\w-]+) --tag (\S+) ", text))
+        built.pop("STAGE", None)
+        for stage, tag in built.items():
+            assert stage in stages()
+            assert tag == f"faultline-{stage}:{PROJECT['version']}"
+        for stage, version in re.findall(r"faultline-([\w-]+):(\d+\.\d+\.\d+)", text):
+            assert stage in {*stages(), "STAGE"}
+            assert version == PROJECT["version"]

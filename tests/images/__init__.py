@@ -1,0 +1,1 @@
+"""``make images``: the steps of the Dockerfile, executed without Docker."""
