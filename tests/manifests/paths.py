@@ -9,7 +9,7 @@ from pathlib import Path
 from manifests.operator import MadePod, made_pods
 from manifests.rendering import ROOT, Document, config_map
 
-WRITTEN = ("FAULTLINE_STATE_DIR", "FAULTLINE_STORE_URL", "HF_HOME")
+WRITTEN = ("FAULTLINE_STATE_DIR", "FAULTLINE_STORE_URL", "HF_HOME", "HOME")
 
 
 def paths(found: list[Document]) -> Iterator[str]:

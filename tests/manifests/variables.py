@@ -18,7 +18,7 @@ from faultline_services.settings import (
 )
 from manifests.rendering import ROOT, Document, config_map
 
-OTHERS = re.compile(r"RAY_[A-Za-z_]+|HF_HOME")
+OTHERS = re.compile(r"RAY_[A-Za-z_]+|HF_HOME|HOME")
 """Variables of the libraries, not ours."""
 STATE_DIR = f"{PREFIX}STATE_DIR"
 GATEWAY_VARIABLES = {STATE_DIR, *(PREFIX + field.upper() for field in GatewaySettings.model_fields)}

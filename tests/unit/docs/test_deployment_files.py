@@ -150,7 +150,7 @@ def test_compose_starts_images_and_settings_that_exist() -> None:
     for name, each in services.items():
         assert each["build"]["target"] in stages()
         assert each["image"] == f"faultline-{each['build']['target']}:{PROJECT['version']}"
-        known = SERVICE_VARIABLES | {"HF_HOME"} if name == "services" else GATEWAY_VARIABLES
+        known = SERVICE_VARIABLES | {"HF_HOME", "HOME"} if name == "services" else GATEWAY_VARIABLES
         assert set(each["environment"]) <= known
         assert each["environment"]["FAULTLINE_SECRET"].startswith("${FAULTLINE_SECRET:?")
         mounted = {volume.split(":")[0] for volume in each["volumes"] if not volume.startswith("$")}
