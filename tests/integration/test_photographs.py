@@ -57,7 +57,7 @@ def test_the_network_is_right_on_photographs() -> None:
     assert [imagenet_network.classes[answer] for answer in answers] == [PHOTOGRAPHS[name] for name in certain]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(300, func_only=True)
 def test_a_stress_test_of_photographs_says_that_they_lie_outside_the_suite(
     stack: Stack, photographs: Path, tmp_path: Path
 ) -> None:
