@@ -10,7 +10,6 @@ import torch
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, FaultlineError
 from faultline_services.editor.caches import CaptionedImage, InversionCache, inversion_part
 
 SOURCE = CaptionedImage("0" * 64, "a red bus")
@@ -18,21 +17,9 @@ PRESET = EditorPreset(steps=3)
 MADE = Inverted(torch.randn(1, 4, 2, 2, 2), torch.randn(1, 1, 5, 3), torch.zeros(1, 3, dtype=torch.int64))
 
 
-class LosingStore(BlobStore):
-    """A store that finds every reference but can read none of the blobs."""
-
-    error: FaultlineError | None = None
-    content: bytes | None = None
-
-    def get(self, ref: str) -> bytes:
-        if self.error is not None:
-            raise self.error
-        return super().get(ref) if self.content is None else self.content
-
-
 @pytest.fixture
-def store(tmp_path: Path) -> LosingStore:
-    return LosingStore(str(tmp_path))
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(str(tmp_path))
 
 
 def cache(store: BlobStore, revision: str = "r", precision: str = "float32") -> InversionCache:
@@ -41,7 +28,7 @@ def cache(store: BlobStore, revision: str = "r", precision: str = "float32") -> 
     )
 
 
-def test_inversions_are_shared_between_processes(store: LosingStore) -> None:
+def test_inversions_are_shared_between_processes(store: BlobStore) -> None:
     cache(store).keep(SOURCE, PRESET, MADE)
     found = cache(store).find(SOURCE, PRESET)
     assert found is not None
@@ -60,7 +47,7 @@ def test_inversions_are_shared_between_processes(store: LosingStore) -> None:
     ],
 )
 def test_different_inputs_are_a_cache_miss(
-    source: CaptionedImage, preset: EditorPreset, store: LosingStore
+    source: CaptionedImage, preset: EditorPreset, store: BlobStore
 ) -> None:
     cache(store).keep(SOURCE, PRESET, MADE)
     assert cache(store).find(source, preset) is None
@@ -68,7 +55,7 @@ def test_different_inputs_are_a_cache_miss(
 
 @pytest.mark.parametrize(("revision", "precision"), [("other", "float32"), ("r", "bfloat16")])
 def test_different_weights_or_precision_are_a_cache_miss(
-    revision: str, precision: str, store: LosingStore
+    revision: str, precision: str, store: BlobStore
 ) -> None:
     cache(store).keep(SOURCE, PRESET, MADE)
     assert cache(store, revision, precision).find(SOURCE, PRESET) is None
@@ -91,14 +78,27 @@ def test_null_text_inversions_depend_on_guidance_and_their_settings(field: str, 
     assert inversion_part(preset.model_copy(update={field: value})) != inversion_part(preset)
 
 
-@pytest.mark.parametrize("error", [ArtifactMissing("gone"), ArtifactCorrupt("rotten")])
-def test_a_missing_inversion_is_computed_again(error: FaultlineError, store: LosingStore) -> None:
+def kept_file(store: BlobStore) -> Path:
+    assert store.derived is not None
+    (file,) = (path for path in store.derived.rglob("*") if path.is_file())
+    return file
+
+
+def test_an_evicted_inversion_is_computed_again(store: BlobStore) -> None:
     cache(store).keep(SOURCE, PRESET, MADE)
-    store.error = error
+    kept_file(store).unlink()
     assert cache(store).find(SOURCE, PRESET) is None
 
 
-def test_an_unreadable_inversion_is_computed_again(store: LosingStore) -> None:
+def test_a_damaged_inversion_is_computed_again(store: BlobStore) -> None:
     cache(store).keep(SOURCE, PRESET, MADE)
-    store.content = b"no tensors"
+    file = kept_file(store)
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    assert cache(store).find(SOURCE, PRESET) is None
+
+
+def test_an_unreadable_inversion_is_computed_again(store: BlobStore) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    file = kept_file(store)
+    store.keep(file.parent.parent.name, file.name, b"no tensors")
     assert cache(store).find(SOURCE, PRESET) is None
