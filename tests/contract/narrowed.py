@@ -40,7 +40,7 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     document = with_known_ids(document, live)
     schemas = document["components"]["schemas"]
     choices = _choices(live)
-    models = {place.partition(".")[0] for place in choices} | {"SourcesAdd", "GivenSeeds"}
+    models = {place.partition(".")[0] for place in choices} | {"SourcesAdd", "GivenSeeds", "TokenFilesAdd"}
     # Copies: the answers have some of these models in them, too.
     for model in models:
         text = json.dumps(schemas[model])
@@ -54,6 +54,8 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     run["schema"]["enum"] = [live.known.runs["adversarial-dataset"][0], NOWHERE]
     # Of two, one may be empty where the other says so, and both the same.
     schemas["NarrowStressTestCreate"]["properties"]["interventions"]["maxItems"] = 1
+    # Two files of one class are refused.
+    schemas["NarrowTokenFilesAdd"]["properties"]["files"]["maxItems"] = 1
     # Without shifts of single classes, there must be some of all.
     schemas["NarrowShiftBenchmarkCreate"]["properties"]["shifts"]["anyOf"][0]["minItems"] = 1
     # By their defaults, the small budget would be too small.
@@ -157,6 +159,10 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "DatasetInterfaceCreate.dataset": DATASET,
         "DatasetInterfaceCreate.classes": CLASSES,
         "DatasetInterfaceCreate.token_init": WORDS,
+        # What is published is not learned: the other settings would be refused.
+        "DatasetInterfaceCreate.tokens": None,
+        "TokenFile.class_name": CLASSES,
+        "TokenFile.content_base64": {"enum": ["AAAA"]},
         "ImagesCreate.class_name": CLASSES,
         "ImagesCreate.shift": SHIFT,
         "ShiftBenchmarkCreate.interface": {"enum": [*interfaces, NOWHERE]},
