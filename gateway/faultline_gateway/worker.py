@@ -94,6 +94,7 @@ class Worker:
         self._concurrency = Concurrency(concurrency) if isinstance(concurrency, int) else concurrency
         self._lease_seconds = lease_seconds
         self._planner = planner
+        self._working = 0
         self._looked_at: OrderedDict[str, None] = OrderedDict()
 
     async def work(self, stop: asyncio.Event) -> None:
@@ -102,7 +103,7 @@ class Worker:
         An unexpected failure of one loop stops all, so that a supervisor notices.
         """
         # One item group leaves a service's batch half empty; several at once fill it.
-        tasks = [asyncio.create_task(self._concurrency.follow(stop))]
+        tasks = [asyncio.create_task(self._concurrency.follow(stop, self._is_busy))]
         while not stop.is_set() and not any(task.done() for task in tasks):
             missing = range(len(tasks) - 1, self._concurrency.groups)
             tasks += [asyncio.create_task(self._serve_hand(number, stop)) for number in missing]
@@ -129,9 +130,16 @@ class Worker:
                 _logger.warning("nothing can be leased: %s", error.detail)
                 work = None
             if work is not None:
-                await self._until_drained(work, stop)
+                self._working += 1
+                try:
+                    await self._until_drained(work, stop)
+                finally:
+                    self._working -= 1
             else:
                 await _pause(stop)
+
+    def _is_busy(self) -> bool:
+        return self._working > 0
 
     async def _until_drained(self, work: Coroutine[None, None, None], stop: asyncio.Event) -> None:
         working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Protocol
 
 from faultline_core.contract.services import ServiceState
@@ -11,7 +12,7 @@ from faultline_core.contract.services import ServiceState
 CALLS_PER_REPLICA = 2
 """One call runs and one waits. A group makes one call at a time, mostly to the editor."""
 LEAST, MOST = 4, 256
-PERIOD_SECONDS = 30.0
+PERIOD_SECONDS, IDLE_SECONDS = 30.0, 1.0
 
 
 class Health(Protocol):
@@ -30,12 +31,18 @@ class Concurrency:
         self._fixed, self._health = fixed, health
         self.groups = LEAST if fixed is None else fixed
 
-    async def follow(self, stop: asyncio.Event) -> None:
-        """Ask the services every half minute until ``stop`` is set."""
+    async def follow(self, stop: asyncio.Event, busy: Callable[[], bool]) -> None:
+        """Ask the services every half minute, while there is work, until ``stop`` is set.
+
+        Without work nobody asks: a service without replicas would start one for the answer.
+        """
         while not stop.is_set():
-            await self.ask()
+            pause = IDLE_SECONDS
+            if busy():
+                await self.ask()
+                pause = PERIOD_SECONDS
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), PERIOD_SECONDS)
+                await asyncio.wait_for(stop.wait(), pause)
 
     async def ask(self) -> None:
         """Ask the services once; those that do not answer leave the number as it is."""

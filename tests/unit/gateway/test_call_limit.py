@@ -8,6 +8,7 @@ import pytest
 
 from fakes.service_http import Time
 from faultline_core.contract.services import ServiceState
+from faultline_gateway.services import concurrency as concurrency_module
 from faultline_gateway.services.call_limit import CallLimit
 from faultline_gateway.services.concurrency import LEAST, MOST, Concurrency
 
@@ -163,6 +164,21 @@ async def test_a_service_that_does_not_answer_changes_nothing() -> None:
     services.replicas = (1, 1, None, 1, 1)
     await concurrency.ask()
     assert concurrency.groups == 24
+
+
+async def test_nobody_is_asked_before_there_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service without replicas would start one for the answer."""
+    monkeypatch.setattr(concurrency_module, "IDLE_SECONDS", 0.0)
+    concurrency, stop, working = Concurrency(health=Services(1, 1, 8, 1, 1)), asyncio.Event(), asyncio.Event()
+    following = asyncio.create_task(concurrency.follow(stop, working.is_set))
+    await asyncio.sleep(0.05)
+    assert concurrency.groups == LEAST
+    working.set()
+    async with asyncio.timeout(5):
+        while concurrency.groups != 24:
+            await asyncio.sleep(0)
+    stop.set()
+    await asyncio.wait_for(following, 5)
 
 
 async def test_a_number_that_the_user_sets_is_kept() -> None:
