@@ -138,8 +138,10 @@ class Services:
 
     def __init__(self, *replicas: int | None) -> None:
         self.replicas = replicas
+        self.asked = asyncio.Event()
 
     async def services(self) -> list[ServiceState]:
+        self.asked.set()
         return [
             ServiceState(service=str(number), ready=each is not None, replicas=each)
             for number, each in enumerate(self.replicas)
@@ -169,16 +171,16 @@ async def test_a_service_that_does_not_answer_changes_nothing() -> None:
 async def test_nobody_is_asked_before_there_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """A service without replicas would start one for the answer."""
     monkeypatch.setattr(concurrency_module, "IDLE_SECONDS", 0.0)
-    concurrency, stop, working = Concurrency(health=Services(1, 1, 8, 1, 1)), asyncio.Event(), asyncio.Event()
+    services, stop, working = Services(1, 1, 8, 1, 1), asyncio.Event(), asyncio.Event()
+    concurrency = Concurrency(health=services)
     following = asyncio.create_task(concurrency.follow(stop, working.is_set))
     await asyncio.sleep(0.05)
-    assert concurrency.groups == LEAST
+    assert not services.asked.is_set()
     working.set()
-    async with asyncio.timeout(5):
-        while concurrency.groups != 24:
-            await asyncio.sleep(0)
+    await asyncio.wait_for(services.asked.wait(), 5)
     stop.set()
     await asyncio.wait_for(following, 5)
+    assert concurrency.groups == 24
 
 
 async def test_a_number_that_the_user_sets_is_kept() -> None:
