@@ -13,6 +13,7 @@ import yaml
 from faultline_services.serving.engine_service import DRAIN_MARGIN_S
 from faultline_services.serving.serve_config import serve_config
 from faultline_services.settings import SERVICES
+from manifests.calling import calling
 from manifests.listening import listening
 from manifests.operator import made_pods, selects
 from manifests.paths import paths
@@ -146,6 +147,7 @@ CHECKS: tuple[Callable[[list[Document]], Problems], ...] = (
     ledger,
     paths,
     listening,
+    calling,
     applications,
     drains,
     versions,

@@ -5,9 +5,10 @@ Names and kinds after Kubernetes' API reference (1.34) and KubeRay 1.7.0 (``ray-
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -229,13 +230,40 @@ class ClaimSpec(Strict):
     resources: ClaimResources
 
 
+class AddressBlock(Strict):
+    cidr: str
+    except_: list[str] = Field(default=[], alias="except")
+
+    @model_validator(mode="after")
+    def _within(self) -> AddressBlock:
+        # The API refuses an exception that lies outside.
+        block = ip_network(self.cidr)
+        for part in map(ip_network, self.except_):
+            if part.version != block.version or not block.overlaps(part) or part.prefixlen < block.prefixlen:
+                raise ValueError(f"{part} is not in {block}")
+        return self
+
+
 class Peer(Strict):
     pod_selector: Selector | None = None
     namespace_selector: Selector | None = None
+    ip_block: AddressBlock | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Peer:
+        if (self.ip_block is None) == (self.pod_selector is None and self.namespace_selector is None):
+            raise ValueError("a peer is an address block or a selector")
+        return self
 
 
 class PolicyPort(Strict):
     port: Port
+    protocol: Literal["TCP", "UDP"] = "TCP"
+
+
+class EgressRule(Strict):
+    to: list[Peer] | None = None
+    ports: list[PolicyPort] | None = None
 
 
 class IngressRule(Strict):
@@ -245,8 +273,17 @@ class IngressRule(Strict):
 
 class PolicySpec(Strict):
     pod_selector: Selector
-    policy_types: list[Literal["Ingress"]]
+    policy_types: list[Literal["Ingress", "Egress"]]
     ingress: list[IngressRule] = []
+    egress: list[EgressRule] = []
+
+    @model_validator(mode="after")
+    def _told(self) -> PolicySpec:
+        # Rules of a type that is not named mean nothing.
+        for rules, name in ((self.ingress, "Ingress"), (self.egress, "Egress")):
+            if rules and name not in self.policy_types:
+                raise ValueError(f"{name} rules, but policyTypes are {self.policy_types}")
+        return self
 
 
 class ScaleTarget(Strict):

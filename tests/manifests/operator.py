@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from manifests.rendering import Document, named
@@ -116,24 +118,56 @@ def reaches(
     Args:
         near: whether the source is in the same namespace.
     """
+    received = _allowed(found, target, "ingress", "from", port, lambda peer: _selected(peer, source, near))
+    if source is None or not near:
+        return received
+    return received and _allowed(
+        found, source, "egress", "to", port, lambda peer: _selected(peer, target, near)
+    )
+
+
+def calls(
+    found: list[Document], source: dict[str, str], address: str, port: int, protocol: str = "TCP"
+) -> bool:
+    """Return whether the policies let a pod call an address outside the namespace."""
+
+    def within(peer: Document) -> bool:
+        block = peer.get("ipBlock", {"cidr": "::/128"})
+        parts = [ip_network(each) for each in (block["cidr"], *block.get("except", ()))]
+        return ip_address(address) in parts[0] and not any(ip_address(address) in each for each in parts[1:])
+
+    return _allowed(found, source, "egress", "to", port, within, protocol)
+
+
+def _allowed(
+    found: list[Document],
+    labels: dict[str, str],
+    direction: str,
+    peers: str,
+    port: int,
+    matches: Callable[[Document], bool],
+    protocol: str = "TCP",
+) -> bool:
+    """Return whether no policy of this direction selects a pod, or one of them has a rule for the peer."""
     policies = [
         each["spec"]
         for each in found
-        if each["kind"] == "NetworkPolicy" and selects(each["spec"]["podSelector"], target)
+        if each["kind"] == "NetworkPolicy"
+        and direction.title() in each["spec"]["policyTypes"]
+        and selects(each["spec"]["podSelector"], labels)
     ]
-    if not policies:
-        return True
-    return any(_lets(rule, source, port, near) for policy in policies for rule in policy.get("ingress", ()))
-
-
-def _lets(rule: Document, source: dict[str, str] | None, port: int, near: bool) -> bool:
-    if "ports" in rule and port not in {each["port"] for each in rule["ports"]}:
-        return False
-    if "from" not in rule:
-        return True
-    if source is None:
-        return False
-    return any(
-        (near or "namespaceSelector" in peer) and selects(peer.get("podSelector", {}), source)
-        for peer in rule["from"]
+    rules = [rule for policy in policies for rule in policy.get(direction, ())]
+    return not policies or any(
+        (
+            "ports" not in rule
+            or any((each["port"], each.get("protocol", "TCP")) == (port, protocol) for each in rule["ports"])
+        )
+        and (peers not in rule or any(matches(peer) for peer in rule[peers]))
+        for rule in rules
     )
+
+
+def _selected(peer: Document, labels: dict[str, str] | None, near: bool) -> bool:
+    if labels is None or "ipBlock" in peer:
+        return False
+    return (near or "namespaceSelector" in peer) and selects(peer.get("podSelector", {}), labels)

@@ -148,6 +148,27 @@ def lost_application(found: list[Document]) -> None:
     service["serveConfigV2"] = service["serveConfigV2"].replace("scorer.deployment", "scores.deployment")
 
 
+def without_policy(name: str) -> Callable[[list[Document]], None]:
+    def spoil(found: list[Document]) -> None:
+        found.remove(found_in(found, "NetworkPolicy", name))
+
+    spoil.__name__ = f"without_{name}"
+    return spoil
+
+
+def open_egress(found: list[Document]) -> None:
+    policy = found_in(found, "NetworkPolicy", "services-to-https")["spec"]
+    policy["egress"] = [{"ports": [{"port": 443}]}]
+
+
+def ready_with_services(found: list[Document]) -> None:
+    pod_of(found, "gateway")["containers"][0]["readinessProbe"]["httpGet"]["path"] = "/readyz"
+
+
+def open_names(found: list[Document]) -> None:
+    found_in(found, "NetworkPolicy", "names")["spec"]["egress"] = [{}]
+
+
 DEFECTS: dict[Callable[[list[Document]], None], str] = {
     without_database: "no PostgreSQL",
     unmade_secret: "no key uri in a secret faultline-database",
@@ -171,6 +192,13 @@ DEFECTS: dict[Callable[[list[Document]], None], str] = {
     root: "does not run as the image's user",
     open_services: "ingress opens services-serve-svc",
     lost_application: "the applications are not those",
+    without_policy("names"): "does not reach names",
+    without_policy("gateway-to-database-and-store"): "gateway does not reach PostgreSQL",
+    without_policy("services-to-https"): "does not reach what it fetches by HTTPS",
+    without_policy("head-to-kubernetes"): "services/headgroup does not reach the Kubernetes API",
+    ready_with_services: "/readyz, which depends on the services",
+    open_names: "reaches port 6379 of everyone",
+    open_egress: "services/editor reaches the cloud's metadata",
 }
 
 

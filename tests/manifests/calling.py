@@ -1,0 +1,45 @@
+"""What pods call: the database, the store, names, the Kubernetes API; and what nobody may call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from manifests.operator import MadePod, calls, made_pods
+from manifests.rendering import Document, config_map, ray_service
+
+OUTSIDE = ("203.0.113.9", "2001:db8::9")
+METADATA = ("169.254.169.254", "fd00:ec2::254")
+"""Where clouds tell a machine its credentials."""
+HTTPS, NAMES, POSTGRESQL, KUBERNETES, REDIS = 443, 53, 5432, 6443, 6379
+
+
+def calling(found: list[Document]) -> Iterator[str]:
+    """Yield what a pod calls and may not, and what it may call without need."""
+    remote = "://" in config_map(found, "faultline-gateway")["FAULTLINE_STORE_URL"]
+    autoscaled = ray_service(found)["spec"]["rayClusterConfig"].get("enableInTreeAutoscaling", False)
+    for pod in made_pods(found):
+        needed = {NAMES: "names"}
+        if pod.on_ray or remote:
+            needed[HTTPS] = "what it fetches by HTTPS"
+        if "FAULTLINE_DATABASE_URL" in _variables(pod):
+            needed[POSTGRESQL] = "PostgreSQL"
+        if autoscaled and pod.labels.get("ray.io/node-type") == "head":
+            needed[KUBERNETES] = "the Kubernetes API"
+        yield from _wrong(found, pod, needed)
+
+
+def _wrong(found: list[Document], pod: MadePod, needed: dict[int, str]) -> Iterator[str]:
+    for port in (HTTPS, NAMES, POSTGRESQL, KUBERNETES, REDIS):
+        for address in OUTSIDE:
+            may = calls(found, pod.labels, address, port, "UDP" if port == NAMES else "TCP")
+            if port in needed and not may:
+                yield f"{pod.origin} does not reach {needed[port]}"
+            if port not in needed and may:
+                yield f"{pod.origin} reaches port {port} of everyone without need"
+        # Some clouds answer names at the same address.
+        if port != NAMES and any(calls(found, pod.labels, address, port) for address in METADATA):
+            yield f"{pod.origin} reaches the cloud's metadata"
+
+
+def _variables(pod: MadePod) -> set[str]:
+    return {each["name"] for container in pod.spec["containers"] for each in container.get("env", ())}
