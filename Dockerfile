@@ -3,10 +3,13 @@
 #   services-cpu    the five services on a CPU, with the miniature suite's weights
 #   services-cuda   the same with torch for NVIDIA GPUs
 #   perturber-vllm  services-cuda and vLLM
-# Every package has the version of a lock.
-FROM python:3.11-slim AS base
+# Every package has the version of a lock; pin the base by `--build-arg BASE=python:3.11-slim@sha256:...`.
+ARG BASE=python:3.11-slim
+FROM ${BASE} AS base
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # wget: the health checks below and the probes that KubeRay adds to its pods call it.
+# Debian removes a version when it mends it, so a pinned one would not build next month.
+# hadolint ignore=DL3008
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends wget && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 10001 faultline && install -d -o faultline /var/lib/faultline
 WORKDIR /opt/faultline
@@ -19,8 +22,8 @@ COPY clients clients
 COPY gateway gateway
 COPY services services
 COPY suites suites
-RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels/gateway .
-RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels/services . ./suites/miniature
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels/gateway . \
+    && pip wheel --no-deps --no-build-isolation --wheel-dir /wheels/services . ./suites/miniature
 
 # Dependencies come before the code, so that a change of code does not rebuild their layer.
 FROM base AS gateway
@@ -31,7 +34,8 @@ RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['p
     > gateway.txt && pip install --constraint requirements.lock --requirement gateway.txt
 COPY --from=wheels /wheels/gateway /wheels
 RUN pip install --no-deps /wheels/*.whl
-USER faultline
+# By number: Kubernetes cannot tell of a name whether it is root.
+USER 10001
 ENV FAULTLINE_STATE_DIR=/var/lib/faultline FAULTLINE_HOST=0.0.0.0
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
@@ -50,7 +54,8 @@ ARG CPU_INDEX
 RUN pip install ${CPU_INDEX:+--extra-index-url "$CPU_INDEX"} --constraint requirements.lock --requirement services.txt
 COPY --from=wheels /wheels/services /wheels
 RUN pip install --no-deps /wheels/*.whl
-USER faultline
+# By number: Kubernetes cannot tell of a name whether it is root.
+USER 10001
 # It answers the gateway in another container, and nobody without FAULTLINE_SECRET.
 ENV FAULTLINE_STATE_DIR=/var/lib/faultline FAULTLINE_SERVICES_HOST=0.0.0.0 RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0
 EXPOSE 8101
@@ -63,7 +68,8 @@ FROM services-requirements AS services-cuda
 RUN pip install --constraint requirements.lock --requirement services.txt
 COPY --from=wheels /wheels/services /wheels
 RUN pip install --no-deps /wheels/*.whl
-USER faultline
+# By number: Kubernetes cannot tell of a name whether it is root.
+USER 10001
 ENV FAULTLINE_STATE_DIR=/var/lib/faultline FAULTLINE_SERVICES_HOST=0.0.0.0 FAULTLINE_SERVICES_DEVICE=cuda \
     RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0
 EXPOSE 8101

@@ -181,7 +181,9 @@ dist: $(STAMP) ## build the wheels of both distributions, faultline and faultlin
 wheels-test: dist ## install the wheels into an empty environment elsewhere and run `faultline demo`, `up`, `status`, `down` there
 	$(BIN)/python tests/wheels/trial.py dist requirements.lock
 
-images: $(STAMP) ## execute the install steps of the Dockerfile's CPU stages in empty environments, and run what they installed (STAGE=gateway RESOLVE=1)
+images: $(STAMP) ## lint the Dockerfile, execute its CPU stages' install steps in empty environments, run what they installed, list it in build/sbom (STAGE=gateway RESOLVE=1)
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --group images
+	$(BIN)/hadolint Dockerfile
 	PYTHONPATH=tests $(BIN)/python -m images.trial $(if $(STAGE),--stage $(STAGE)) $(if $(RESOLVE),--resolve)
 
 miniature: $(STAMP) ## train the miniature suite from scratch (hours; SMOKE=1 for minutes)

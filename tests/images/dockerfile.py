@@ -37,9 +37,10 @@ def read_stages(file: Path) -> dict[str, Stage]:
     text = re.sub(r"\\\n\s*", "", file.read_text(encoding="utf-8"))
     stages: dict[str, Stage] = {}
     for line in text.splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
         keyword, _, rest = line.partition(" ")
+        # What stands before the first stage belongs to none.
+        if not line.strip() or line.startswith("#") or (keyword != "FROM" and not stages):
+            continue
         if match := re.fullmatch(r"(\S+) AS (\S+)", rest) if keyword == "FROM" else None:
             stages[match[2]] = Stage(name=match[2], base=match[1])
         else:

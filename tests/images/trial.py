@@ -1,4 +1,4 @@
-"""``make images``: the install steps of the CPU stages in empty environments, and what they installed is run.
+"""``make images``: the install steps of the CPU stages in empty environments; the result is run and listed.
 
 python -m images.trial [--stage gateway] [--stage services-cpu] [--resolve]
 """
@@ -19,9 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from images.contents import list_environment, list_lock
 from images.dockerfile import Stage, chain, read_stages
 
 ROOT = Path(__file__).resolve().parents[2]
+SBOM = ROOT / "build" / "sbom"
 STAGES = read_stages(ROOT / "Dockerfile")
 CPU_STAGES = ("gateway", "services-cpu")
 RESOLVED = {
@@ -189,10 +191,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tries = {"gateway": try_gateway, "services-cpu": try_services}
     with tempfile.TemporaryDirectory(prefix="faultline-images-") as parent:
         for name in given.stage or CPU_STAGES:
-            tries[name](Trial(built(name, Path(parent)), STAGES[name]))
+            trial = Trial(built(name, Path(parent)), STAGES[name])
+            tries[name](trial)
+            list_environment(trial.folder / "venv" / "bin" / "python", SBOM / f"{name}.cdx.json")
             shutil.rmtree(Path(parent) / name)
         for name in RESOLVED if given.resolve else ():
             resolve(name, Path(parent))
+            list_lock(ROOT / RESOLVED[name][0], SBOM / f"{name}.cdx.json")
     return 0
 
 

@@ -55,8 +55,8 @@ def _probes(found: list[Document]) -> Iterator[str]:
             for probe in (container[name] for name in PROBES if name in container):
                 if probe["httpGet"]["port"] not in ports:
                     yield f"{pod.origin}: a probe asks a port that is not there"
-                if probe["httpGet"]["path"] != "/healthz":
-                    yield f"{pod.origin}: a probe asks {probe['httpGet']['path']}, which depends on the services"
+                if (path := probe["httpGet"]["path"]) != "/healthz":
+                    yield f"{pod.origin}: a probe asks {path}, which depends on the services"
 
 
 def _serve(found: list[Document], settings: ServiceSettings) -> Iterator[str]:
