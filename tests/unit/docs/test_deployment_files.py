@@ -127,7 +127,7 @@ def test_requests_do_not_exceed_limits_and_probes_ask_routes_without_a_key(name:
             assert 0 < quantity(asked) <= quantity(resources["limits"][amount])
     serve = next(container for container in containers if container["name"] == "serve")
     paths = {serve[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")}
-    assert paths == {"/readyz", "/healthz"} <= set(bare_app().openapi()["paths"])
+    assert paths == {"/healthz"} <= set(bare_app().openapi()["paths"])
     if name == "gpu":
         (ingress,) = (each for each in found if each["kind"] == "Ingress")
         body = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
