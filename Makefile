@@ -27,7 +27,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench capacity rehearse load soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench capacity rehearse load soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -115,8 +115,11 @@ $(KERNELS): $(STAMP)
 contract: $(STAMP) ## fuzz a live gateway by its OpenAPI document, and use a client generated from it (CASES=200 SEED=1)
 	@CONTRACT_CASES=$(or $(CASES),200) CONTRACT_SEED=$(or $(SEED),1) $(INTEGRATION) --capture=no tests/contract
 
+faults: $(STAMP) system ## kill what runs on a Ray cluster of several nodes, and hold each run to the one that nobody disturbs (ONLY=f08)
+	@$(INTEGRATION) tests/faults $(if $(ONLY),-k $(ONLY))
+
 coverage: $(STAMP) ## run all tests under coverage
-	$(BIN)/python -m pytest tests evaluation/tests --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest tests evaluation/tests --ignore=tests/faults --cov --cov-report=term-missing:skip-covered
 
 demo: $(STAMP) ## stress-test two classifiers on the miniature world: demo/report.html, demo/summary.json
 	$(BIN)/faultline demo --state $(STATE) --out demo

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fakes.postgres import free_port
+from fakes.process_trees import descendants, title
 from faultline._stack import DEMO_DATASET, Stack
 
 SOURCES_PER_CLASS = 1
@@ -30,8 +31,8 @@ def running_stack(folder: Path) -> Iterator[Stack]:
 
 def replica_of(stack: Stack, service: str) -> int | None:
     """The process of a service's replica below this launcher: other clusters have some of the same name."""
-    for pid in _descendants(stack.pids()["services"]):
-        if _program(pid).startswith(f"ray::ServeReplica:{service}"):
+    for pid in descendants(stack.pids()["services"]):
+        if title(pid).startswith(f"ray::ServeReplica:{service}"):
             return pid
     return None
 
@@ -48,11 +49,13 @@ def listening_ports(stack: Stack) -> set[int]:
     """The TCP ports on which the launcher's processes listen."""
     sockets = {
         link.readlink().name.removeprefix("socket:[").removesuffix("]")
-        for pid in _descendants(stack.pids()["services"])
+        for pid in descendants(stack.pids()["services"])
         for link in _links(Path(f"/proc/{pid}/fd"))
     }
     lines = [
-        line.split() for name in ("tcp", "tcp6") for line in _text(Path(f"/proc/net/{name}")).splitlines()
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{name}").read_text(encoding="utf-8").splitlines()
     ]
     listens = "0A"
     return {
@@ -67,29 +70,3 @@ def _links(folder: Path) -> Iterator[Path]:
         yield from (link for link in folder.iterdir() if link.readlink().name.startswith("socket:"))
     except (FileNotFoundError, ProcessLookupError):
         return
-
-
-def _descendants(ancestor: int) -> Iterator[int]:
-    parents = {int(entry.name): _parent(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
-    for pid in parents:
-        above: int | None = parents[pid]
-        while above is not None and above > 1 and above != ancestor:
-            above = parents.get(above)
-        if above == ancestor:
-            yield pid
-
-
-def _parent(process: Path) -> int | None:
-    fields = _text(process / "stat").rpartition(")")[2].split()
-    return int(fields[1]) if fields else None
-
-
-def _program(pid: int) -> str:
-    return _text(Path(f"/proc/{pid}/cmdline")).partition("\0")[0]
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
