@@ -35,6 +35,8 @@ QUICK = {
     "RAY_health_check_timeout_ms": "2000",
     "RAY_health_check_failure_threshold": "3",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
+    # By default the drivers that Ray itself starts take 127.0.0.1 for this machine's other address.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     # As the launcher sets them.
     "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "2",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "3",
