@@ -24,6 +24,16 @@ class Program:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
+    @property
+    def process(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Kill it, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait(PATIENCE_SECONDS)
+
     def resident_mb(self) -> float:
         """Return its resident memory in MB of 10^6 bytes."""
         pages = int(self._of_system("statm").read_text(encoding="ascii").split()[1])

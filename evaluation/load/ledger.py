@@ -43,7 +43,7 @@ def measure(load: Load) -> Iterator[LoadRow]:
                     for _ in range(runs):
                         load_run(ledger, url, sources=groups // runs, per_source=GROUP)
                     # In the same minute: the disk's share of the figure, whatever else the machine does.
-                    commits.append(_bare_commits(url, seconds / 2))
+                    commits.append(bare_commits(url, seconds / 2))
                     rates.append(_rate(lambda: _work(ledger), seconds, HANDS))
             one = "run" if runs == 1 else "runs"
             what = f"Leased and recorded by {HANDS} hands, {runs} {one}, {database}"
@@ -87,7 +87,7 @@ def _rate(work: Callable[[], int], seconds: float, hands: int) -> float:
     return total / (time.perf_counter() - start)
 
 
-def _bare_commits(url: str, seconds: float) -> float:
+def bare_commits(url: str, seconds: float) -> float:
     """Return commits of one small row a second: by one writer on SQLite, by all hands on PostgreSQL."""
     if url.startswith("sqlite"):
         return _bare_sqlite(Path(url.removeprefix("sqlite:///")).parent / "bare.db", seconds)

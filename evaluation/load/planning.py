@@ -92,7 +92,7 @@ def _row(name: str, unit: str, values: list[float], **given: Any) -> LoadRow:
 
 def _make(folder: Path, items: int) -> tuple[Made, Made, list[float]]:
     url = f"sqlite:///{folder / 'ledger.db'}"
-    load_dataset(folder, items // PER_SOURCE)
+    load_dataset(url, items // PER_SOURCE)
     with ExitStack() as stack:
         # A process each: their memory is their own, and none holds the lock of another's interpreter.
         spawn = multiprocessing.get_context("spawn")
@@ -107,13 +107,13 @@ def _make(folder: Path, items: int) -> tuple[Made, Made, list[float]]:
         return created, planned, writer.result()
 
 
-def load_dataset(folder: Path, sources: int) -> None:
+def load_dataset(url: str, sources: int, labels: Sequence[str] = CLASSES) -> None:
     """Fill a dataset of four classes with so many sources, whose images are in no store."""
-    with closing(Ledger(f"sqlite:///{folder / 'ledger.db'}")) as ledger:
+    with closing(Ledger(url)) as ledger:
         ledger.create_dataset("demo", CLASSES)
-    database = Database(f"sqlite:///{folder / 'ledger.db'}")
+    database = Database(url)
     for start in range(0, sources, AT_ONCE):
-        rows = [_source(number) for number in range(start, min(sources, start + AT_ONCE))]
+        rows = [_source(number, labels) for number in range(start, min(sources, start + AT_ONCE))]
         with database.writing() as connection:
             connection.execute(insert(schema.sources), rows)
     with database.writing() as connection:
@@ -121,11 +121,11 @@ def load_dataset(folder: Path, sources: int) -> None:
     database.close()
 
 
-def _source(number: int) -> Mapping[str, object]:
+def _source(number: int, labels: Sequence[str]) -> Mapping[str, object]:
     names = [hashlib.sha256(f"{kind} {number}".encode()).hexdigest() for kind in ("source", "image")]
     return {
         "dataset": "demo", "id": names[0], "ordinal": number, "image": names[1],
-        "label": CLASSES[number % len(CLASSES)], "filename": f"{number}.png", "caption": None, "group": None,
+        "label": labels[number % len(labels)], "filename": f"{number}.png", "caption": None, "group": None,
         "width": 512, "height": 512,
     }  # fmt: skip
 

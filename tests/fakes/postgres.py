@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -51,9 +52,44 @@ def can_run_postgres() -> bool:
 class PostgresServer:
     """A running server; each database that it returns is new."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, command: Sequence[str], port: int, log: Path) -> None:
+        self._command = command
         self._address = f"postgresql://faultline@127.0.0.1:{port}"
+        self._log = log
         self._numbers = count()
+
+    def start(self) -> None:
+        """Start the server, after a kill, too: it then recovers what was committed."""
+        with self._log.open("ab") as log:
+            self._server = subprocess.Popen(self._command, stdout=log, stderr=log, user=server_user())
+        _wait(self.url(), self._server)
+
+    def stop(self) -> None:
+        """Stop the server without waiting for its clients."""
+        # Immediate: an orderly stop would wait for ever for a client that a test left open.
+        self._server.send_signal(signal.SIGINT)
+        self._server.wait(timeout=30)
+
+    def kill(self) -> None:
+        """Kill all processes of the server at one moment, as a lost machine would."""
+        children = self.processes()
+        for process in (self._server.pid, *children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._server.wait(timeout=30)
+        # A new server refuses memory that a process of the old one still holds.
+        while any(Path(f"/proc/{process}").exists() for process in children):
+            time.sleep(0.01)
+
+    def processes(self) -> list[int]:
+        """The numbers of the server's processes beside the first, which started them."""
+        children = Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children")
+        return [int(process) for process in children.read_text(encoding="ascii").split()]
+
+    @property
+    def process(self) -> int:
+        """The number of the server's first process."""
+        return self._server.pid
 
     def url(self, database: str = "postgres") -> str:
         """The URL of an existing database."""
@@ -101,16 +137,12 @@ def postgres(*, durable: bool = False) -> Iterator[PostgresServer]:
         # No test cuts the power, so nothing needs to reach the disk.
         "-c", "listen_addresses=127.0.0.1", "-c", f"fsync={'on' if durable else 'off'}",
     ]  # fmt: skip
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, user=server_user())
+    opened = PostgresServer(command, port, folder / "log")
     try:
-        opened = PostgresServer(port)
-        _wait(opened.url(), server)
+        opened.start()
         yield opened
     finally:
-        # Immediate: an orderly stop would wait for ever for a client that a test left open.
-        server.send_signal(signal.SIGINT)
-        server.wait(timeout=30)
+        opened.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -11,7 +11,7 @@ from faultline_gateway.ledger import Ledger, NewSource
 
 
 def test_a_loaded_dataset_is_one_that_the_ledger_made(tmp_path: Path) -> None:
-    load_dataset(tmp_path, 12)
+    load_dataset(f"sqlite:///{tmp_path / 'ledger.db'}", 12)
     loaded = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     (tmp_path / "made").mkdir()
     made = new_ledger(tmp_path / "made")
