@@ -137,9 +137,7 @@ def fleet(folder: Path, *, seconds: float = 0.0, slots: int = 1_000, **settings:
         }  # fmt: skip
         command = ("evaluation.load.fleet_services", str(state / "store"), str(services_port))
         asked = (*command, str(seconds), str(slots))
-        services = stack.enter_context(
-            program(*asked, environment=environment, log=folder / "services.log")
-        )
+        services = stack.enter_context(program(*asked, environment=environment, log=folder / "services.log"))
         ledger = stack.enter_context(closing(Ledger(url)))
         yield Fleet(server, url, ledger, folder, services, environment, stack)
 

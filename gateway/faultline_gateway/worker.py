@@ -8,14 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
-from faultline_core.backoff import Backoff
 from faultline_core.blobs import BlobStore
-from faultline_core.errors import BackendUnavailable, FaultlineError, LedgerDamaged, StorageFull
+from faultline_core.errors import FaultlineError, LedgerDamaged
 from faultline_gateway.ledger import Ended, Ledger, Outcome
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
@@ -25,28 +23,22 @@ from faultline_gateway.runs.renewal import keep_leased
 from faultline_gateway.services.concurrency import Concurrency
 from faultline_gateway.services.functions import with_functions
 from faultline_gateway.services.ports import Services
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from faultline_gateway.shared_ledger import SharedLedger, retry_ledger
 
 IDLE_SECONDS = 0.5
 GROW_SECONDS = 1.0
 """How often the worker looks whether it may work on more groups."""
-LEDGER_TRIES = 5
-LEDGER_BACKOFF = Backoff(first_s=0.75, longest_s=12.0)
-"""12 to 23 s over the five pauses: longer than SQLite's own wait for its lock, and than a short restart."""
 DRAIN_SECONDS = 20.0
 _LOOKS_REMEMBERED = 1000
 """Runs whose look is decided; one that is forgotten is looked at once more."""
 
 _logger = logging.getLogger(__name__)
-_jitter = random.Random()
 
 
 class LedgerRecorder:
     """Records outcomes of one leased group in the ledger; ``open`` are the ids of the items without one."""
 
-    def __init__(self, ledger: Ledger, group: LeasedGroup) -> None:
+    def __init__(self, ledger: SharedLedger, group: LeasedGroup) -> None:
         self._ledger = ledger
         self._group = group
         self.open = {item.id for item in group.items}
@@ -54,23 +46,12 @@ class LedgerRecorder:
     async def ended(self, outcomes: Sequence[tuple[LeasedItem, Outcome]]) -> None:
         """Record outcomes together; a retryable failure goes back to pending while attempts are left."""
         ended = [Ended(item_id=item.id, fence=item.fence, outcome=outcome) for item, outcome in outcomes]
-        await retry_ledger(self._ledger.finish_many, ended)
+        await self._ledger.record(ended)
         self.open -= {item.id for item, _ in outcomes}
 
     async def cancelled(self) -> bool:
         """Return whether the run is being cancelled."""
-        return await retry_ledger(self._ledger.run_cancelled, self._group.run_id)
-
-
-async def retry_ledger(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call the ledger in a thread, and retry while it is busy or full: an outcome must not be lost."""
-    for attempt in range(1, LEDGER_TRIES + 1):
-        try:
-            return await asyncio.to_thread(call, *args, **kwargs)
-        except (BackendUnavailable, StorageFull) as error:
-            _logger.warning("the ledger is not at hand: %s", error.detail)
-            await asyncio.sleep(LEDGER_BACKOFF.pause(attempt, _jitter))
-    return await asyncio.to_thread(call, *args, **kwargs)
+        return await self._ledger.cancelled(self._group.run_id)
 
 
 class Worker:
@@ -87,8 +68,8 @@ class Worker:
         lease_seconds: float,
         planner: Planner,
     ) -> None:
-        self._name = name
         self._ledger = ledger
+        self._shared = SharedLedger(ledger, name, lease_seconds)
         self._store = store
         self._services = services
         self._concurrency = Concurrency(concurrency) if isinstance(concurrency, int) else concurrency
@@ -152,27 +133,25 @@ class Worker:
         # Planning takes seconds; behind other runs' items it would wait for hours.
         if (stage := await self._planner.lease()) is not None:
             return self._planner.plan(stage)
-        group = await self._lease()
+        group = await self._shared.lease()
         return None if group is None else self._process(group)
-
-    async def _lease(self) -> LeasedGroup | None:
-        return await asyncio.to_thread(self._ledger.lease_group, self._name, seconds=self._lease_seconds)
 
     async def _process(self, group: LeasedGroup) -> None:
         """Run the method while renewing the lease; the one that ends first ends the other."""
-        record = LedgerRecorder(self._ledger, group)
-        workflow = asyncio.create_task(self._run_workflow(group, record))
-        renewal = asyncio.create_task(keep_leased(self._ledger.renew, group, self._lease_seconds))
-        try:
-            await asyncio.wait((workflow, renewal), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await _cancel(workflow, renewal)
-            if record.open:
-                await self._release(group)
+        record = LedgerRecorder(self._shared, group)
+        with self._shared.holding(group):
+            workflow = asyncio.create_task(self._run_workflow(group, record))
+            renewal = asyncio.create_task(keep_leased(self._shared.renew, group, self._lease_seconds))
+            try:
+                await asyncio.wait((workflow, renewal), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await _cancel(workflow, renewal)
+                if record.open:
+                    await self._release(group)
 
     async def _release(self, group: LeasedGroup) -> None:
         try:
-            await asyncio.to_thread(self._ledger.release, group)
+            await self._shared.release(group)
         except FaultlineError as error:
             _logger.warning("the lease of group %s runs out by itself: %s", group.item_group, error.detail)
 

@@ -92,27 +92,34 @@ class MortalLedger(Ledger):
             self._note(leased.stage, f"{leased.stage} planning")
         return leased
 
-    def lease_group(self, worker: str, *, seconds: float, run_id: str | None = None) -> LeasedGroup | None:
-        """Lease a group."""
-        group = super().lease_group(worker, seconds=seconds, run_id=run_id)
-        if group is not None:
-            stage = self.run(group.run_id).stage
-            self._note(stage, f"{stage} leased", pauses_for=group.items[0].id)
-        return group
+    def lease_groups(
+        self, worker: str, *, seconds: float, most: int, run_id: str | None = None
+    ) -> list[LeasedGroup]:
+        """Lease groups."""
+        groups = super().lease_groups(worker, seconds=seconds, most=most, run_id=run_id)
+        if groups:
+            stage = self.run(groups[0].run_id).stage
+            self._note(stage, f"{stage} leased", pauses_for=groups[0].items[0].id)
+        return groups
 
-    def finish_many(self, ended: Sequence[Ended]) -> None:
+    def record_many(self, ended: Sequence[Ended]) -> list[Ended]:
         """Record outcomes; a process that paused does so once, and is killed then."""
         stage = 0
         try:
             stage = self.run(ended[0].item_id.rpartition(".")[0]).stage
-            super().finish_many(ended)
+            lost = super().record_many(ended)
         except (FaultlineError, SQLAlchemyError):
-            # Lost leases, as a rule; a database that is busy records nothing either.
+            # A database that is busy records nothing.
             acknowledge(self._log, f"{stage} refused")
             raise
         else:
+            if lost:
+                acknowledge(self._log, f"{stage} refused")
             # All before the end: the one that waits for the first of its items must see it.
-            self._note(stage, "\n".join(f"{stage} recorded {each.item_id}" for each in ended))
+            recorded = [each for each in ended if each not in lost]
+            if recorded:
+                self._note(stage, "\n".join(f"{stage} recorded {each.item_id}" for each in recorded))
+            return lost
         finally:
             if self._has_paused:
                 os.kill(os.getpid(), signal.SIGKILL)

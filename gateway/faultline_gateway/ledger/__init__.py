@@ -17,9 +17,9 @@ from faultline_gateway.ledger.item_pages import ItemPages
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.large_runs import LargeRuns
 from faultline_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
-from faultline_gateway.ledger.leases import Leases
+from faultline_gateway.ledger.leases import Leases, no_lease_left
 from faultline_gateway.ledger.new_events import NewEvents
-from faultline_gateway.ledger.outcomes import Outcomes
+from faultline_gateway.ledger.outcomes import Outcomes, lease_lost, run_of
 from faultline_gateway.ledger.recorded_items import RecordedItems
 from faultline_gateway.ledger.resumptions import Resumptions
 from faultline_gateway.ledger.runs import Runs
@@ -31,7 +31,7 @@ from faultline_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outco
 
 __all__ = [
     "MAX_ATTEMPTS", "Done", "Ended", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "Stored",
-    "StoredAnswer",
+    "StoredAnswer", "lease_lost", "no_lease_left", "run_of",
 ]  # fmt: skip
 
 

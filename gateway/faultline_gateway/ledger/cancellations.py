@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sqlalchemy import Connection, RowMapping, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, select, update
 
 from faultline_core.contract.base import Problem
 from faultline_core.contract.runs import Run
@@ -22,14 +22,16 @@ CANCELLED_AT_ONCE = 1_000
 _runs = schema.runs.c
 _items = schema.items.c
 
+_STATE = select(_runs.state).where(_runs.id == bindparam("run"), rows.KEPT)
+
 
 class Cancellations(LedgerPart):
     """The part of the ledger that ends runs before their time."""
 
     def run_cancelled(self, run_id: str) -> bool:
         """Return whether the run is cancelled, being cancelled, or stopped by a problem."""
-        with self._database.reading() as connection:
-            row = rows.first(connection, select(_runs.state).where(_runs.id == run_id, rows.KEPT))
+        with self._database.reading_last_commit() as connection:
+            row = connection.execute(_STATE, {"run": run_id}).mappings().first()
             if row is None:
                 raise rows.absent(connection, run_id)
         return row["state"] in ("cancelling", "cancelled", "failed")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, or_, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from faultline_core.errors import LeaseLost
@@ -37,6 +37,14 @@ _LEASE_ITEM = _lease_of_ready(_items.id == bindparam("which"))
 _LEASE_GROUP = _lease_of_ready(
     _items.item_group == bindparam("which"), _items.attempts < MAX_ATTEMPTS - 1
 )  # fmt: skip
+_NAMED = _items.id.in_(bindparam("ids", expanding=True))
+_LEASED = select(_items.id, _items.fence).where(_NAMED, work.LEASED)
+_RENEW = update(schema.items).where(_NAMED).values(due_at=bindparam("until"))
+_RELEASE = (
+    update(schema.items)
+    .where(_NAMED)
+    .values(state="pending", worker=None, due_at=0.0, attempts=_items.attempts - 1)
+)
 
 
 class _Again(Enum):
@@ -53,21 +61,28 @@ class Leases(LedgerPart):
     _lease_time: LeaseTime
 
     def lease_group(self, worker: str, *, seconds: float, run_id: str | None = None) -> LeasedGroup | None:
-        """Lease all ready items of one group of one run; the run that was served longest ago comes first.
+        """Lease all ready items of one group of one run, as `lease_groups`."""
+        return next(iter(self.lease_groups(worker, seconds=seconds, most=1, run_id=run_id)), None)
 
-        An item's last attempt is leased alone: if it kills its worker, it takes no other item with it.
+    def lease_groups(
+        self, worker: str, *, seconds: float, most: int, run_id: str | None = None
+    ) -> list[LeasedGroup]:
+        """Lease up to ``most`` groups of one run, each with all its ready items, in one transaction.
+
+        The run that was served longest ago comes first. An item's last attempt is leased alone: if it kills
+        its worker, it takes no other item with it.
         """
         if run_id is not None:
             self._lease_time.note()
             with self._database.writing() as connection:
                 run = rows.locked_run(connection, run_id)
-                return self._lease_of(connection, run, worker, seconds)
+                return self._leases_of(connection, run, worker, seconds, most)
         # Idle workers ask twice a second each; without work they must not queue for SQLite's write lock.
         if self._database.is_sqlite and not self._may_have_work():
-            return None
+            return []
         self._lease_time.note()
         while True:
-            leased = self._lease_of_next(worker, seconds)
+            leased = self._leases_of_next(worker, seconds, most)
             if not isinstance(leased, _Again):
                 return leased
 
@@ -77,35 +92,48 @@ class Leases(LedgerPart):
         Raises:
             LeaseLost: no lease is left: all items were recorded, cancelled or leased to others.
         """
+        kept = self.renew_groups([group], seconds)
+        if not kept:
+            raise no_lease_left(group)
+        return kept
+
+    def renew_groups(self, groups: Sequence[LeasedGroup], seconds: float) -> list[str]:
+        """Renew what is still ours of groups of one run, in one transaction, and return the item ids.
+
+        Raises:
+            LeaseLost: the run is being cancelled.
+        """
         self._lease_time.note()
+        run_id = groups[0].run_id
+        fences = {item.id: item.fence for group in groups for item in group.items}
         with self._database.writing() as connection:
             # Locks the run before its items, like every writer: otherwise two could wait for each other.
-            run = rows.locked_counters(connection, group.run_id)
+            run = rows.locked_counters(connection, run_id)
             if run["state"] == "cancelling":
-                raise LeaseLost(f"run {group.run_id!r} is being cancelled; drop its results")
-            held = or_(*(_held(item.id, item.fence) for item in group.items))
-            renewal = update(schema.items).where(held).values(due_at=self._lease_time() + seconds)
-            kept = connection.execute(renewal.returning(_items.id)).scalars().all()
-        if not kept:
-            raise LeaseLost(
-                f"no lease of group {group.item_group!r} in run {group.run_id!r} is left; drop its results"
-            )
-        return list(kept)
+                raise LeaseLost(f"run {run_id!r} is being cancelled; drop its results")
+            found = connection.execute(_LEASED, {"ids": list(fences)})
+            # The fence decides, not the worker's name: a process may restart under the same name.
+            kept = [item_id for item_id, fence in found if fence == fences[item_id]]
+            if kept:
+                connection.execute(_RENEW, {"ids": kept, "until": self._lease_time() + seconds})
+        return kept
 
     def release(self, group: LeasedGroup) -> None:
         """Return the items that are still leased: a worker that stops cleanly costs no attempt."""
         with self._database.writing() as connection:
             run = rows.locked_counters(connection, group.run_id)
-            held = or_(*(_held(item.id, item.fence) for item in group.items))
-            given_back = {"state": "pending", "worker": None, "due_at": 0.0, "attempts": _items.attempts - 1}
-            if connection.execute(update(schema.items).where(held).values(given_back)).rowcount:
+            fences = {item.id: item.fence for item in group.items}
+            found = connection.execute(_LEASED, {"ids": list(fences)})
+            held = [item_id for item_id, fence in found if fence == fences[item_id]]
+            if held:
+                connection.execute(_RELEASE, {"ids": held})
                 _set(connection, run, {"idle_until": None})
 
     def _may_have_work(self) -> bool:
         with self._database.reading() as connection:
             return work.may_have_work(connection, self._lease_time())
 
-    def _lease_of_next(self, worker: str, seconds: float) -> LeasedGroup | _Again | None:
+    def _leases_of_next(self, worker: str, seconds: float, most: int) -> list[LeasedGroup] | _Again:
         """Look at one run; `AGAIN` if it had nothing ready, or ended before its row was free."""
         # One transaction per run: on PostgreSQL a worker that held one run's row and waited for another's
         # could wait for a worker that waits for the first.
@@ -113,37 +141,36 @@ class Leases(LedgerPart):
             work.awaken(connection, self._lease_time())
             run = work.locked_run_to_serve(connection)
             if run is not None:
-                return self._lease_of(connection, run, worker, seconds) or AGAIN
+                return self._leases_of(connection, run, worker, seconds, most) or AGAIN
             held = work.run_to_serve(connection)
         if held is None:
-            return None
+            return []
         # Every run to serve is held, such as the only one: this worker waits for it like any other writer.
         with self._database.writing() as connection:
-            return self._lease_of(connection, rows.locked_run(connection, held), worker, seconds) or AGAIN
+            return (
+                self._leases_of(connection, rows.locked_run(connection, held), worker, seconds, most) or AGAIN
+            )
 
-    def _lease_of(
-        self, connection: Connection, run: RowMapping, worker: str, seconds: float
-    ) -> LeasedGroup | None:
+    def _leases_of(
+        self, connection: Connection, run: RowMapping, worker: str, seconds: float, most: int
+    ) -> list[LeasedGroup]:
         if run["state"] not in OPEN_STATES:
-            return None
-        now = self._lease_time()
+            return []
+        now, groups = self._lease_time(), list[LeasedGroup]()
         found = work.earliest_item(connection, run)
-        if found is None or found["due_at"] > now:
+        while found is not None and found["due_at"] <= now and len(groups) < most:
+            if found["attempts"] >= MAX_ATTEMPTS:
+                break
+            leased = self._lease(connection, run, found, worker, now, until=now + seconds)
+            groups.append(_group(run, found["item_group"], leased))
+            found = work.earliest_item(connection, run)
+        if groups:
+            self._mark_served(connection, run, found, now)
+        elif found is None or found["due_at"] > now:
             _set(connection, run, {"idle_until": _waiting_until(found, now)})
-            return None
-        if found["attempts"] >= MAX_ATTEMPTS:
+        else:
             self._fail_exhausted(connection, run, found["item_group"], now)
-            return None
-        leased = self._lease(connection, run, found, worker, now, until=now + seconds)
-        self._mark_served(connection, run, now)
-        return LeasedGroup(
-            run_id=run["id"],
-            kind=run["kind"],
-            config=run["config"],
-            item_group=found["item_group"],
-            items=leased,
-            functions=run["functions"] or {},
-        )
+        return groups
 
     def _lease(
         self,
@@ -165,13 +192,14 @@ class Leases(LedgerPart):
         # RETURNING guarantees no order.
         return sorted(leased, key=lambda item: item.ordinal)
 
-    def _mark_served(self, connection: Connection, run: RowMapping, now: float) -> None:
+    def _mark_served(
+        self, connection: Connection, run: RowMapping, following: RowMapping | None, now: float
+    ) -> None:
         values: dict[str, Any] = {"served_at": now, "state": "in_progress"}
         if run["state"] == "queued":
             values["started_at"] = run["started_at"] or max(self._clock(), run["created_at"])
             record(connection, run["id"], "in_progress", rows.counts(run).model_dump(), "started")
-        # Found now rather than by the next worker, whose look would cost a transaction.
-        following = work.earliest_item(connection, run)
+        # Known now rather than by the next worker, whose look would cost a transaction.
         idle = following is None or following["due_at"] > now
         _set(connection, run, {**values, "idle_until": _waiting_until(following, now) if idle else None})
 
@@ -200,6 +228,15 @@ def _set(connection: Connection, run: RowMapping, values: Mapping[str, Any]) -> 
     connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(dict(values)))
 
 
-def _held(item_id: str, fence: int) -> ColumnElement[bool]:
-    # The fence decides, not the worker's name: a process may restart under the same name.
-    return and_(_items.id == item_id, _items.fence == fence, _items.state == "leased")
+def _group(run: RowMapping, item_group: str, leased: Sequence[LeasedItem]) -> LeasedGroup:
+    return LeasedGroup(
+        run_id=run["id"], kind=run["kind"], config=run["config"], item_group=item_group, items=leased,
+        functions=run["functions"] or {},
+    )  # fmt: skip
+
+
+def no_lease_left(group: LeasedGroup) -> LeaseLost:
+    """Return the error that says so."""
+    return LeaseLost(
+        f"no lease of group {group.item_group!r} in run {group.run_id!r} is left; drop its results"
+    )

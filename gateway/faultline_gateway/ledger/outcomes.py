@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, bindparam, select, update
 
 from faultline_core.errors import LeaseLost
 from faultline_core.types import Cost, ItemState
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, work
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.transitions import Step, move_by
@@ -25,7 +25,7 @@ _CONCLUDE = update(schema.items).where(_items.id == bindparam("key"))
 _LEASED = select(
     _items.id, _items.fence, _items.attempts, _items.ordinal, _items.due_at, _items.kind, _items.edit_type,
     _items.label,
-).where(_items.id.in_(bindparam("ids", expanding=True)), _items.state == "leased")  # fmt: skip
+).where(_items.id.in_(bindparam("ids", expanding=True)), work.LEASED)  # fmt: skip
 
 
 class Outcomes(LedgerPart):
@@ -43,9 +43,14 @@ class Outcomes(LedgerPart):
         Raises:
             LeaseLost: some items were leased again, cancelled or recorded since; the others are recorded.
         """
+        if lost := self.record_many(ended):
+            raise lease_lost(lost)
+
+    def record_many(self, ended: Sequence[Ended]) -> list[Ended]:
+        """Record outcomes as `finish_many`, and return those whose leases are lost."""
         if not ended:
-            return
-        run_id = ended[0].item_id.rpartition(".")[0]
+            return []
+        run_id = run_of(ended[0])
         # Written before the transaction: the lock is held for the ledger's own work alone.
         documents = {id(each.outcome): _document(each.outcome) for each in ended}
         with self._database.writing() as connection:
@@ -63,8 +68,7 @@ class Outcomes(LedgerPart):
                     held.append((item, each.outcome))
             if held:
                 self._record(connection, run, held, documents)
-        if lost:
-            raise _lost(lost)
+        return lost
 
     def _record(
         self,
@@ -97,7 +101,13 @@ def _leased(connection: Connection, ended: Sequence[Ended]) -> dict[tuple[str, i
     return {(item["id"], item["fence"]): item for item in found}
 
 
-def _lost(lost: Sequence[Ended]) -> LeaseLost:
+def run_of(ended: Ended) -> str:
+    """Return the id of the run that an item belongs to."""
+    return ended.item_id.rpartition(".")[0]
+
+
+def lease_lost(lost: Sequence[Ended]) -> LeaseLost:
+    """Return the error that names outcomes whose leases are lost."""
     named = ", ".join(f"{each.fence} of item {each.item_id!r}" for each in lost)
     return LeaseLost(f"lease {named} has expired or passed to another worker; drop its result")
 

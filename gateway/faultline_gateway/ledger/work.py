@@ -23,6 +23,12 @@ _QUEUED_OR_GOING = _runs.state.in_((literal_column("'queued'"), literal_column("
 _TO_SERVE = and_(_QUEUED_OR_GOING, _runs.idle_until.is_(None))
 OPEN: ColumnElement[bool] = _items.state.in_((literal_column("'pending'"), literal_column("'leased'")))
 """The condition of the partial indexes on open items."""
+LEASED: ColumnElement[bool] = _items.state.concat(literal_column("''")) == literal_column("'leased'")
+"""The condition on leased items that are named by their ids.
+
+As an expression, which no index holds: with ``state = 'leased'`` PostgreSQL, as long as it knows nothing of
+a new run's items, reads all open items of all runs by their index and picks the named ones out of them.
+"""
 ENDED: ColumnElement[bool] = _items.state.in_([literal_column(f"'{state}'") for state in FINAL_ITEM_STATES])
 """The condition of the partial index on items by state."""
 

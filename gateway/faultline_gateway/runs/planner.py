@@ -71,13 +71,16 @@ class Planner:
 
     async def plan(self, leased: LeasedStage) -> None:
         """Plan the leased stage; after a cancellation the thread stops at its next chunk."""
-        renewal = asyncio.create_task(keep_leased(self._ledger.renew_stage, leased, self._lease_seconds))
+        renewal = asyncio.create_task(keep_leased(self._renew, leased, self._lease_seconds))
         try:
             await asyncio.to_thread(self._plan, leased)
         finally:
             renewal.cancel()
             self._fills = self._fills and leased.stage > 1
             await asyncio.to_thread(self._release, leased)
+
+    async def _renew(self, leased: LeasedStage, seconds: float) -> None:
+        await asyncio.to_thread(self._ledger.renew_stage, leased, seconds)
 
     def _plan(self, leased: LeasedStage) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from faultline_core.errors import FaultlineError, LeaseLost
@@ -17,8 +17,16 @@ RENEW_AT_MOST_SECONDS = 5.0
 _logger = logging.getLogger(__name__)
 
 
-async def keep_leased(renew: Callable[[Leased, float], object], leased: Leased, seconds: float) -> None:
-    """Prolong the lease in a thread, again and again, until it is void or the task is cancelled.
+def renewed_every(seconds: float) -> float:
+    """Return after how many seconds a lease of ``seconds`` is renewed."""
+    # A third: two renewals may fail before the lease is lost.
+    return min(seconds / 3, RENEW_AT_MOST_SECONDS)
+
+
+async def keep_leased(
+    renew: Callable[[Leased, float], Awaitable[object]], leased: Leased, seconds: float
+) -> None:
+    """Prolong the lease again and again, until it is void or the task is cancelled.
 
     Args:
         renew: the ledger's operation; raises LeaseLost if the lease is void.
@@ -26,10 +34,9 @@ async def keep_leased(renew: Callable[[Leased, float], object], leased: Leased, 
         seconds: how long the lease lasts after each renewal.
     """
     while True:
-        # A third: two renewals may fail before the lease is lost.
-        await asyncio.sleep(min(seconds / 3, RENEW_AT_MOST_SECONDS))
+        await asyncio.sleep(renewed_every(seconds))
         try:
-            await asyncio.to_thread(renew, leased, seconds)
+            await renew(leased, seconds)
         # Recorded, cancelled or taken over: in each case there is no lease left to hold.
         except LeaseLost:
             return

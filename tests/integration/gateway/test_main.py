@@ -152,7 +152,7 @@ def test_two_workers_on_one_machine_have_different_names(
 
         async def work(self, stop: asyncio.Event) -> None:
             """Record the name."""
-            made.append(self._name)
+            made.append(self._shared.name)
 
     monkeypatch.setattr(command, "Worker", Named)
     main(["work"])

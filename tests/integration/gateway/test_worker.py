@@ -17,11 +17,13 @@ from faultline_core.contract.base import Outcome
 from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
 from faultline_core.contract.editor import EditedImage, EditRequest, EditResponse
 from faultline_core.errors import BackendUnavailable, BadBackendOutput, LeaseLost
+from faultline_gateway import shared_ledger
 from faultline_gateway import worker as worker_module
 from faultline_gateway.ledger import Filtered, Ledger
 from faultline_gateway.methods.stress_test.method import StressTest
 from faultline_gateway.runs import following, renewal
-from faultline_gateway.worker import LedgerRecorder, retry_ledger
+from faultline_gateway.shared_ledger import SharedLedger, retry_ledger
+from faultline_gateway.worker import LedgerRecorder
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
         "max_edits_per_image": 1}  # fmt: skip
@@ -101,13 +103,13 @@ async def test_leases_are_renewed_during_work(gateway: FakeGateway, monkeypatch:
     monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.01)
     renewed = asyncio.Event()
     loop = asyncio.get_running_loop()
-    renew = Ledger.renew
+    renew = Ledger.renew_groups
 
     def noted(ledger: Ledger, *arguments: object) -> list[str]:
         loop.call_soon_threadsafe(renewed.set)
         return renew(ledger, *arguments)  # type: ignore[arg-type]  # passed on as they came
 
-    monkeypatch.setattr(Ledger, "renew", noted)
+    monkeypatch.setattr(Ledger, "renew_groups", noted)
     await created(gateway)
     captioner, stop = stuck(gateway), asyncio.Event()
     services = fake_services(gateway.world, captioner=captioner)
@@ -145,7 +147,7 @@ async def test_an_unexpected_error_in_a_worker_loop_stops_the_worker(
     def fail(ledger: Ledger, *arguments: object, **options: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(Ledger, "lease_group", fail)
+    monkeypatch.setattr(Ledger, "lease_groups", fail)
     with pytest.raises(RuntimeError, match="a defect"):
         await gateway.worker().work(asyncio.Event())
 
@@ -154,15 +156,15 @@ async def test_an_unexpected_error_in_a_worker_loop_stops_the_worker(
 async def test_the_worker_waits_for_an_unavailable_ledger(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id, lease_group = await created(gateway), Ledger.lease_group
+    run_id, lease_groups = await created(gateway), Ledger.lease_groups
     troubles = iter([BackendUnavailable("locked")])
 
-    def sometimes(ledger: Ledger, worker: str, *, seconds: float) -> object:
+    def sometimes(ledger: Ledger, worker: str, *, seconds: float, most: int) -> object:
         for trouble in troubles:
             raise trouble
-        return lease_group(ledger, worker, seconds=seconds)
+        return lease_groups(ledger, worker, seconds=seconds, most=most)
 
-    monkeypatch.setattr(Ledger, "lease_group", sometimes)
+    monkeypatch.setattr(Ledger, "lease_groups", sometimes)
     stop = asyncio.Event()
     working = asyncio.create_task(gateway.worker().work(stop))
     assert (await waited_for(gateway.ledger, run_id, 30)).state == "completed"
@@ -172,7 +174,7 @@ async def test_the_worker_waits_for_an_unavailable_ledger(
 
 @pytest.mark.fault("F22")
 async def test_an_outcome_is_recorded_once_the_ledger_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
+    monkeypatch.setattr(shared_ledger, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
     answers: list[Exception | str] = [BackendUnavailable("locked"), BackendUnavailable("locked"), "recorded"]
 
     def record() -> str:
@@ -185,10 +187,13 @@ async def test_an_outcome_is_recorded_once_the_ledger_is_back(monkeypatch: pytes
 
 
 @pytest.mark.fault("F6")
-async def test_an_outcome_under_a_lost_lease_is_not_recorded(gateway: FakeGateway) -> None:
+async def test_an_outcome_under_a_lost_lease_is_not_recorded(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id = await created(gateway)
     group = lease(gateway.ledger)
-    record = LedgerRecorder(gateway.ledger, group)
+    record = LedgerRecorder(SharedLedger(gateway.ledger, "worker", 30.0), group)
+    monkeypatch.setattr(shared_ledger, "CANCEL_SECONDS", 0.0)
     assert await record.cancelled() is False
     gateway.ledger.cancel(run_id)
     assert await record.cancelled() is True
@@ -205,7 +210,7 @@ async def test_items_left_open_by_a_method_are_released(
     run_id = await created(gateway)
     monkeypatch.setattr(StressTest, "process", nothing)
     worker = gateway.worker()
-    group = await worker._lease()
+    group = await worker._shared.lease()
     assert group is not None
     await worker._process(group)
     assert {item.state for item in gateway.ledger.items(run_id)} == {"pending"}

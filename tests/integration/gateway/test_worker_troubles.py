@@ -18,11 +18,13 @@ from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
 from faultline_core.contract.editor import EditRequest, EditResponse
 from faultline_core.contract.runs import ItemResult
 from faultline_core.errors import BackendUnavailable, InternalError, LeaseLost, StorageFull
+from faultline_gateway import shared_ledger
 from faultline_gateway import worker as worker_module
 from faultline_gateway.ledger import Done, Failed, Filtered, Ledger
 from faultline_gateway.methods.stress_test.method import StressTest
 from faultline_gateway.runs import renewal
-from faultline_gateway.worker import LEDGER_TRIES, LedgerRecorder, retry_ledger
+from faultline_gateway.shared_ledger import LEDGER_TRIES, SharedLedger, retry_ledger
+from faultline_gateway.worker import LedgerRecorder
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip
@@ -34,7 +36,7 @@ async def gateway(
 ) -> AsyncIterator[FakeGateway]:
     """A gateway with four images, whose workers lose no time."""
     monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.01)
-    monkeypatch.setattr(worker_module, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
+    monkeypatch.setattr(shared_ledger, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
     async with fake_gateway(tmp_path, clock) as opened:
         await opened.upload("demo", 1)
         yield opened
@@ -54,7 +56,7 @@ def states(gateway: FakeGateway, run: str) -> Counter[str]:
 async def test_an_outcome_survives_a_temporarily_busy_or_full_ledger(
     monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
-    monkeypatch.setattr(worker_module, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
+    monkeypatch.setattr(shared_ledger, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
     asked = [0]
 
     def record() -> str:
@@ -86,7 +88,7 @@ async def test_retries_of_the_ledger_back_off(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_retries_of_the_ledger_end_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
+    monkeypatch.setattr(shared_ledger, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
 
     def record() -> None:
         raise BackendUnavailable("locked for good")
@@ -111,7 +113,7 @@ async def test_a_lease_survives_a_brief_failure_to_renew_it(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.001)
-    run, renew = await created(gateway), Ledger.renew
+    run, renew = await created(gateway), Ledger.renew_groups
     troubles, renewed = [BackendUnavailable("locked")], asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -129,7 +131,7 @@ async def test_a_lease_survives_a_brief_failure_to_renew_it(
             await renewed.wait()
             return await super().caption(request)
 
-    monkeypatch.setattr(Ledger, "renew", sometimes)
+    monkeypatch.setattr(Ledger, "renew_groups", sometimes)
     services = fake_services(gateway.world, captioner=Slow(gateway.world))
     await gateway.worker(services).work_off()
     assert states(gateway, run) == {"done": 12}
@@ -170,7 +172,7 @@ async def test_an_unexpected_error_of_a_method_is_logged_and_its_items_released(
 
     monkeypatch.setattr(StressTest, "process", broken)
     worker = gateway.worker()
-    group = await worker._lease()
+    group = await worker._shared.lease()
     assert group is not None
     await worker._process(group)
     assert states(gateway, run) == {"pending": 12}
@@ -202,7 +204,7 @@ async def test_a_recorder_writes_every_kind_of_outcome_with_its_fence(gateway: F
     run = await created(gateway)
     group = gateway.ledger.lease_group("worker", seconds=30)
     assert group is not None
-    record = LedgerRecorder(gateway.ledger, group)
+    record = LedgerRecorder(SharedLedger(gateway.ledger, "worker", 30.0), group)
     first, second, third = group.items
     await record.ended(
         [
