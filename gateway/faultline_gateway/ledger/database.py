@@ -115,6 +115,15 @@ class Database:
         if not self.is_sqlite:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
 
+    def sample(self, table: str) -> None:
+        """Let PostgreSQL look at what a table has now: it plans statements by samples that may be older.
+
+        It does so by itself within minutes. Skipped while another process does it.
+        """
+        if not self.is_sqlite:
+            with self.writing() as connection:
+                connection.execute(text(f"ANALYZE (SKIP_LOCKED) {table}"))
+
     @property
     def is_damaged(self) -> bool:
         """Whether damage was met; every further transaction is refused."""

@@ -55,7 +55,12 @@ class FirstStages(LedgerPart):
             if last:
                 values |= {"state": "queued", "plan_sources": None, "planning_due_at": 0.0}
             change(connection, run, values, f"{'all ' if last else ''}{values['total']} items are planned")
-        return replace(leased, first=leased.first + added), time.perf_counter() - start
+        locked = time.perf_counter() - start
+        if last:
+            # To a server that has not seen them yet, a table with a million new open items is an empty one:
+            # it reads them all to lease a group.
+            self._database.sample("items")
+        return replace(leased, first=leased.first + added), locked
 
 
 def _insert(connection: Connection, leased: LeasedStage, planned: NewItems) -> None:
