@@ -26,6 +26,8 @@ from faultline_gateway.http.event_loop import allow_connections, prepare_event_l
 from faultline_gateway.http.server import server_of
 from faultline_gateway.images.intake import register_folder
 from faultline_gateway.images.quota import Quotas
+from faultline_gateway.imports.importer import Importer
+from faultline_gateway.imports.storage import Storage
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.columns import ColumnKeeper
@@ -188,6 +190,14 @@ async def _working(settings: GatewaySettings) -> None:
                 most_items=settings.max_items_per_run,
                 large=large_methods(METHODS),
                 store=store,
+            ),
+            importer=Importer(
+                ledger,
+                store,
+                Storage(settings.import_from),
+                Quotas.of(settings),
+                lease_seconds=settings.lease_seconds,
+                most_shards=settings.max_import_shards,
             ),
         )
         # A process that was killed while it cancelled or deleted a large run has left it half done.

@@ -78,11 +78,17 @@ class GatewaySettings(BaseModel):
         default=MAX_CHUNKS, ge=100, description="Most chunks of a PNG file that is uploaded."
     )
     max_datasets: int = Field(default=1000, ge=1, description="Most datasets.")
-    max_dataset_images: int = Field(default=200_000, ge=1, description="Most images of one dataset.")
+    import_from: tuple[str, ...] = Field(
+        default=(),
+        description="Beginnings of the addresses that datasets may be imported from, separated by commas, "
+        "such as `s3://bucket/,hf://datasets/,https://,file:///data/`; empty to import from none.",
+    )
+    max_import_shards: int = Field(default=100_000, ge=1, description="Most shards of one import.")
+    max_dataset_images: int = Field(default=2_000_000, ge=1, description="Most images of one dataset.")
     max_dataset_bytes: int = Field(
         default=20_000_000_000, ge=1, description="Most bytes that the images of one dataset take as stored."
     )
-    max_images: int = Field(default=1_000_000, ge=1, description="Most images of all datasets together.")
+    max_images: int = Field(default=5_000_000, ge=1, description="Most images of all datasets together.")
     max_stored_bytes: int = Field(
         default=100_000_000_000,
         ge=1,
@@ -173,6 +179,10 @@ class GatewaySettings(BaseModel):
             raise ValueError(f"listening on {self.host!r}, beyond loopback, needs FAULTLINE_API_KEYS")
         if any(len(key.get_secret_value()) < KEY_CHARACTERS_AT_LEAST for key in self.api_keys):
             raise ValueError(f"an API key has fewer than {KEY_CHARACTERS_AT_LEAST} characters")
+        if wrong := [each for each in self.import_from if "://" not in each]:
+            raise ValueError(
+                f"FAULTLINE_IMPORT_FROM has {wrong[0]!r}, which begins no URL; write such as s3://bucket/"
+            )
         if self.max_bodies_bytes < self.max_body_bytes:
             raise ValueError(
                 f"FAULTLINE_MAX_BODIES_BYTES ({self.max_bodies_bytes}) is less than one body may have "
@@ -205,6 +215,10 @@ class GatewaySettings(BaseModel):
         return read_secret(self.secret_file)
 
 
+_LISTS = ("api_keys", "import_from")
+"""Settings of several values, separated by commas."""
+
+
 def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySettings:
     """Read the variables of ``environ`` that begin with FAULTLINE_; ``overrides`` other than None win.
 
@@ -220,7 +234,7 @@ def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySet
     for field in GatewaySettings.model_fields:
         # An empty variable counts as unset, as compose files and shells use it.
         if value := environ.get(PREFIX + field.upper()):
-            values[field] = tuple(value.split(",")) if field == "api_keys" else value
+            values[field] = tuple(value.split(",")) if field in _LISTS else value
     values |= {name: value for name, value in overrides.items() if value is not None}
     return GatewaySettings.model_validate(values)
 

@@ -1,6 +1,7 @@
 """The worker: each of its loops leases an item group, runs the method on it and records outcomes.
 
-A run that waits for its next stage comes first: a loop plans it.
+A run that waits for its next stage comes first: a loop plans it. Datasets that are imported come in turn with
+the runs' items.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import FaultlineError, LedgerDamaged
+from faultline_gateway.imports.importer import Importer
 from faultline_gateway.ledger import Ended, Ledger, Outcome
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
@@ -67,6 +69,7 @@ class Worker:
         concurrency: int | Concurrency,
         lease_seconds: float,
         planner: Planner,
+        importer: Importer | None = None,
     ) -> None:
         self._ledger = ledger
         self._shared = SharedLedger(ledger, name, lease_seconds)
@@ -75,6 +78,7 @@ class Worker:
         self._concurrency = Concurrency(concurrency) if isinstance(concurrency, int) else concurrency
         self._lease_seconds = lease_seconds
         self._planner = planner
+        self._importer = importer
         self._working = 0
         self._looked_at: OrderedDict[str, None] = OrderedDict()
 
@@ -133,8 +137,22 @@ class Worker:
         # Planning takes seconds; behind other runs' items it would wait for hours.
         if (stage := await self._planner.lease()) is not None:
             return self._planner.plan(stage)
+        looks = [self._next_group, self._next_import]
+        # In turn: with one hand, neither an import nor a run may wait for the end of the other.
+        if self._importer is not None and self._importer.is_first:
+            looks.reverse()
+        for look in looks:
+            if (work := await look()) is not None:
+                return work
+        return None
+
+    async def _next_group(self) -> Coroutine[None, None, None] | None:
         group = await self._shared.lease()
         return None if group is None else self._process(group)
+
+    async def _next_import(self) -> Coroutine[None, None, None] | None:
+        leased = None if self._importer is None else await self._importer.lease()
+        return None if leased is None or self._importer is None else self._importer.work(leased)
 
     async def _process(self, group: LeasedGroup) -> None:
         """Run the method while renewing the lease; the one that ends first ends the other."""

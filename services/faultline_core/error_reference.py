@@ -68,6 +68,11 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Add PNG, JPEG or WebP files, one folder for each class. `rejected` of the dataset says why "
         "files were refused.",
     ),
+    "dataset-not-ready": Explanation(
+        "A run was asked for, or images were added, while the dataset is still being imported from its URL.",
+        "Wait until `imported.state` of the dataset is `done` (`faultline datasets show NAME`). An import "
+        "goes on only while a worker runs (`faultline-gateway work`).",
+    ),
     "deadline-exceeded": Explanation(
         "A call took longer than its deadline.",
         "Retry. If the error persists, send smaller requests, raise `FAULTLINE_CALL_SECONDS`, or give the "
@@ -103,6 +108,12 @@ EXPLANATIONS: dict[str, Explanation] = {
         "do not fit them, or the editor cannot redraw them.",
         "Choose a suite with published weights for photographs (docs/how-to/gpu.md), or "
         'start the run with `outside_suite="continue"` (`--anyway`) to go on all the same.',
+    ),
+    "import-refused": Explanation(
+        "A dataset was to be imported from an address that the operator does not allow, or one that leads to "
+        "a private network.",
+        "Ask the operator to add the beginning of the address to `FAULTLINE_IMPORT_FROM` of gateway and "
+        "workers. Private addresses are never read over HTTPS.",
     ),
     "internal-error": Explanation(
         "A failure that Faultline did not foresee. It is a defect, or a fault of the machine.",
@@ -193,6 +204,12 @@ EXPLANATIONS: dict[str, Explanation] = {
     "run-not-resumable": Explanation(
         "The run has not ended, or has no failed or cancelled items.",
         "Wait until it has ended. To repeat finished work, start a new run.",
+    ),
+    "shard-unreadable": Explanation(
+        "A file of a dataset that is imported is missing, was changed while it was read, or is not a tar, an "
+        "index or a Parquet file as its layout has it.",
+        "Mend or restore the file that the detail names and ask for the same import again: it goes on with "
+        "the shards that are left. Images that were taken in are kept.",
     ),
     "storage-full": Explanation(
         "The disk of the store or of the ledger is full.",

@@ -7,6 +7,9 @@ FaultlineError
 │  ├─ ImageTooLarge              image-too-large        413  more pixels than the cap allows
 │  ├─ UnsupportedMedia           unsupported-media      415  not PNG, JPEG or WebP, or animated
 │  ├─ DatasetEmpty               dataset-empty          422  no usable image in the dataset
+│  ├─ DatasetNotReady            dataset-not-ready      409  its import has not ended
+│  ├─ ImportRefused              import-refused         422  an address that may not be read
+│  ├─ ShardUnreadable            shard-unreadable       422  missing, changed, or not of its format
 │  ├─ UnknownDataset             unknown-dataset        404
 │  ├─ UnknownModel               unknown-model          404
 │  ├─ UnknownEditType            unknown-edit-type      422
@@ -55,6 +58,9 @@ from collections.abc import Iterator, Sequence
 
 from faultline_core.failure import FaultlineError as FaultlineError
 from faultline_core.failure import RequestError as RequestError
+from faultline_core.import_errors import DatasetNotReady as DatasetNotReady
+from faultline_core.import_errors import ImportRefused as ImportRefused
+from faultline_core.import_errors import ShardUnreadable as ShardUnreadable
 from faultline_core.protocol_errors import ForeignOrigin as ForeignOrigin
 from faultline_core.protocol_errors import HeadersTooLarge as HeadersTooLarge
 from faultline_core.protocol_errors import IdempotencyConflict as IdempotencyConflict

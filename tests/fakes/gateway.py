@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -21,6 +22,9 @@ from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_core.suite import Suite
 from faultline_gateway.app import create_app
 from faultline_gateway.columns import ColumnFolder
+from faultline_gateway.images.quota import Quotas
+from faultline_gateway.imports.importer import Importer
+from faultline_gateway.imports.storage import Storage
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.large_plans import large_methods
@@ -76,6 +80,7 @@ class FakeGateway:
     world: FakeWorld
     services: Services
     health: FakeHealth
+    settings: GatewaySettings
 
     async def upload(self, name: str, per_class: int, classes: tuple[str, ...] = CLASSES) -> dict[str, Any]:
         """Make a dataset of fake images through the API."""
@@ -92,6 +97,11 @@ class FakeGateway:
         content = base64.b64encode(image(shown, number)).decode()
         return {"filename": f"{label}-{number}.png", "label": label, "content_base64": content}
 
+    def upload_of(self, content: bytes, label: str) -> dict[str, str]:
+        """Return the upload of a file."""
+        name = f"{hashlib.sha256(content).hexdigest()[:12]}.png"
+        return {"filename": name, "label": label, "content_base64": base64.b64encode(content).decode()}
+
     def planner(self) -> Planner:
         """Return a planner of every kind of run."""
         return Planner(
@@ -102,6 +112,18 @@ class FakeGateway:
             large=large_methods(METHODS),
             store=self.store,
         )
+
+    def importer(self, **changes: int) -> Importer:
+        """Return an importer that reads what the gateway's settings allow."""
+        settings = self.settings.model_copy(update=changes)
+        return Importer(
+            self.ledger, self.store, self.storage(), Quotas.of(settings), lease_seconds=30.0,
+            most_shards=settings.max_import_shards,
+        )  # fmt: skip
+
+    def storage(self) -> Storage:
+        """Return what reads the addresses that the gateway's settings allow."""
+        return Storage(self.settings.import_from)
 
     def worker(self, services: Services | None = None, **changes: Any) -> Worker:
         """Return a worker over the same ledger and store."""
@@ -131,8 +153,9 @@ async def fake_gateway(
     ledger = ledger or new_ledger(folder, clock)
     world = FakeWorld(store=SharedStore(store))
     services = ports(world)
+    known = GatewaySettings.model_validate(settings)
     app = create_app(
-        GatewaySettings.model_validate(settings),
+        known,
         ledger=ledger,
         store=store,
         services=services,
@@ -142,5 +165,5 @@ async def fake_gateway(
     )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=URL) as http:
-        yield FakeGateway(http, ledger, store, world, services, health)
+        yield FakeGateway(http, ledger, store, world, services, health, known)
     ledger.close()

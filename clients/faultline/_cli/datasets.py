@@ -10,12 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from faultline._cli.dataset_import import import_dataset
 from faultline._cli.groups import examples, group
 from faultline._cli.options import AsJson, Captions, Names, Url
 from faultline._cli.tables import Table
 from faultline._cli.terminal import connected, print_note, show
 from faultline._client import Client
 from faultline._datasets.folders import folder_digest, images_in, read_captions
+from faultline._datasets.imports import describe_import
 from faultline_core.contract.base import RequestBody
 from faultline_core.contract.datasets import Dataset
 from faultline_core.errors import InvalidRequest
@@ -34,7 +36,7 @@ NewName = Annotated[
 ]
 DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The dataset's name.")]
 
-app = group("List, add and show datasets.")
+app = group("List, add, import and show datasets.")
 
 
 @app.command("list")
@@ -76,14 +78,18 @@ def show_dataset(name: DatasetName, as_json: AsJson = False, url: Url = None) ->
         show(dataset, _described(dataset), as_json)
 
 
+app.command(
+    "import", epilog=examples("faultline datasets import photos 's3://bucket/shard-{000000..000099}.tar'")
+)(import_dataset)
+
+
 def _described(dataset: Dataset) -> str:
-    return "\n".join(
-        [
-            f"{dataset.name}: {dataset.n_sources} images in {len(dataset.classes)} classes",
-            f"created {dataset.created_at:%Y-%m-%d %H:%M} UTC, digest {dataset.digest}",
-            f"classes: {', '.join(dataset.classes)}",
-        ]
-    )
+    lines = [
+        f"{dataset.name}: {dataset.n_sources} images in {len(dataset.classes)} classes",
+        f"created {dataset.created_at:%Y-%m-%d %H:%M} UTC, digest {dataset.digest or 'not known yet'}",
+        f"classes: {', '.join(dataset.classes)}",
+    ]
+    return "\n".join(lines if dataset.imported is None else [*lines, describe_import(dataset)])
 
 
 def settings_of(body: RequestBody) -> dict[str, Any]:

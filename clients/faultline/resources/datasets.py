@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from faultline._calls import Call, idempotency_headers, reading, segment
 from faultline._datasets.folders import images_in
+from faultline._datasets.imports import has_ended, pauses
 from faultline._datasets.objects import dataset_object
 from faultline._datasets.uploads import Upload, Uploaded, none_taken
 from faultline._transport_protocol import AsyncSender, Sender
@@ -15,6 +18,7 @@ from faultline_core.contract.datasets import (
     Dataset,
     DatasetCreate,
     DatasetList,
+    ImportCreate,
     SourcesAdd,
     SourcesAdded,
     SourceUpload,
@@ -56,6 +60,30 @@ def add_call(name: str, sources: Sequence[SourceUpload]) -> Call[SourcesAdded]:
         parse=reading(SourcesAdded),
         headers=idempotency_headers(None),
         timeout=UPLOAD_TIMEOUT_S,
+    )
+
+
+def import_call(
+    name: str,
+    url: str,
+    layout: str | None,
+    classes: Sequence[str] | None,
+    split: str | None,
+    image_column: str | None,
+    label_column: str | None,
+    revision: str | None,
+) -> Call[Dataset]:
+    """``POST /v1/datasets/{name}/import``."""
+    given = {
+        "url": url, "layout": layout, "classes": None if classes is None else list(classes), "split": split,
+        "image_column": image_column, "label_column": label_column, "revision": revision,
+    }  # fmt: skip
+    return Call(
+        method="POST",
+        path=f"/v1/datasets/{segment(name)}/import",
+        body=ImportCreate.model_validate(given),
+        parse=reading(Dataset),
+        headers=idempotency_headers(None),
     )
 
 
@@ -124,6 +152,58 @@ class Datasets:
         self.create(name=name)
         return upload.total([self._taken(name, batch) for batch in upload.batches()])
 
+    def import_from(
+        self,
+        url: str,
+        *,
+        name: str,
+        layout: str | None = None,
+        classes: Sequence[str] | None = None,
+        split: str | None = None,
+        image_column: str | None = None,
+        label_column: str | None = None,
+        revision: str | None = None,
+    ) -> Dataset:
+        """Fill a dataset from a URL and return it at once; workers read it, and `wait` waits for them.
+
+        The dataset is made if there is none. The same call again goes on with an import that failed.
+
+        Args:
+            url: tar shards (``s3://bucket/shard-{000000..000099}.tar``, a `wids` index that ends in
+                ``.json``, or one tar), a folder with a subfolder for each class, or Parquet files such as
+                ``hf://datasets/owner/name``. The operator says which addresses are allowed.
+            name: the dataset's name.
+            layout: ``"webdataset"``, ``"image-folder"`` or ``"parquet"``; default: told by the URL.
+            classes: the allowed labels, in the order of the numbers that stand for them; default: those
+                that the files name.
+            split: the split of Parquet files, such as ``"train"``.
+            image_column: the column of the image in Parquet files; default: the one that is an image.
+            label_column: the column of the label, or its key in ``.json`` members; default: ``"label"``.
+            revision: the revision of a dataset on the Hugging Face hub.
+
+        Raises:
+            ImportRefused: the address is not allowed.
+            InvalidRequest: the dataset has images already, or is imported from elsewhere.
+        """
+        return self._sender.send(
+            import_call(name, url, layout, classes, split, image_column, label_column, revision)
+        )
+
+    def wait(
+        self, name: str, timeout: float | None = None, *, on_look: Callable[[Dataset], None] = lambda _: None
+    ) -> Dataset:
+        """Return the dataset when its import has ended, or as it is after ``timeout`` seconds.
+
+        ``on_look`` is given the dataset at each look. Whether the import failed, its ``imported`` says.
+        """
+        for pause in pauses(timeout):
+            dataset = self.get(name)
+            on_look(dataset)
+            if has_ended(dataset):
+                return dataset
+            time.sleep(pause)
+        return self.get(name)
+
     def _taken(self, name: str, batch: Sequence[SourceUpload]) -> SourcesAdded:
         try:
             return self.add(name, batch)
@@ -167,6 +247,39 @@ class AsyncDatasets:
         upload = _upload_of(source, captions, classes, groups, names)
         await self.create(name=name)
         return upload.total([await self._taken(name, batch) for batch in upload.batches()])
+
+    async def import_from(
+        self,
+        url: str,
+        *,
+        name: str,
+        layout: str | None = None,
+        classes: Sequence[str] | None = None,
+        split: str | None = None,
+        image_column: str | None = None,
+        label_column: str | None = None,
+        revision: str | None = None,
+    ) -> Dataset:
+        """Fill a dataset from a URL and return it at once; as `Datasets.import_from`."""
+        return await self._sender.send(
+            import_call(name, url, layout, classes, split, image_column, label_column, revision)
+        )
+
+    async def wait(
+        self,
+        name: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - it is the time of many calls
+        *,
+        on_look: Callable[[Dataset], None] = lambda _: None,
+    ) -> Dataset:
+        """Return the dataset when its import has ended; as `Datasets.wait`."""
+        for pause in pauses(timeout):
+            dataset = await self.get(name)
+            on_look(dataset)
+            if has_ended(dataset):
+                return dataset
+            await asyncio.sleep(pause)
+        return await self.get(name)
 
     async def _taken(self, name: str, batch: Sequence[SourceUpload]) -> SourcesAdded:
         try:

@@ -69,18 +69,19 @@ def take_in(
     rejected: list[RejectedSource] = []
     for source in sources:
         try:
-            _require_distinct(source.label, known)
+            require_distinct(source.label, known)
             _require_one_class(source, class_of)
-            taken.append(_admit(source, store, classes, room))
+            taken.append(admit(source, store, classes, room))
             known[twin_key(source.label)] = source.label
             if source.group is not None:
                 class_of[source.group] = source.label
         except RequestError as error:
-            rejected.append(_rejected(source, error))
+            rejected.append(rejected_source(source, error))
     return taken, rejected
 
 
-def _rejected(source: RawSource, error: RequestError) -> RejectedSource:
+def rejected_source(source: RawSource, error: RequestError) -> RejectedSource:
+    """Name an image that was refused, with the reason."""
     field = error.pointer or "/content_base64"
     return RejectedSource(
         filename=strip_invisible(source.filename), code=error.code, detail=error.detail,
@@ -88,7 +89,12 @@ def _rejected(source: RawSource, error: RequestError) -> RejectedSource:
     )  # fmt: skip
 
 
-def _require_distinct(label: str, known: Mapping[str, str]) -> None:
+def require_distinct(label: str, known: Mapping[str, str]) -> None:
+    """Refuse a label that looks like another one of ``known``, labels by their `twin_key`.
+
+    Raises:
+        ClassMapMismatch: it does.
+    """
     if (other := known.get(twin_key(label), label)) != label:
         detail = f"the label {strip_invisible(label)!r} looks like the class {other!r}; spell both the same"
         raise ClassMapMismatch(detail, pointer="/label")
@@ -124,11 +130,12 @@ def add_uploads(
     """Take uploads into a dataset; the answer names each refused one.
 
     Raises:
+        DatasetNotReady: the dataset is being imported.
         QuotaExceeded: other requests took the room that was left for the images.
         UnknownDataset: no dataset has this name.
         RequestError: every image was refused; its ``parts`` give the reasons, one by one.
     """
-    labels = ledger.dataset(name).classes
+    labels = ledger.classes(name)
     classes = labels if ledger.has_fixed_classes(name) else None
     groups = ledger.group_classes(name)
     room = _room(name, ledger, quotas)
@@ -237,9 +244,12 @@ def register_folder(
     return notes_on_names(sources.called)
 
 
-def _admit(
-    source: RawSource, store: BlobStore, classes: Sequence[str] | None, room: Room | None
-) -> NewSource:
+def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, room: Room | None) -> NewSource:
+    """Check one image and store its pixels, without its metadata.
+
+    Raises:
+        RequestError: it is refused; the pointer names the field.
+    """
     check_text(source.filename, field="filename", most=LONGEST_FILENAME)
     check_words(source.label, field="label", most=LONGEST_LABEL)
     if source.label.strip() != source.label:

@@ -51,6 +51,21 @@ class Quotas:
         Raises:
             QuotaExceeded: it is more than a quota.
         """
+        if (over := self._over(stored)) is not None:
+            raise QuotaExceeded(f"with this image {over}; leave it out")
+
+    def check_import(self, stored: Stored) -> None:
+        """Refuse a part of an import with which this much would be stored.
+
+        Raises:
+            QuotaExceeded: it is more than a quota.
+        """
+        if (over := self._over(stored)) is not None:
+            raise QuotaExceeded(
+                f"the import stops, because {over}; raise the limit of the workers and ask for it again"
+            )
+
+    def _over(self, stored: Stored) -> str | None:
         for found, most, unit, where, setting in (
             (stored.images, self.dataset_images, "images", "the dataset", "FAULTLINE_MAX_DATASET_IMAGES"),
             (stored.bytes, self.dataset_bytes, "bytes", "the dataset", "FAULTLINE_MAX_DATASET_BYTES"),
@@ -59,10 +74,8 @@ class Quotas:
              "FAULTLINE_MAX_STORED_BYTES"),
         ):  # fmt: skip
             if found > most:
-                raise QuotaExceeded(
-                    f"with this image {where} would have {found} {unit} as stored, more than {most} "
-                    f"({setting}); leave it out"
-                )
+                return f"{where} would have {found} {unit} as stored, more than {most} ({setting})"
+        return None
 
 
 class Room:

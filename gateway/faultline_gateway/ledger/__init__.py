@@ -8,10 +8,13 @@ from collections.abc import Callable
 from faultline_gateway.ledger.audit import Audit
 from faultline_gateway.ledger.cancellations import Cancellations
 from faultline_gateway.ledger.database import Database
-from faultline_gateway.ledger.datasets import Datasets, NewSource, Stored
+from faultline_gateway.ledger.datasets import Datasets
 from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.file_check import CHECK_SECONDS
 from faultline_gateway.ledger.first_stages import FirstStages
+from faultline_gateway.ledger.import_leases import LeasedImport, LeasedListing, LeasedShard, NewShard
+from faultline_gateway.ledger.import_records import ImportRecords
+from faultline_gateway.ledger.imports import Imports
 from faultline_gateway.ledger.interrupted import Interrupted
 from faultline_gateway.ledger.item_pages import ItemPages
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
@@ -19,6 +22,7 @@ from faultline_gateway.ledger.large_runs import LargeRuns
 from faultline_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
 from faultline_gateway.ledger.leases import Leases, no_lease_left
 from faultline_gateway.ledger.new_events import NewEvents
+from faultline_gateway.ledger.new_sources import NewSource, Stored
 from faultline_gateway.ledger.outcomes import Outcomes, lease_lost, run_of
 from faultline_gateway.ledger.recorded_items import RecordedItems
 from faultline_gateway.ledger.resumptions import Resumptions
@@ -30,15 +34,16 @@ from faultline_gateway.runs.items import MAX_ATTEMPTS
 from faultline_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
 
 __all__ = [
-    "MAX_ATTEMPTS", "Done", "Ended", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "Stored",
-    "StoredAnswer", "lease_lost", "no_lease_left", "run_of",
+    "MAX_ATTEMPTS", "Done", "Ended", "Failed", "Filtered", "LeasedImport", "LeasedListing", "LeasedShard",
+    "Ledger", "NewShard", "NewSource", "Outcome", "Stored", "StoredAnswer",
+    "lease_lost", "no_lease_left", "run_of",
 ]  # fmt: skip
 
 
 class Ledger(
-    Datasets, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads, NewEvents, Deletions,
-    Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted, Audit,
-    LargeRuns,
+    Datasets, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads,
+    NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted,
+    Audit, LargeRuns,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from faultline_core.blobs import cache_key
 from faultline_core.contract.datasets import Dataset, RejectedSource, Source
-from faultline_core.errors import InvalidRequest, UnknownDataset
-from faultline_gateway.ledger import rows, schema
+from faultline_core.errors import BackendUnavailable, InvalidRequest, StorageFull, UnknownDataset
+from faultline_gateway.ledger import import_states, rows, schema
 from faultline_gateway.ledger.database import LedgerPart
+from faultline_gateway.ledger.dataset_digests import digest_of, empty_digest
+from faultline_gateway.ledger.new_sources import NewSource, Stored, add_sources, restate
 
 _datasets = schema.datasets.c
 _sources = schema.sources.c
@@ -23,37 +23,6 @@ _LOCKED_DATASET = _DATASET.with_for_update()
 _OF_DATASET = (
     select(schema.sources).where(_sources.dataset == bindparam("of_name")).order_by(_sources.ordinal)
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewSource:
-    """A stored image: ``image`` is its blob, ``stored`` bytes long; width and height are in pixels."""
-
-    image: str
-    label: str
-    filename: str
-    caption: str | None
-    width: int
-    height: int
-    group: str | None = None
-    stored: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stored:
-    """Number of images and their bytes as stored, in one dataset and in all together."""
-
-    images: int
-    bytes: int
-    all_images: int
-    all_bytes: int
-
-    def plus(self, images: int, size: int) -> Stored:
-        """Return what is stored with so many more images of ``size`` bytes together."""
-        return Stored(
-            images=self.images + images, bytes=self.bytes + size,
-            all_images=self.all_images + images, all_bytes=self.all_bytes + size,
-        )  # fmt: skip
 
 
 class Datasets(LedgerPart):
@@ -71,7 +40,7 @@ class Datasets(LedgerPart):
         """
         row = {
             "name": name, "classes": list(classes or []), "fixed_classes": int(classes is not None),
-            "digest": _digest(list(classes or []), []), "n_sources": 0, "rejected": [],
+            "digest": empty_digest(classes or []), "n_sources": 0, "rejected": [],
             "created_at": self._clock(),
         }  # fmt: skip
         try:
@@ -98,27 +67,23 @@ class Datasets(LedgerPart):
         refuse all by raising: it is given what is stored with them.
 
         Raises:
+            DatasetNotReady: the dataset is being imported.
             UnknownDataset: no dataset has this name.
         """
         with self._database.writing() as connection:
-            row = _dataset_row(connection, name, lock=True)
-            ordinal, size = row["n_sources"], 0
-            seen: Counter[NewSource] = Counter()
-            for source in sources:
-                seen[source] += 1
-                if _add(connection, name, ordinal, source, times=seen[source]):
-                    ordinal, size = ordinal + 1, size + source.stored
-            added = int(ordinal - row["n_sources"])
-            if check is not None and added:
-                check(_stored(connection, row).plus(added, size))
-            _restate(connection, row, rejected, size)
-        return added
+            row = locked_dataset(connection, name)
+            import_states.require_ended(connection, name)
+            added = add_sources(connection, row, sources)
+            if check is not None and added.sources:
+                check(stored_with(connection, row).plus(len(added.sources), added.size))
+            restate(connection, row, added, rejected)
+        return len(added.sources)
 
     def stored(self, name: str) -> Stored:
         """Return what is stored in the dataset ``name``, which may not exist yet, and in all."""
         query = select(schema.datasets).where(_datasets.name == name)
         with self._database.reading() as connection:
-            return _stored(connection, rows.first(connection, query))
+            return stored_with(connection, rows.first(connection, query))
 
     def has_source(self, name: str, image: str, label: str, filename: str) -> bool:
         """Return whether a dataset has an image under this label and file name."""
@@ -133,8 +98,17 @@ class Datasets(LedgerPart):
         Raises:
             UnknownDataset: no dataset has this name.
         """
+        return self._digested(name)
+
+    def classes(self, name: str) -> list[str]:
+        """Return the classes of a dataset, which takes no time; raises as `dataset`."""
         with self._database.reading() as connection:
-            return rows.dataset(_dataset_row(connection, name))
+            return list(_dataset_row(connection, name)["classes"])
+
+    def has_dataset(self, name: str) -> bool:
+        """Return whether a dataset has this name."""
+        with self._database.reading() as connection:
+            return connection.execute(_DATASET, {"of_name": name}).first() is not None
 
     def has_fixed_classes(self, name: str) -> bool:
         """Return whether the dataset was made with a list of classes, so that other labels are refused."""
@@ -144,9 +118,9 @@ class Datasets(LedgerPart):
     def dataset_list(self) -> list[Dataset]:
         """Return every dataset by name."""
         with self._database.reading() as connection:
-            found = connection.execute(select(schema.datasets)).mappings()
-            # Sorted here: PostgreSQL orders letters by the language that it was set up for.
-            return sorted((rows.dataset(row) for row in found), key=lambda dataset: dataset.name)
+            names = connection.execute(select(_datasets.name)).scalars().all()
+        # Sorted here: PostgreSQL orders letters by the language that it was set up for.
+        return [self._digested(name) for name in sorted(names)]
 
     def sources(self, name: str, *, most: int | None = None) -> list[Source]:
         """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
@@ -175,6 +149,23 @@ class Datasets(LedgerPart):
         with self._database.reading() as connection:
             return rows.first(connection, select(_sources.id).where(_sources.image == image)) is not None
 
+    def _digested(self, name: str) -> Dataset:
+        """Return the dataset, whose digest is made now if it changed since, unless it is being imported."""
+        with self._database.reading() as connection:
+            row = _dataset_row(connection, name)
+            found = rows.dataset(row, import_states.of_dataset(connection, name))
+            if found.imported is not None and not found.imported.has_ended:
+                # It would be another one at each part.
+                return found.model_copy(update={"digest": ""})
+            if row["digest"]:
+                return found
+            digest = digest_of(connection, name, row["classes"])
+        unchanged = (_datasets.name == name) & (_datasets.changes == row["changes"])
+        # Kept for the next who asks; who cannot write it has it all the same.
+        with suppress(BackendUnavailable, StorageFull), self._database.writing() as connection:
+            connection.execute(update(schema.datasets).where(unchanged).values(digest=digest))
+        return found.model_copy(update={"digest": digest})
+
     def _refuse_other_classes(self, name: str, classes: Sequence[str] | None) -> None:
         with self._database.reading() as connection:
             row = _dataset_row(connection, name)
@@ -183,7 +174,8 @@ class Datasets(LedgerPart):
             raise InvalidRequest(f"a dataset {name!r} with other classes exists already", pointer="/name")
 
 
-def _stored(connection: Connection, row: RowMapping | None) -> Stored:
+def stored_with(connection: Connection, row: RowMapping | None) -> Stored:
+    """Return what is stored in the dataset of this row, if there is one, and in all."""
     images, size = func.sum(_datasets.n_sources), func.sum(_datasets.stored_bytes)
     all_images, all_bytes = connection.execute(select(images, size)).one()
     return Stored(
@@ -194,35 +186,9 @@ def _stored(connection: Connection, row: RowMapping | None) -> Stored:
     )
 
 
-def _add(connection: Connection, name: str, ordinal: int, source: NewSource, *, times: int) -> bool:
-    """Add one source unless it already exists that many times; return whether it was added."""
-    alike = (_sources.dataset == name) & (_sources.image == source.image) & (_sources.label == source.label)
-    filenames = connection.execute(select(_sources.filename).where(alike)).scalars().all()
-    if filenames.count(source.filename) >= times:
-        if source.group is not None:
-            mine = alike & (_sources.filename == source.filename)
-            connection.execute(update(schema.sources).where(mine).values(group=source.group))
-        return False
-    # The file name is not part of it: moving files makes no new images.
-    identity = cache_key(image=source.image, label=source.label, occurrence=len(filenames))
-    values = {"dataset": name, "id": identity, "ordinal": ordinal, **vars(source)}
-    del values["stored"]  # kept for the dataset as a whole
-    connection.execute(insert(schema.sources).values(values))
-    return True
-
-
-def _restate(connection: Connection, row: RowMapping, rejected: Sequence[RejectedSource], size: int) -> None:
-    mine = _sources.dataset == row["name"]
-    # Computed from the rows each time: an incremental digest would accumulate errors.
-    found = connection.execute(select(_sources.id, _sources.label, _sources.group).where(mine)).all()
-    classes = row["classes"] if row["fixed_classes"] else sorted({label for _, label, _ in found})
-    groups = {row.id: row.group for row in found if row.group}
-    values = {
-        "classes": classes, "n_sources": len(found), "rejected": _merged(row["rejected"], rejected),
-        "digest": _digest(classes, [row.id for row in found], groups),
-        "stored_bytes": _datasets.stored_bytes + size,
-    }  # fmt: skip
-    connection.execute(update(schema.datasets).where(_datasets.name == row["name"]).values(values))
+def locked_dataset(connection: Connection, name: str) -> RowMapping:
+    """Lock and return the dataset's row: every writer locks it before its import's and its shards'."""
+    return _dataset_row(connection, name, lock=True)
 
 
 def _dataset_row(connection: Connection, name: str, *, lock: bool = False) -> RowMapping:
@@ -230,17 +196,3 @@ def _dataset_row(connection: Connection, name: str, *, lock: bool = False) -> Ro
     if row is None:
         raise UnknownDataset(f"no dataset is named {name!r}; create it, or list those that exist")
     return row
-
-
-def _digest(
-    classes: Sequence[str], source_ids: Sequence[str], groups: Mapping[str, str] | None = None
-) -> str:
-    # Without groups as before there were any: the digest of a dataset is part of stored configurations.
-    grouped = {"groups": sorted(groups.items())} if groups else {}
-    return cache_key(classes=list(classes), sources=sorted(source_ids), **grouped)
-
-
-def _merged(known: Sequence[dict[str, str]], new: Sequence[RejectedSource]) -> list[dict[str, str]]:
-    by_name: Iterator[tuple[str, dict[str, str]]] = ((entry["filename"], entry) for entry in known)
-    fresh = {entry.filename: entry.model_dump(exclude_none=True) for entry in new}
-    return list((dict(by_name) | fresh).values())

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, bindparam, select
 
 from faultline_core.contract.base import Problem
-from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.datasets import Dataset, DatasetImport, Source
 from faultline_core.contract.runs import AnyItem, RequestCounts, Run, RunEvent
 from faultline_core.errors import NotFound
 from faultline_gateway.ledger import schema
@@ -153,10 +153,11 @@ def leased_item(row: RowMapping) -> LeasedItem:
     return LeasedItem(attempt=row["attempts"], **{name: row[name] for name in LEASED_FIELDS})
 
 
-def dataset(row: RowMapping) -> Dataset:
-    """Return the dataset of a row of ``datasets``."""
+def dataset(row: RowMapping, imported: DatasetImport | None) -> Dataset:
+    """Return the dataset of a row of ``datasets``, with what is known of its import."""
     fields = {name: row[name] for name in ("name", "classes", "n_sources", "digest", "rejected")}
-    return Dataset(created_at=dt.datetime.fromtimestamp(row["created_at"], dt.UTC), **fields)
+    created = dt.datetime.fromtimestamp(row["created_at"], dt.UTC)
+    return Dataset(created_at=created, imported=imported, **fields)
 
 
 def source(row: RowMapping) -> Source:

@@ -1,4 +1,4 @@
-"""The ledger's tables: datasets and their sources, runs, items, events, decisions, totals, keys."""
+"""The ledger's tables: datasets, their sources and imports, runs, items, events, decisions, totals, keys."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ class Prose(_StorableText):
 
 metadata = MetaData()
 
+OPEN_SHARDS = text("state IN ('pending', 'leased')")
 OPEN_ITEMS = text("state IN ('pending', 'leased')")
 ENDED_ITEMS = text("state IN ('done', 'filtered', 'failed', 'cancelled')")
 RUNS_TO_SERVE = text("state IN ('queued', 'in_progress') AND idle_until IS NULL")
@@ -79,8 +80,12 @@ datasets = Table(
     Column("rejected", JSON, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("changes", Integer, nullable=False, server_default="0"),
 )
-"""``n_sources`` and ``stored_bytes``, its images and their bytes as stored, are kept, not counted."""
+"""``n_sources`` and ``stored_bytes``, its images and their bytes as stored, are kept, not counted.
+
+``digest``: empty after a change, until someone asks for it; ``changes`` counts the changes.
+"""
 
 sources = Table(
     "sources",
@@ -97,6 +102,53 @@ sources = Table(
     Column("height", Integer, nullable=False),
     UniqueConstraint("dataset", "ordinal"),
 )
+
+imports = Table(
+    "imports",
+    metadata,
+    Column("dataset", ForeignKey("datasets.name"), primary_key=True),
+    Column("request", JSON, nullable=False),
+    Column("layout", Line(32), nullable=False),
+    Column("names", JSON(none_as_null=True)),
+    Column("state", Line(16), nullable=False),
+    Column("listed", Integer, nullable=False),
+    Column("mark", Prose),
+    Column("fence", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("problem", JSON(none_as_null=True)),
+)
+"""How datasets are imported from a URL. ``names``: class names by the numbers that stand for them.
+
+``listed``: shards found so far, the last of which is named by ``mark``; ``fence``, ``attempts`` and
+``due_at`` are those of the lease under which one process finds them.
+"""
+
+import_shards = Table(
+    "import_shards",
+    metadata,
+    Column("dataset", ForeignKey("imports.dataset"), primary_key=True),
+    Column("ordinal", Integer, primary_key=True, autoincrement=False),
+    Column("path", Prose, nullable=False),
+    Column("label", Prose),
+    Column("files", JSON(none_as_null=True)),
+    Column("state", Line(16), nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("stamp", Prose),
+    Column("position", BigInteger, nullable=False),
+    Column("taken", Integer, nullable=False),
+    Column("rejected", Integer, nullable=False),
+    Column("rejections", JSON(none_as_null=True)),
+    Column("problem", JSON(none_as_null=True)),
+    _partial("import_shards_open", "due_at", "dataset", "ordinal", where=OPEN_SHARDS),
+)
+"""A part of an import that one worker reads: a tar, a Parquet file, or some ``files`` of one folder.
+
+``position``: where the part begins that is not recorded yet. ``stamp``: size and version of the shard when
+its first images were recorded; another one means that it was changed.
+"""
 
 runs = Table(
     "runs",

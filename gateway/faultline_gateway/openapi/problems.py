@@ -14,6 +14,7 @@ from faultline_core.errors import (
     BadBackendOutput,
     ClassMapMismatch,
     DatasetEmpty,
+    DatasetNotReady,
     DeadlineExceeded,
     FaultlineError,
     ForeignOrigin,
@@ -22,6 +23,7 @@ from faultline_core.errors import (
     IdempotencyInFlight,
     ImageTooLarge,
     ImageUndecodable,
+    ImportRefused,
     InternalError,
     InvalidRequest,
     LedgerDamaged,
@@ -80,7 +82,7 @@ OF_SERVICES: Errors = (
     UnknownModel,
 )
 """What a service refuses is answered as the service said it."""
-OF_PLANNING: Errors = (*OF_SERVICES, DatasetEmpty, QuotaExceeded, UnknownDataset)
+OF_PLANNING: Errors = (*OF_SERVICES, DatasetEmpty, DatasetNotReady, QuotaExceeded, UnknownDataset)
 OF_STORE: Errors = (ArtifactCorrupt, ArtifactMissing)
 
 
@@ -112,7 +114,8 @@ OWN: Mapping[str, Errors] = {
     "GET /readyz": (StorageFull,),
     "POST /v1/datasets": (ClassMapMismatch, QuotaExceeded),
     "GET /v1/datasets/{name}": (UnknownDataset,),
-    "POST /v1/datasets/{name}/sources": (*OF_IMAGES, QuotaExceeded, UnknownDataset),
+    "POST /v1/datasets/{name}/sources": (*OF_IMAGES, DatasetNotReady, QuotaExceeded, UnknownDataset),
+    "POST /v1/datasets/{name}/import": (ClassMapMismatch, ImportRefused, QuotaExceeded),
     f"POST {RUNS}": OF_PLANNING,
     f"POST {RUNS}/{{run_id}}:cancel": (RunNotCancellable,),
     f"POST {RUNS}/{{run_id}}:resume": (RunNotResumable,),

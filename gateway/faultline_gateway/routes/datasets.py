@@ -8,10 +8,20 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel
 
-from faultline_core.contract.datasets import Dataset, DatasetCreate, DatasetList, SourcesAdd, SourcesAdded
+from faultline_core.contract.datasets import (
+    Dataset,
+    DatasetCreate,
+    DatasetList,
+    ImportCreate,
+    SourcesAdd,
+    SourcesAdded,
+)
+from faultline_core.types import PortableName
 from faultline_gateway.http.strict_json import StrictRoute
 from faultline_gateway.images.intake import add_uploads, checked_classes
 from faultline_gateway.images.quota import Quotas
+from faultline_gateway.imports.addresses import AllowedAddresses
+from faultline_gateway.imports.requests import begin_import
 from faultline_gateway.ledger import Ledger, StoredAnswer
 from faultline_gateway.routes.context import Context, IdempotencyKey
 from faultline_gateway.runs.submission import fingerprint
@@ -19,6 +29,9 @@ from faultline_gateway.runs.submission import fingerprint
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=StrictRoute)
 
 DatasetName = Annotated[str, Path(description="Name of the dataset.")]
+NewDatasetName = Annotated[
+    PortableName, Path(description="Name of the dataset, which is made if there is none.")
+]
 
 
 # Plain functions, not coroutines: the ledger and the decoding of images block, so they run in threads.
@@ -56,6 +69,22 @@ def add_sources(
         return add_uploads(name, body.sources, context.ledger, context.store, quotas)
 
     return answer_once(context.ledger, f"datasets/{name}/sources", key, body, work, status=200)
+
+
+@router.post("/{name}/import", status_code=202, response_model=Dataset)
+def import_dataset(
+    name: NewDatasetName, body: ImportCreate, context: Context, key: IdempotencyKey = None
+) -> Response:
+    """Fill a dataset from a URL; workers take its shards, and its `imported` says how far they are.
+
+    The dataset is made if it does not exist. The same request again goes on with an import that failed.
+    """
+
+    def work() -> Dataset:
+        allowed = AllowedAddresses(context.settings.import_from)
+        return begin_import(name, body, context.ledger, allowed, Quotas.of(context.settings))
+
+    return answer_once(context.ledger, f"datasets/{name}/import", key, body, work, status=202)
 
 
 def answer_once(

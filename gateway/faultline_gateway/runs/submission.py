@@ -16,7 +16,14 @@ from faultline_core.blobs import digest
 from faultline_core.contract.classifiers import FunctionsOfCaller
 from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
-from faultline_core.errors import FaultlineError, InvalidRequest, LeaseLost, QuotaExceeded, UnknownDataset
+from faultline_core.errors import (
+    DatasetNotReady,
+    FaultlineError,
+    InvalidRequest,
+    LeaseLost,
+    QuotaExceeded,
+    UnknownDataset,
+)
 from faultline_core.types import RunKind
 from faultline_gateway.runs.context import RunContext, RunLedger
 from faultline_gateway.runs.items import LeasedStage, Plan
@@ -142,13 +149,21 @@ def named_dataset(name: str, pointer: str, ledger: RunLedger) -> Dataset:
     """Return the dataset that a request names.
 
     Raises:
+        DatasetNotReady: it is being imported.
         UnknownDataset: the dataset does not exist; the caller sets the pointer.
     """
     try:
-        return ledger.dataset(name)
+        found = ledger.dataset(name)
     except UnknownDataset as error:
         error.pointer = pointer
         raise
+    if found.imported is not None and not found.imported.has_ended:
+        raise DatasetNotReady(
+            f"dataset {name!r} is still being imported: {found.imported.shards_done} of "
+            f"{found.imported.shards} shards are done; wait until its import has ended",
+            pointer=pointer,
+        )
+    return found
 
 
 def require_quota(wanted: int, context: RunContext, pointer: str) -> None:

@@ -1,11 +1,17 @@
 """Bodies of ``/v1/datasets``: labelled images that a user uploads."""
 
 import datetime as dt
+from typing import Literal
 
 from pydantic import Field
 
-from faultline_core.contract.base import DISTINCT, ClientBody, ListBody, ResponseBody
+from faultline_core.contract.base import DISTINCT, ClientBody, ListBody, Problem, ResponseBody
 from faultline_core.types import BlobRef, PortableName
+
+Layout = Literal["webdataset", "image-folder", "parquet"]
+"""How an imported dataset is laid out: tar shards, a folder for each class, or Parquet files."""
+
+ImportState = Literal["listing", "importing", "done", "failed"]
 
 
 class SourceUpload(ClientBody):
@@ -98,6 +104,90 @@ class Source(ResponseBody):
     height: int = Field(description="Height in pixels.")
 
 
+class ImportCreate(ClientBody):
+    """``POST /v1/datasets/{name}/import``: fill a dataset from a URL."""
+
+    url: str = Field(
+        min_length=1,
+        max_length=2000,
+        description="Where the images are: tar shards (`s3://bucket/shard-{000000..000099}.tar`, or the "
+        "`.json` index of `wids`), a folder with a subfolder for each class, or Parquet files, such as "
+        "`hf://datasets/org/name`. The operator says which addresses are allowed.",
+    )
+    layout: Layout | None = Field(
+        default=None, description="How the images are laid out, or null to tell it from the URL."
+    )
+    classes: list[str] | None = Field(
+        default=None,
+        max_length=10_000,
+        json_schema_extra=DISTINCT | {"minItems": 1},
+        description="The allowed labels, in the order of the numbers that stand for them; null to take them "
+        "from `classes.json` or `classes.txt` beside the shards, the Parquet file, or the labels.",
+    )
+    split: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="Split of Parquet files whose names say which they belong to, such as `train`.",
+    )
+    image_column: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Column of the image in Parquet files; null for the one that is an image.",
+    )
+    label_column: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Column of the label in Parquet files, or its key in the `.json` members of a tar; null "
+        "for `label`.",
+    )
+    revision: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\w./-]+$",
+        description="Branch, tag or commit of a dataset on the Hugging Face hub; null for the newest.",
+    )
+
+
+class FailedShard(ResponseBody):
+    """A shard that could not be read to its end."""
+
+    shard: str = Field(description="Address of the shard.")
+    code: str = Field(description="Error code from the closed list.")
+    detail: str = Field(description="What happened to the shard, and what to do.")
+
+
+class DatasetImport(ResponseBody):
+    """How a dataset is imported from a URL, and how far that has come."""
+
+    url: str = Field(description="Where the images come from.")
+    layout: Layout = Field(description="How they are laid out there.")
+    state: ImportState = Field(
+        description="`listing` while shards are still found, `importing`, `done`, or `failed`: what was "
+        "taken in until then is kept, and the same request goes on with the rest."
+    )
+    shards: int = Field(description="Number of shards that were found so far.")
+    shards_done: int = Field(description="Number of shards that were read to their end.")
+    shards_failed: int = Field(description="Number of shards that could not be read.")
+    images: int = Field(description="Number of images that were taken in.")
+    n_rejected: int = Field(description="Number of files that were rejected.")
+    rejected: list[RejectedSource] = Field(
+        default=[], description="The first of the rejected files, with the reason."
+    )
+    failed_shards: list[FailedShard] = Field(
+        default=[], description="The first of the shards that could not be read."
+    )
+    problem: Problem | None = Field(default=None, description="Why the import failed, or null if it has not.")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no worker goes on with it."""
+        return self.state in ("done", "failed")
+
+
 class Dataset(ResponseBody):
     """A dataset and its contents."""
 
@@ -105,11 +195,15 @@ class Dataset(ResponseBody):
     classes: list[str] = Field(description="The classes of the dataset.")
     n_sources: int = Field(description="Number of labelled images.")
     digest: str = Field(
-        description="Digest over all images, labels and groups; it changes whenever the dataset does."
+        description="Digest over all images, labels and groups; it changes whenever the dataset does. Empty "
+        "while the dataset is imported."
     )
     created_at: dt.datetime = Field(description="When the dataset was created, in UTC.")
     rejected: list[RejectedSource] = Field(
         default=[], description="Files that were rejected on upload, with the reason."
+    )
+    imported: DatasetImport | None = Field(
+        default=None, description="How it is imported from a URL, or null if it was uploaded."
     )
 
 

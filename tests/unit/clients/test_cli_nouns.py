@@ -237,3 +237,46 @@ def test_an_id_without_a_name_is_refused_before_anything_is_sent(play: Play, fol
     assert shown.exit_code == ExitCode.USAGE
     assert "n00007846" in shown.stderr
     assert script.seen == []
+
+
+def imported(state: str, **figures: object) -> dict[str, object]:
+    """A dataset that is imported, as the gateway tells it."""
+    known = {
+        "url": "s3://bucket/a.tar", "layout": "webdataset", "state": state, "shards": 3, "shards_done": 1,
+        "shards_failed": 0, "images": 40, "n_rejected": 0,
+    }  # fmt: skip
+    return DATASET | {"digest": "", "imported": known | figures}
+
+
+def test_an_import_is_followed_until_it_has_ended(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faultline._datasets.imports.LOOK_S", 0.0)
+    ended = imported("done", shards_done=3, images=99)
+    script = play(ok(imported("listing")), ok(imported("importing")), ok(ended))
+    shown = run("datasets", "import", "mine", "s3://bucket/a.tar", "--class", "bus", "--class", "tram")
+    assert shown.exit_code == 0, shown.output
+    assert [request.url.path for request in script.seen] == [
+        "/v1/datasets/mine/import", "/v1/datasets/mine", "/v1/datasets/mine",
+    ]  # fmt: skip
+    asked = json.loads(script.seen[0].content)
+    assert (asked["url"], asked["classes"], asked["layout"]) == ("s3://bucket/a.tar", ["bus", "tram"], None)
+    assert shown.stdout.splitlines() == [
+        "mine: 99 images from s3://bucket/a.tar, 0 files rejected",
+        "import done: 3 of 3 shards done, 0 failed",
+    ]
+
+
+def test_an_import_that_failed_is_incomplete_and_names_its_shards(play: Play) -> None:
+    failed = {"shard": "s3://bucket/a.tar", "code": "shard-unreadable", "detail": "it is gone"}
+    refused = {"filename": "a.tar/1.png", "code": "image-undecodable", "detail": "no image"}
+    told = imported("failed", shards_failed=1, failed_shards=[failed], rejected=[refused], n_rejected=1)
+    play(ok(imported("listing")), ok(told))
+    shown = run("datasets", "import", "mine", "s3://bucket/a.tar")
+    assert shown.exit_code == ExitCode.INCOMPLETE
+    assert "failed s3://bucket/a.tar: shard-unreadable: it is gone" in shown.stderr
+    assert "skipped a.tar/1.png: image-undecodable: no image" in shown.stderr
+
+
+def test_an_import_can_be_left_to_the_workers(play: Play) -> None:
+    script = play(ok(imported("listing")))
+    assert run("datasets", "import", "mine", "s3://bucket/a.tar", "--detach").exit_code == 0
+    assert len(script.seen) == 1

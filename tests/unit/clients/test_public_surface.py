@@ -62,7 +62,7 @@ ERRORS = [
     "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
     "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",
     "RunNotDeletable", "RunNotEnded", "RunNotResumable", "StorageError", "StorageFull", "Unauthorized",
-    "UnknownDataset",
+    "DatasetNotReady", "ImportRefused", "ShardUnreadable", "UnknownDataset",
     "UnknownEditType", "UnknownModel", "UnsupportedMedia",
 ]  # fmt: skip
 

@@ -1,0 +1,28 @@
+"""Begin an import: all that can be refused is refused before a worker looks at the address."""
+
+from __future__ import annotations
+
+from faultline_core.contract.datasets import Dataset, ImportCreate
+from faultline_gateway.images.intake import checked_classes
+from faultline_gateway.images.quota import Quotas
+from faultline_gateway.imports.addresses import AllowedAddresses, layout_of, with_revision
+from faultline_gateway.ledger import Ledger
+
+
+def begin_import(
+    name: str, request: ImportCreate, ledger: Ledger, allowed: AllowedAddresses, quotas: Quotas
+) -> Dataset:
+    """Make the dataset if there is none, and let workers import into it; they alone read the address.
+
+    Raises:
+        ImportRefused: the address is not allowed.
+        InvalidRequest: a field is wrong, or the dataset has images or another import.
+        ClassMapMismatch: two class names look alike.
+        QuotaExceeded: there are too many datasets.
+    """
+    allowed.require(with_revision(request.url, request.revision))
+    classes = checked_classes(request.classes)
+    if request.classes is not None or not ledger.has_dataset(name):
+        ledger.create_dataset(name, classes, quotas.check_datasets)
+    ledger.create_import(name, request, layout_of(request), classes)
+    return ledger.dataset(name)

@@ -1,0 +1,66 @@
+"""The digest of a dataset: read as a stream and in order, so that a million images take no more memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, select
+
+from faultline_gateway.ledger import schema
+
+_READ_AT_ONCE = 5_000
+_sources = schema.sources.c
+
+
+def digest_of(connection: Connection, name: str, classes: Sequence[str]) -> str:
+    """Return the digest over classes, ids of the sources and, if there are any, their groups.
+
+    It is that of `cache_key` with these inputs, because stored configurations hold such digests.
+    """
+    mine = _sources.dataset == name
+    grouped = mine & _sources.group.is_not(None) & (_sources.group != "")
+    has_groups = connection.execute(select(_sources.id).where(grouped).limit(1)).first() is not None
+    counted = hashlib.sha256()
+
+    def feed(text: str) -> None:
+        counted.update(text.encode())
+
+    feed('{"classes":' + _json(list(classes)))
+    if has_groups:
+        feed(',"groups":')
+        _feed_list(feed, _in_order(connection, select(_sources.id, _sources.group).where(grouped)))
+    feed(',"sources":')
+    _feed_list(feed, (row[0] for row in _in_order(connection, select(_sources.id).where(mine))))
+    feed("}")
+    return counted.hexdigest()
+
+
+def empty_digest(classes: Sequence[str]) -> str:
+    """Return the digest of a dataset without sources."""
+    return hashlib.sha256(('{"classes":' + _json(list(classes)) + ',"sources":[]}').encode()).hexdigest()
+
+
+def _in_order(connection: Connection, query: Select[*tuple[Any, ...]]) -> Iterator[list[Any]]:
+    # Page by page in the order of the ids, which are hexadecimal digits: the primary key has that order.
+    last: str | None = None
+    while True:
+        page = query if last is None else query.where(_sources.id > last)
+        found = connection.execute(page.order_by(_sources.id).limit(_READ_AT_ONCE)).all()
+        yield from (list(row) for row in found)
+        if len(found) < _READ_AT_ONCE:
+            return
+        last = found[-1].id
+
+
+def _feed_list(feed: Callable[[str], None], entries: Iterable[object]) -> None:
+    feed("[")
+    for number, entry in enumerate(entries):
+        feed(("," if number else "") + _json(entry))
+    feed("]")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

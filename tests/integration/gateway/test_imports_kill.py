@@ -1,0 +1,68 @@
+"""A worker that is killed in the middle of a shard: nothing is lost, and no image is there twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fakes.ledgers import new_ledger
+from fakes.processes import look_until
+from fakes.shards import write_shards
+from faultline_core.contract.datasets import ImportCreate
+from faultline_gateway.ledger import Ledger
+
+SHARDS, EACH = 2, 1_100
+KILLS = 2
+
+
+def start_worker(folder: Path, shards: Path) -> subprocess.Popen[bytes]:
+    settings = {
+        "FAULTLINE_STATE_DIR": str(folder), "FAULTLINE_LEASE_SECONDS": "1", "FAULTLINE_SECRET": "s" * 32,
+        "FAULTLINE_IMPORT_FROM": f"file://{shards}", "FAULTLINE_CONCURRENCY": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }  # fmt: skip
+    with (folder / "work.log").open("ab") as said:
+        return subprocess.Popen(
+            [sys.executable, "-m", "faultline_gateway.main", "work"],
+            env=os.environ | settings, stdout=said, stderr=said,
+        )  # fmt: skip
+
+
+@pytest.mark.fault("F7")
+def test_a_killed_worker_loses_no_image_and_repeats_none(tmp_path: Path) -> None:
+    pattern = write_shards(f"file://{tmp_path}/shards", SHARDS, EACH, ["boat", "sled"])
+    ledger = new_ledger(tmp_path)
+    ledger.create_dataset("photos", None)
+    ledger.create_import("photos", ImportCreate(url=pattern), "webdataset")
+    seen = 0
+    for _ in range(KILLS):
+        worker = start_worker(tmp_path, tmp_path / "shards")
+        try:
+            look_until(lambda before=seen: imported(ledger) > before)  # type: ignore[misc]
+        finally:
+            worker.kill()
+            worker.wait()
+        seen = imported(ledger)
+        assert 0 < seen < SHARDS * EACH
+        assert len(ledger.sources("photos")) == seen
+    worker = start_worker(tmp_path, tmp_path / "shards")
+    try:
+        look_until(lambda: ledger.import_ended("photos"))
+    finally:
+        worker.terminate()
+        worker.wait()
+    sources = ledger.sources("photos")
+    assert len(sources) == len({source.filename for source in sources}) == SHARDS * EACH
+    found = ledger.dataset("photos").imported
+    assert found is not None
+    assert (found.state, found.images, found.n_rejected) == ("done", SHARDS * EACH, 0)
+    ledger.close()
+
+
+def imported(ledger: Ledger) -> int:
+    found = ledger.dataset("photos").imported
+    return 0 if found is None else found.images

@@ -1,0 +1,114 @@
+"""Files over HTTPS: only public addresses are dialled, whatever names and redirects lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import httpcore
+import pytest
+
+from faultline_core.errors import ImportRefused, ShardUnreadable
+from faultline_gateway.imports import guarded_https
+from faultline_gateway.imports.guarded_https import HttpsFiles, PublicBackend, is_public, public_client
+
+PUBLIC = "93.184.216.34"
+URL = "https://images.example/a.tar"
+
+
+class Servers(httpcore.NetworkBackend):
+    """Answers each connection with the next bytes, and notes what was dialled."""
+
+    def __init__(self, answers: Sequence[bytes]) -> None:
+        self._answers = list(answers)
+        self.dialled: list[str] = []
+
+    def connect_tcp(self, host: str, *args: object, **options: object) -> httpcore.NetworkStream:
+        self.dialled.append(host)
+        return httpcore.MockStream([self._answers.pop(0)])
+
+
+def files(servers: Servers, addresses: Mapping[str, str]) -> HttpsFiles:
+    backend = PublicBackend(lambda host, _: [addresses[host]], servers)
+    return HttpsFiles(public_client(backend))
+
+
+def answer(status: str, body: bytes = b"", **headers: str) -> bytes:
+    told = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status}\r\n{told}connection: close\r\n\r\n".encode() + body
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.1.2.3", "192.168.0.9", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::1",
+     "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "2002:7f00:1::", "224.0.0.1"],
+)  # fmt: skip
+def test_a_private_address_is_not_public(address: str) -> None:
+    assert not is_public(address)
+    assert is_public(PUBLIC)
+
+
+def test_a_name_that_leads_to_a_private_network_is_not_dialled() -> None:
+    servers = Servers([])
+    with pytest.raises(ImportRefused, match=r"leads to 10\.0\.0\.5"):
+        files(servers, {"images.example": "10.0.0.5"}).stamp(URL)
+    assert servers.dialled == []
+
+
+def test_the_address_that_was_looked_at_is_the_one_that_is_dialled() -> None:
+    # A name that answers otherwise at a second look-up would be dialled by its name.
+    servers = Servers([answer("200 OK", content_length="5", etag='"1"')])
+    assert files(servers, {"images.example": PUBLIC}).stamp(URL) == '5 "1" '
+    assert servers.dialled == [PUBLIC]
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("https://inside.example/a.tar", r"169\.254\.169\.254"),
+        ("http://images.example/a.tar", "is not https"),
+    ],
+)
+def test_a_redirect_to_a_private_network_or_out_of_https_is_not_followed(location: str, told: str) -> None:
+    servers = Servers([answer("302 Found", location=location)])
+    guarded = files(servers, {"images.example": PUBLIC, "inside.example": "169.254.169.254"})
+    with pytest.raises(ImportRefused, match=told):
+        guarded.stamp(URL)
+    assert servers.dialled == [PUBLIC]
+
+
+def test_a_file_is_read_on_from_where_a_jump_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded_https, "BUFFER", 1)
+    head = answer("200 OK", content_length="10")
+    whole = answer("200 OK", b"0123456789", content_length="10")
+    rest = answer("206 Partial Content", b"xyz", content_length="3")
+    with files(Servers([head, whole, rest]), {"images.example": PUBLIC}).open(URL) as opened:
+        assert opened.read(2) == b"01"
+        opened.seek(7)
+        # Of the second request, not of what the first one would have gone on with.
+        assert opened.read() == b"xyz"
+
+
+HEAD = answer("200 OK", content_length="10")
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "told"),
+    [
+        ([answer("404 Not Found")], FileNotFoundError, "does not exist"),
+        ([answer("503 Busy")], OSError, "answers 503"),
+        ([HEAD, answer("200 OK", b"012", content_length="3")], OSError, "ended after 3 of 10"),
+    ],
+)
+def test_a_file_that_cannot_be_read_whole_is_an_error(
+    answers: list[bytes], error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        files(Servers(answers), {"images.example": PUBLIC}).open(URL).read()
+
+
+def test_a_server_that_serves_no_part_of_a_file_is_named() -> None:
+    servers = Servers([HEAD, answer("200 OK", b"0123456789", content_length="10")])
+    opened = files(servers, {"images.example": PUBLIC}).open(URL)
+    opened.seek(5)
+    with pytest.raises(ShardUnreadable, match="no part of a file"):
+        opened.read()
