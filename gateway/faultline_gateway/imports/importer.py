@@ -80,7 +80,7 @@ class Importer:
     async def work(self, leased: LeasedImport) -> None:
         """List, or read, what is leased; after a cancellation the thread stops at its next image."""
         stopped = threading.Event()
-        renewal = asyncio.create_task(keep_leased(self._ledger.renew_import, leased, self._lease_seconds))
+        renewal = asyncio.create_task(keep_leased(self._renew, leased, self._lease_seconds))
         try:
             await asyncio.to_thread(self._import, leased, stopped)
         finally:
@@ -88,6 +88,9 @@ class Importer:
             stopped.set()
             self._busy, self.is_first = False, not self.is_first
             await asyncio.to_thread(self._release, leased)
+
+    async def _renew(self, leased: LeasedImport, seconds: float) -> None:
+        await asyncio.to_thread(self._ledger.renew_import, leased, seconds)
 
     def _import(self, leased: LeasedImport, stopped: threading.Event) -> None:
         try:
