@@ -16,6 +16,7 @@ from faultline_gateway.http.in_flight import InFlight, Room
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.http.turns import Turns
+from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.openapi import complete, operation_id
 from faultline_gateway.routes import ROUTERS
@@ -71,12 +72,14 @@ def create_app(
     joined: JoinedWork | None = None,
     columns: ColumnFolder | None = None,
     budget: StoreBudget | None = None,
+    clusters: Clusters | None = None,
 ) -> FastAPI:
     """Put the gateway together from parts that the caller opened and closes.
 
     ``joined``: the processes that make summaries and reports; None makes them in threads of this process.
     ``columns``: where the columns of large runs are kept; None keeps none.
     ``budget``: what keeps the store's budget; None leaves that to another process.
+    ``clusters``: the Ray clusters that jobs may run on; None for no cluster.
     """
     metrics = Metrics()
     sessions = Sessions([key.get_secret_value().encode() for key in settings.api_keys])
@@ -98,7 +101,7 @@ def create_app(
         metrics=metrics, sessions=sessions, status=RunStatus(ledger), followed=FollowedRuns(ledger),
         cache=RunCache(KEPT),
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
-        joined=joined, columns=columns, budget=budget,
+        joined=joined, columns=columns, budget=budget, clusters=clusters or Clusters({}),
     )  # fmt: skip
     return app
 

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,15 @@ from faultline_gateway.images.intake import register_folder
 from faultline_gateway.images.quota import Quotas
 from faultline_gateway.imports.importer import Importer
 from faultline_gateway.imports.storage import Storage
+from faultline_gateway.job_work import JobPart, run_of, until_not_needed
+from faultline_gateway.jobs.clusters import Clusters, reaching_clusters
+from faultline_gateway.jobs.launcher import Launcher
+from faultline_gateway.jobs.look import JobLook, WorkerCost
+from faultline_gateway.jobs.submission import make_run
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.columns import ColumnKeeper
+from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.joined import JoinedWork
 from faultline_gateway.runs.large_plans import large_methods
 from faultline_gateway.runs.planner import Planner
@@ -77,6 +84,13 @@ def _parser() -> argparse.ArgumentParser:
     work.add_argument(
         "--concurrency", type=int, help="item groups, such as source images, to process at once"
     )
+    work.add_argument("--job", help="work on the run of this job alone, and end with it")
+    work.add_argument("--attempt", type=int, default=1, help="the attempt of the job that this belongs to")
+    work.add_argument(
+        "--follow-only",
+        action="store_true",
+        help="with --job: report that the attempt lives and end with the job, but work on nothing",
+    )
     register = verbs.add_parser("register-dataset", help="make a dataset from a folder on this machine")
     register.add_argument("name")
     register.add_argument("folder", type=Path)
@@ -105,7 +119,7 @@ async def _serving(settings: GatewaySettings) -> None:
     store.sweep()
     joined, columns = summary_processes(settings), column_folder(settings)
     budget = StoreBudget(store, settings.store_budget_bytes)
-    async with calling_services(settings) as caller:
+    async with calling_services(settings) as caller, reaching_clusters(settings) as clusters:
         app = create_app(
             settings,
             ledger=ledger,
@@ -116,12 +130,14 @@ async def _serving(settings: GatewaySettings) -> None:
             joined=joined,
             columns=columns,
             budget=budget,
+            clusters=clusters,
         )
         _let_signals_pass()
         stopped = threading.Event()
         # Beside the answers: what a killed gateway has left half done may be a million rows.
         going_on = asyncio.create_task(asyncio.to_thread(ledger.go_on, stopped.is_set))
-        async with _keeping_columns(ledger, joined, columns), _until_left(budget.keep()):
+        launching = _launching(settings, ledger, clusters, app.state.context)
+        async with _keeping_columns(ledger, joined, columns), _until_left(budget.keep()), launching:
             await server_of(app, settings).serve()
         stopped.set()
         await going_on
@@ -139,6 +155,20 @@ async def _keeping_columns(
         yield
         return
     async with _until_left(ColumnKeeper(ledger, tuple(METHODS.values()), joined, columns).keep()):
+        yield
+
+
+@asynccontextmanager
+async def _launching(
+    settings: GatewaySettings, ledger: Ledger, clusters: Clusters, context: RunContext
+) -> AsyncIterator[None]:
+    """Look after the jobs of the clusters, where the operator named some."""
+    if not clusters:
+        yield
+        return
+    cost = WorkerCost(worker_cpus=settings.job_worker_cpus, driver_cpus=settings.job_driver_cpus)
+    look = JobLook(ledger, clusters, partial(make_run, context=context), cost)
+    async with _until_left(Launcher(ledger, look, tuple(settings.clusters)).keep()):
         yield
 
 
@@ -164,17 +194,33 @@ def _let_signals_pass() -> None:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    asyncio.run(_working(settings_of_process(concurrency=arguments.concurrency)))
+    settings = settings_of_process(concurrency=arguments.concurrency)
+    part = None if arguments.job is None else JobPart(arguments.job, arguments.attempt)
+    if part is not None and arguments.follow_only:
+        asyncio.run(_following(settings, part))
+    else:
+        asyncio.run(_working(settings, part))
     return 0
 
 
-async def _working(settings: GatewaySettings) -> None:
+async def _following(settings: GatewaySettings, part: JobPart) -> None:
+    """Report that an attempt lives until its job ends; a signal ends this at once."""
+    ledger = _ledger(settings)
+    await until_not_needed(ledger, part, works=False)
+    ledger.close()
+
+
+async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         # The event lets the worker give its leases back before the process ends. Handlers are set before the
         # ledger opens, because that may migrate the database, and a stop during it must be orderly, too.
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     ledger, store = _ledger(settings), BlobStore(settings.store_url)
+    run_id = None if part is None else await run_of(ledger, part, stop)
+    if part is not None and run_id is None:
+        ledger.close()
+        return
     async with calling_services(settings) as caller:
         worker = Worker(
             f"{socket.gethostname()}:{os.getpid()}",
@@ -190,20 +236,42 @@ async def _working(settings: GatewaySettings) -> None:
                 most_items=settings.max_items_per_run,
                 large=large_methods(METHODS),
                 store=store,
+                run_id=run_id,
             ),
-            importer=Importer(
-                ledger,
-                store,
-                Storage(settings.import_from),
-                Quotas.of(settings),
-                lease_seconds=settings.lease_seconds,
-                most_shards=settings.max_import_shards,
-            ),
+            importer=None if part is not None else _importer(settings, ledger, store),
+            run_id=run_id,
         )
         # A process that was killed while it cancelled or deleted a large run has left it half done.
         await asyncio.to_thread(ledger.go_on, stop.is_set)
-        await worker.work(stop)
+        async with _stopping_with(ledger, part, stop):
+            await worker.work(stop)
     ledger.close()
+
+
+def _importer(settings: GatewaySettings, ledger: Ledger, store: BlobStore) -> Importer:
+    return Importer(
+        ledger,
+        store,
+        Storage(settings.import_from),
+        Quotas.of(settings),
+        lease_seconds=settings.lease_seconds,
+        most_shards=settings.max_import_shards,
+    )
+
+
+@asynccontextmanager
+async def _stopping_with(ledger: Ledger, part: JobPart | None, stop: asyncio.Event) -> AsyncIterator[None]:
+    """Set ``stop`` when the part of a job is not needed any more."""
+    if part is None:
+        yield
+        return
+
+    async def follow() -> None:
+        await until_not_needed(ledger, part)
+        stop.set()
+
+    async with _until_left(follow()):
+        yield
 
 
 def _register_dataset(arguments: argparse.Namespace) -> int:

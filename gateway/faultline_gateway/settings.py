@@ -7,17 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from faultline_core.images.file_structure import MAX_CHUNKS
 from faultline_core.secret_files import read_secret
-from faultline_core.types import is_loopback
+from faultline_core.types import Name, is_loopback
 
 PREFIX = "FAULTLINE_"
 STATE_DIR = Path(".faultline")
 # 16 random letters cannot be guessed over a network; shorter keys tend to be words.
 KEY_CHARACTERS_AT_LEAST = 16
 SERVICE_PLACEHOLDER = "{service}"
+RAY_VERSIONS = ("2.60",)
+"""The versions of Ray whose jobs API the tests hold the gateway to."""
+OTHERS = ""
+"""The name under which `cluster_token_files` has a path that was given without one."""
 
 
 class GatewaySettings(BaseModel):
@@ -172,6 +176,40 @@ class GatewaySettings(BaseModel):
         "first; 0 to keep none.",
     )
 
+    clusters: dict[Name, str] = Field(
+        default={},
+        description="Ray clusters that jobs may run on, as `name=http://head:8265` separated by commas: the "
+        "address of each one's dashboard. Empty for none.",
+    )
+    cluster_token_files: dict[str, Path] = Field(
+        default={},
+        description="Files with the clusters' tokens, which only their owner may read, as `name=path` "
+        "separated by commas; a path alone is for all others. Empty for clusters that want none.",
+    )
+    ray_versions: tuple[str, ...] = Field(
+        default=RAY_VERSIONS,
+        description="Versions of Ray that a cluster may run, as `2.60` separated by commas; by default the "
+        "one that the gateway was tested with.",
+    )
+    job_worker_cpus: float = Field(
+        default=1.0, gt=0, description="CPUs that Ray reserves for one worker of a job."
+    )
+    job_driver_cpus: float = Field(
+        default=0.1,
+        gt=0,
+        description="CPUs that Ray reserves for the program that starts a job's workers; with 0 it would "
+        "have to run on the head.",
+    )
+
+    @field_validator("clusters")
+    @classmethod
+    def _addresses(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, url in value.items():
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+                raise ValueError(f"the address of the cluster {name!r} is not like http://head:8265: {url!r}")
+        return value
+
     @model_validator(mode="after")
     def _safe(self) -> GatewaySettings:
         # Refused at the start, because the first request may already come from a stranger.
@@ -215,7 +253,8 @@ class GatewaySettings(BaseModel):
         return read_secret(self.secret_file)
 
 
-_LISTS = ("api_keys", "import_from")
+_LISTS = ("api_keys", "import_from", "ray_versions")
+_TABLES = ("clusters", "cluster_token_files")
 """Settings of several values, separated by commas."""
 
 
@@ -234,9 +273,19 @@ def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySet
     for field in GatewaySettings.model_fields:
         # An empty variable counts as unset, as compose files and shells use it.
         if value := environ.get(PREFIX + field.upper()):
-            values[field] = tuple(value.split(",")) if field in _LISTS else value
+            values[field] = _read(field, value)
     values |= {name: value for name, value in overrides.items() if value is not None}
     return GatewaySettings.model_validate(values)
+
+
+def _read(field: str, value: str) -> object:
+    if field in _LISTS:
+        return tuple(value.split(","))
+    if field in _TABLES:
+        # Of an entry without "=", such as the path of a token for all, the name is empty.
+        named = (part if "=" in part else f"{OTHERS}={part}" for part in map(str.strip, value.split(",")))
+        return dict(part.split("=", 1) for part in named)
+    return value
 
 
 def settings_of_process(**overrides: object) -> GatewaySettings:

@@ -49,12 +49,16 @@ async def retry_ledger(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
 
 
 class SharedLedger:
-    """Leases, renews and records for all hands of the worker ``name``."""
+    """Leases, renews and records for all hands of the worker ``name``.
 
-    def __init__(self, ledger: Ledger, name: str, lease_seconds: float) -> None:
+    ``run_id``: the only run that is leased from; None for every run.
+    """
+
+    def __init__(self, ledger: Ledger, name: str, lease_seconds: float, run_id: str | None = None) -> None:
         self._ledger = ledger
         self.name = name
         self._lease_seconds = lease_seconds
+        self._run_id = run_id
         self._leases = Combining[None, LeasedGroup | None](
             self._lease_some, most=GROUPS_AT_ONCE, unclaimed=self._give_back
         )
@@ -111,7 +115,11 @@ class SharedLedger:
 
     async def _lease_some(self, hands: Sequence[None]) -> Sequence[LeasedGroup | None]:
         groups = await asyncio.to_thread(
-            self._ledger.lease_groups, self.name, seconds=self._lease_seconds, most=len(hands)
+            self._ledger.lease_groups,
+            self.name,
+            seconds=self._lease_seconds,
+            most=len(hands),
+            run_id=self._run_id,
         )
         return [*groups, *(None for _ in range(len(hands) - len(groups)))]
 

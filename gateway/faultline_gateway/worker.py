@@ -57,7 +57,10 @@ class LedgerRecorder:
 
 
 class Worker:
-    """Works on up to ``concurrency`` item groups at once, so that the services' batches fill."""
+    """Works on up to ``concurrency`` item groups at once, so that the services' batches fill.
+
+    ``run_id``: the only run that it works on; None for every run.
+    """
 
     def __init__(
         self,
@@ -70,9 +73,10 @@ class Worker:
         lease_seconds: float,
         planner: Planner,
         importer: Importer | None = None,
+        run_id: str | None = None,
     ) -> None:
         self._ledger = ledger
-        self._shared = SharedLedger(ledger, name, lease_seconds)
+        self._shared = SharedLedger(ledger, name, lease_seconds, run_id)
         self._store = store
         self._services = services
         self._concurrency = Concurrency(concurrency) if isinstance(concurrency, int) else concurrency

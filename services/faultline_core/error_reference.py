@@ -63,6 +63,12 @@ EXPLANATIONS: dict[str, Explanation] = {
         "A label is not a class of the dataset or of the classifier, or two class names look alike.",
         "Rename the label or the class that is named, or declare the classes of the dataset explicitly.",
     ),
+    "cluster-refused": Explanation(
+        "A Ray cluster answers, but refuses the gateway's token, runs another version of Ray than the "
+        "gateway was tested with, or refuses the job itself.",
+        "Give the gateway the cluster's token (`FAULTLINE_CLUSTER_TOKEN_FILES`), or allow the version "
+        "(`FAULTLINE_RAY_VERSIONS`), as the detail says.",
+    ),
     "dataset-empty": Explanation(
         "No image of the dataset can be used: it has none, none could be read, or all are excluded.",
         "Add PNG, JPEG or WebP files, one folder for each class. `rejected` of the dataset says why "

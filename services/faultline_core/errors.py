@@ -38,6 +38,7 @@ FaultlineError
 ├─ BackendError                  a service failed
 │  ├─ BackendUnavailable         backend-unavailable    503  retry later
 │  ├─ BadBackendOutput           bad-backend-output     502  wrong shape, NaN, missing item
+│  ├─ ClusterRefused             cluster-refused        502  a Ray cluster refuses token or version
 │  ├─ DeadlineExceeded           deadline-exceeded      504
 │  └─ ResourceExhausted          resource-exhausted     507  out of memory on this item
 ├─ StorageError
@@ -233,6 +234,15 @@ class BadBackendOutput(BackendError):
     code = "bad-backend-output"
     status = 502
     title = "The output of a service is unusable"
+
+
+class ClusterRefused(BackendError):
+    """A Ray cluster does not take this gateway's token, runs another version of Ray, or refuses the job."""
+
+    code = "cluster-refused"
+    status = 502
+    title = "The Ray cluster cannot be used"
+    retryable = False
 
 
 class DeadlineExceeded(BackendError):

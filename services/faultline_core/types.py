@@ -56,6 +56,9 @@ RunKind = Literal[
     "stress-test", "dataset-interface", "shift-benchmark", "bug-hunt", "adversarial-dataset", "transfer"
 ]
 
+JobState = Literal["queued", "in_progress", "completed", "failed", "cancelling", "cancelled"]
+"""State of a Ray job: ``in_progress`` while its workers report, ``completed`` when its run has."""
+
 Inversion = Literal["null-text", "negative-prompt", "direct", "virtual"]
 Solver = Literal["ddim", "dpm-solver++", "consistent"]
 """How a target gets from one noise level to the next; ``consistent`` moves it in parallel with its source."""
@@ -99,6 +102,7 @@ InjectionEnd = Literal["exact", "released"]
 EDIT_TYPES: tuple[EditType, ...] = get_args(EditType)
 FINAL_ITEM_STATES: tuple[ItemState, ...] = ("done", "filtered", "failed", "cancelled")
 FINAL_RUN_STATES: tuple[RunState, ...] = ("completed", "completed_with_failures", "failed", "cancelled")
+FINAL_JOB_STATES: tuple[JobState, ...] = ("completed", "failed", "cancelled")
 
 BlobRef = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """SHA-256 of stored bytes, in hexadecimal: the name of a blob."""

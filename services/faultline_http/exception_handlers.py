@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,18 +47,38 @@ def install_error_handlers(app: FastAPI, rules: Sequence[FieldRule] = ()) -> Non
 
     async def refused_fields(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # it is registered only for this class
-        return _field_problems(request, error.errors(), rules)
+        return _field_problems(request, error.errors(), rules, error.body)
 
     app.add_exception_handler(FaultlineError, _faultline_error)
     app.add_exception_handler(RequestValidationError, refused_fields)
     app.add_exception_handler(HTTPException, _router_error)
 
 
-def json_pointer(location: Sequence[str | int]) -> str:
-    """Return the RFC 6901 pointer of a pydantic location, without its first part (body, query, ...)."""
+def json_pointer(location: Sequence[str | int], body: object = None) -> str:
+    """Return the RFC 6901 pointer of a pydantic location, without its first part (body, query, ...).
+
+    ``body``: what was sent, where it is known.
+    """
     # For a field with several types, pydantic names the alternative, which is not part of the body.
-    parts = (part for part in map(str, location[1:]) if _ALTERNATIVE.fullmatch(part) is None)
-    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+    parts = [part for part in location[1:] if _ALTERNATIVE.fullmatch(str(part)) is None]
+    named = map(str, _without_tags(parts, body))
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in named)
+
+
+def _without_tags(parts: Sequence[str | int], body: object) -> Iterator[str | int]:
+    """Leave out tags by which bodies of several kinds are told apart: only the last part may be missing."""
+    for part in parts[:-1]:
+        if isinstance(body, Mapping) and part not in body:
+            continue
+        yield part
+        body = _within(body, part)
+    yield from parts[-1:]
+
+
+def _within(body: object, part: str | int) -> object:
+    if isinstance(body, Mapping):
+        return body.get(part)
+    return body[part] if isinstance(body, list) and isinstance(part, int) and part < len(body) else None
 
 
 async def _faultline_error(request: Request, error: Exception) -> Response:
@@ -69,10 +89,12 @@ async def _faultline_error(request: Request, error: Exception) -> Response:
     return problem_response(error, request_id_of(request))
 
 
-def _field_problems(request: Request, found: Sequence[FieldError], rules: Sequence[FieldRule]) -> Response:
+def _field_problems(
+    request: Request, found: Sequence[FieldError], rules: Sequence[FieldRule], body: object
+) -> Response:
     ranked = sorted(found, key=lambda error: _rank(error, rules))
     # The field and pydantic's message, but never the input, which may be an image or a secret.
-    fields = [_field_problem(error) for error in ranked[:MAX_NAMED_FIELDS]]
+    fields = [_field_problem(error, body) for error in ranked[:MAX_NAMED_FIELDS]]
     rank = _rank(ranked[0], rules)
     refusal = rules[rank].refusal if rank < len(rules) else InvalidRequest
     first = fields[0]
@@ -84,14 +106,14 @@ def _rank(error: FieldError, rules: Sequence[FieldRule]) -> int:
     return next((place for place, rule in enumerate(rules) if rule.matches(error)), len(rules))
 
 
-def _field_problem(error: FieldError) -> FieldProblem:
+def _field_problem(error: FieldError, body: object) -> FieldProblem:
     if error["type"] == _JSON_INVALID:
         # FastAPI puts the character's position in the place of the field's name.
         reason, position = error["ctx"]["error"], error["loc"][-1]
         return FieldProblem(
             pointer="", detail=f"the body is not valid JSON: {reason} at character {position}"
         )
-    pointer = json_pointer(error["loc"])
+    pointer = json_pointer(error["loc"], body)
     return FieldProblem(pointer=pointer, detail=error["msg"] if pointer else f"the body: {error['msg']}")
 
 

@@ -25,6 +25,7 @@ from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.images.quota import Quotas
 from faultline_gateway.imports.importer import Importer
 from faultline_gateway.imports.storage import Storage
+from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.large_plans import large_methods
@@ -146,6 +147,7 @@ async def fake_gateway(
     suite: Suite | None = None,
     ledger: Ledger | None = None,
     columns: ColumnFolder | None = None,
+    clusters: Clusters | None = None,
     **settings: Any,
 ) -> AsyncIterator[FakeGateway]:
     """Open a gateway over ``ports`` with its state in ``folder``; the test may set the ledger's clock."""
@@ -162,6 +164,7 @@ async def fake_gateway(
         suite=suite or fake_suite(),
         health=health,
         columns=columns,
+        clusters=clusters,
     )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=URL) as http:

@@ -34,19 +34,20 @@ class Programs:
     port: int = field(default_factory=free_port)
     services_port: int = field(default_factory=free_port)
     running: dict[Victim, subprocess.Popen[bytes]] = field(default_factory=dict)
+    world: tuple[str, ...] | None = None
+    """Arguments of the services after their port; None for those of the hunted world."""
+    more: dict[str, str] = field(default_factory=dict)
+    """Further settings of all programs."""
 
     @property
     def address(self) -> str:
         """Where the gateway answers."""
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self, name: Victim) -> None:
-        """Start a program as a user does; the services are those of the hunted world."""
-        command = ["faultline_gateway.main", name]
-        if name == "services":
-            store, shown = self.folder / "store", self.folder / "shown"
-            command = ["fakes.services_program", str(store), str(self.services_port), "1", str(shown)]
-        settings = {
+    @property
+    def settings(self) -> dict[str, str]:
+        """The environment that all programs share, beside the test's own."""
+        return {
             "FAULTLINE_STATE_DIR": str(self.folder),
             "FAULTLINE_DATABASE_URL": self.url,
             "FAULTLINE_STORE_URL": str(self.folder / "store"),
@@ -54,10 +55,17 @@ class Programs:
             "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{self.services_port}",
             "FAULTLINE_LEASE_SECONDS": LEASE_SECONDS,
             "PYTHONPATH": os.pathsep.join(sys.path),
-        }
+        } | self.more
+
+    def start(self, name: Victim) -> None:
+        """Start a program as a user does; the services are those of the hunted world."""
+        command = ["faultline_gateway.main", name]
+        if name == "services":
+            store, hunted = str(self.folder / "store"), ("1", str(self.folder / "shown"))
+            command = ["fakes.services_program", store, str(self.services_port), *(self.world or hunted)]
         with (self.folder / f"{name}.log").open("ab") as said:
             self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", *command], env=os.environ | settings, stdout=said, stderr=said
+                [sys.executable, "-m", *command], env=os.environ | self.settings, stdout=said, stderr=said
             )
 
     def kill(self, name: Victim) -> None:
@@ -77,13 +85,19 @@ class Programs:
 @contextmanager
 def programs(url: str, folder: Path) -> Iterator[Programs]:
     """Run the three programs until the block ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    secret = folder / "secret"
+    with started_programs(Programs(url, folder), VICTIMS) as started:
+        yield started
+
+
+@contextmanager
+def started_programs(started: Programs, names: tuple[Victim, ...]) -> Iterator[Programs]:
+    """Run some of the programs until the block ends."""
+    started.folder.mkdir(parents=True, exist_ok=True)
+    secret = started.folder / "secret"
     secret.write_text("a-secret-of-some-length", encoding="utf-8")
     secret.chmod(0o600)
-    started = Programs(url, folder)
     try:
-        for name in VICTIMS:
+        for name in names:
             started.start(name)
         look_until(started.answers)
         yield started

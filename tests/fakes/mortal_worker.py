@@ -84,10 +84,15 @@ class MortalLedger(Ledger):
         """The stage in which its end was decided."""
 
     def lease_stage(
-        self, kinds: Collection[RunKind], *, seconds: float, first_of: Collection[RunKind] = ()
+        self,
+        kinds: Collection[RunKind],
+        *,
+        seconds: float,
+        first_of: Collection[RunKind] = (),
+        run_id: str | None = None,
     ) -> LeasedStage | None:
         """Lease the planning of a stage."""
-        leased = super().lease_stage(kinds, seconds=seconds, first_of=first_of)
+        leased = super().lease_stage(kinds, seconds=seconds, first_of=first_of, run_id=run_id)
         if leased is not None:
             self._note(leased.stage, f"{leased.stage} planning")
         return leased

@@ -193,6 +193,10 @@ class RayCluster:
             "min_worker_port": 0,
             "max_worker_port": 0,
         }
+        # As `ray start` does: else a job's entrypoint may join another cluster that runs on this machine.
+        temporary = Path(fields["temp_dir"])
+        temporary.mkdir(exist_ok=True)
+        (temporary / "ray_current_cluster").write_text(self.address, encoding="utf-8")
         log = self.folder / "nodes.log"
         with log.open("ab") as said:
             process = subprocess.Popen(

@@ -1,12 +1,15 @@
-"""``python -m fakes.services_program STORE PORT PER_CLASS [SHOWN]``: the five fake services on a socket.
+"""``python -m fakes.services_program STORE PORT PER_CLASS [SHOWN [SECONDS]]``: the five fake services on a
+socket.
 
 They know the images of a dataset with so many images of each class, and share the gateway's store. With a
 folder ``SHOWN``, they are those of the hunted world and keep there what their images show: services that
-follow killed ones know it, too.
+follow killed ones know it, too. Each call then takes so many ``SECONDS``, none if that is left out. With an
+empty ``SHOWN``, they are those of every other test.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -25,7 +28,7 @@ from fakes.world import FakeWorld
 from faultline_core.blobs import BlobStore
 
 
-def application(store: str, per_class: int, shown: str | None = None) -> Starlette:
+def application(store: str, per_class: int, shown: str | None = None, seconds: float = 0.0) -> Starlette:
     """Return the services as one application; each is under its name."""
     world = FakeWorld(store=SharedStore(BlobStore(store)))
     if shown is not None:
@@ -39,6 +42,7 @@ def application(store: str, per_class: int, shown: str | None = None) -> Starlet
     async def answer(request: Request) -> Response:
         asked = httpx.Request(request.method, str(request.url), content=await request.body())
         found = handle(asked)
+        await asyncio.sleep(seconds)
         told = found if isinstance(found, httpx.Response) else await found
         return Response(told.content, told.status_code, dict(told.headers))
 
@@ -50,10 +54,10 @@ def application(store: str, per_class: int, shown: str | None = None) -> Starlet
     )
 
 
-def main(store: str, port: str, per_class: str, shown: str | None = None) -> None:
+def main(store: str, port: str, per_class: str, shown: str = "", seconds: str = "0") -> None:
     """Serve until killed."""
     uvicorn.run(
-        application(store, int(per_class), shown),
+        application(store, int(per_class), shown or None, float(seconds)),
         host="127.0.0.1",
         port=int(port),
         access_log=False,

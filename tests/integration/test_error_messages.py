@@ -23,6 +23,7 @@ from fakes.connections import connected, raw_refusal
 from fakes.gateway import fake_gateway
 from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
+from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
 from fakes.service_http import answering, caller_over
 from fakes.store import image
 from fakes.world import fake_suite
@@ -277,6 +278,11 @@ async def no_application(scope: Scope, receive: Receive, send: Send) -> None:
     raise AssertionError("the request was to be refused before")
 
 
+async def refused_token(folder: Path) -> None:
+    ray = FakeRayJobs(token="another")
+    await clusters_of(ray, folder).named(NAME).check()
+
+
 async def unknown_suite(folder: Path) -> None:
     load_suite("nonsense")
 
@@ -294,6 +300,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     ),
     "cancelled": (departed_client, "'/v1/edit'", "send the request again"),
     "class-map-mismatch": (confusable_classes, "'Bus' and 'bus'", "rename one"),
+    "cluster-refused": (refused_token, "'cluster'", "FAULTLINE_CLUSTER_TOKEN_FILES"),
     "dataset-empty": (empty_folder, "images'", "put PNG, JPEG or WebP files"),
     "deadline-exceeded": (
         through_guard({DEADLINE_HEADER: "0.01"}, seconds=5.0), "'/v1/score'", "send fewer items"

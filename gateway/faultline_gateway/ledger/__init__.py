@@ -17,6 +17,8 @@ from faultline_gateway.ledger.import_records import ImportRecords
 from faultline_gateway.ledger.imports import Imports
 from faultline_gateway.ledger.interrupted import Interrupted
 from faultline_gateway.ledger.item_pages import ItemPages
+from faultline_gateway.ledger.job_leases import JobLeases
+from faultline_gateway.ledger.jobs import Jobs
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.large_runs import LargeRuns
 from faultline_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
@@ -43,7 +45,7 @@ __all__ = [
 class Ledger(
     Datasets, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads,
     NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted,
-    Audit, LargeRuns,
+    Audit, LargeRuns, Jobs, JobLeases,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

@@ -73,6 +73,8 @@ class Leases(LedgerPart):
         its worker, it takes no other item with it.
         """
         if run_id is not None:
+            if not self._may_have_work_in(run_id):
+                return []
             self._lease_time.note()
             with self._database.writing() as connection:
                 run = rows.locked_run(connection, run_id)
@@ -132,6 +134,10 @@ class Leases(LedgerPart):
     def _may_have_work(self) -> bool:
         with self._database.reading() as connection:
             return work.may_have_work(connection, self._lease_time())
+
+    def _may_have_work_in(self, run_id: str) -> bool:
+        with self._database.reading_last_commit() as connection:
+            return work.run_may_have_work(connection, run_id, self._lease_time())
 
     def _leases_of_next(self, worker: str, seconds: float, most: int) -> list[LeasedGroup] | _Again:
         """Look at one run; `AGAIN` if it had nothing ready, or ended before its row was free."""

@@ -35,7 +35,12 @@ _LOCKED_DELETED = (
 
 def moment(seconds: float | None) -> dt.datetime | None:
     """Return seconds since the epoch as a time in UTC."""
-    return None if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC)
+    return None if seconds is None else known_moment(seconds)
+
+
+def known_moment(seconds: float) -> dt.datetime:
+    """Return seconds since the epoch as a time in UTC."""
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
 def first(connection: Connection, query: Select[*tuple[object, ...]]) -> RowMapping | None:
@@ -93,7 +98,7 @@ def run(row: RowMapping | Mapping[str, Any]) -> Run:
         kind=row["kind"],
         state=row["state"],
         dataset=row["dataset"],
-        created_at=dt.datetime.fromtimestamp(row["created_at"], dt.UTC),
+        created_at=known_moment(row["created_at"]),
         started_at=moment(row["started_at"]),
         ended_at=moment(row["ended_at"]),
         request_counts=counts(row),
@@ -156,8 +161,7 @@ def leased_item(row: RowMapping) -> LeasedItem:
 def dataset(row: RowMapping, imported: DatasetImport | None) -> Dataset:
     """Return the dataset of a row of ``datasets``, with what is known of its import."""
     fields = {name: row[name] for name in ("name", "classes", "n_sources", "digest", "rejected")}
-    created = dt.datetime.fromtimestamp(row["created_at"], dt.UTC)
-    return Dataset(created_at=created, imported=imported, **fields)
+    return Dataset(created_at=known_moment(row["created_at"]), imported=imported, **fields)
 
 
 def source(row: RowMapping) -> Source:

@@ -1,4 +1,4 @@
-"""The ledger's tables: datasets, their sources and imports, runs, items, events, decisions, totals, keys."""
+"""The ledger's tables: datasets and their imports, runs, items, events, jobs, decisions, totals, keys."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ ENDED_ITEMS = text("state IN ('done', 'filtered', 'failed', 'cancelled')")
 RUNS_TO_SERVE = text("state IN ('queued', 'in_progress') AND idle_until IS NULL")
 IDLE_RUNS = text("idle_until IS NOT NULL")
 RUNS_TO_PLAN = text("state IN ('validating', 'finalizing')")
+OPEN_JOBS = text("state IN ('queued', 'in_progress', 'cancelling')")
 
 
 def _partial(name: str, *columns: str, where: TextClause) -> Index:
@@ -256,6 +257,51 @@ events = Table(
     # Without it SQLite reuses a deleted event's number, and a stream would skip the new event.
     sqlite_autoincrement=True,
 )
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Line(64), primary_key=True),
+    Column("cluster", Line(96), nullable=False),
+    Column("workers", Integer, nullable=False),
+    Column("kind", Line(32), nullable=False),
+    Column("request", JSON, nullable=False),
+    Column("state", Line(32), nullable=False),
+    Column("run_id", Line(64)),
+    Column("idempotency_key", Line(255), unique=True),
+    Column("fingerprint", Line(64), nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("message", Prose, nullable=False),
+    Column("problem", JSON(none_as_null=True)),
+    Column("attempt", Integer, nullable=False),
+    Column("fruitless", Integer, nullable=False),
+    Column("progress", Integer, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("look_at", Float, nullable=False),
+    Index("jobs_newest", "created_at", "id"),
+    _partial("jobs_to_look_at", "look_at", where=OPEN_JOBS),
+)
+"""``attempt``: the number of the newest one, 0 before. ``progress``: what the run had come to when it began;
+``fruitless``: how many in a row ended without any more. ``fence`` and ``look_at``: the lease under which one
+gateway looks after the job, as items are leased.
+"""
+
+job_attempts = Table(
+    "job_attempts",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("submission_id", Line(128), nullable=False, unique=True),
+    Column("created_at", Float, nullable=False),
+    Column("submitted_at", Float),
+    Column("seen_at", Float),
+    Column("ended_at", Float),
+    Column("quiet_since", Float, nullable=False),
+    Column("detail", Prose),
+)
+"""``quiet_since``, in lease time: when a worker of the attempt reported last, or when it was submitted."""
 
 shift_decisions = Table(
     "shift_decisions",

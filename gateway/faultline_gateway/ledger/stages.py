@@ -40,7 +40,12 @@ class Stages(LedgerPart):
     _lease_time: LeaseTime
 
     def lease_stage(
-        self, kinds: Collection[RunKind], *, seconds: float, first_of: Collection[RunKind] = ()
+        self,
+        kinds: Collection[RunKind],
+        *,
+        seconds: float,
+        first_of: Collection[RunKind] = (),
+        run_id: str | None = None,
     ) -> LeasedStage | None:
         """Lease the planning of a run, the one that waits longest first.
 
@@ -50,10 +55,11 @@ class Stages(LedgerPart):
             kinds: kinds of runs that wait for a later stage.
             seconds: how long the lease holds.
             first_of: kinds of runs whose first stage is not stored whole.
+            run_id: the only run to plan; None for any.
         """
         given_up: list[str] = []
         leased = self._lease_first(
-            lambda connection: self._waiting(connection, kinds, first_of),
+            lambda connection: self._waiting(connection, kinds, first_of, run_id),
             lambda connection, found: self._lease_waiting(
                 connection, rows.locked_run(connection, found), seconds, given_up
             ),
@@ -163,7 +169,11 @@ class Stages(LedgerPart):
         return [key for key in keys if counted[key] > 1]
 
     def _waiting(
-        self, connection: Connection, kinds: Collection[RunKind], first_of: Collection[RunKind]
+        self,
+        connection: Connection,
+        kinds: Collection[RunKind],
+        first_of: Collection[RunKind],
+        run_id: str | None,
     ) -> str | None:
         # As text, not as parameters: SQLite uses a partial index only if it sees the index's own condition.
         wanted = [
@@ -173,6 +183,8 @@ class Stages(LedgerPart):
         ]
         now = self._lease_time()
         due = and_(schema.RUNS_TO_PLAN, _runs.planning_due_at <= now, or_(false(), *wanted))
+        if run_id is not None:
+            due = and_(due, _runs.id == run_id)
         query = select(_runs.id).where(due).order_by(_runs.planning_due_at, _runs.created_at, _runs.id)
         found = rows.first(connection, query)
         return None if found is None else str(found["id"])

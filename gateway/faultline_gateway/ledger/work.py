@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, l
 
 from faultline_core.types import FINAL_ITEM_STATES
 from faultline_gateway.ledger import schema
+from faultline_gateway.ledger.transitions import OPEN_STATES
 
 AWAKENED_AT_ONCE = 100
 """Idle runs that become runs to serve in one transaction, which locks their rows."""
@@ -42,6 +43,7 @@ _AWAKEN = (
     .where(_runs.id.in_(_DUE_RUNS.with_for_update(skip_locked=True)))
     .values(idle_until=None)
 )  # fmt: skip
+_STATE_OF_RUN = select(_runs.state, _runs.idle_until).where(_runs.id == bindparam("run"))
 _IN_TURN = (_runs.served_at, _runs.created_at, _runs.id)
 _FIRST_FREE = (
     select(schema.runs).where(_TO_SERVE).order_by(*_IN_TURN).limit(1).with_for_update(skip_locked=True)
@@ -60,6 +62,15 @@ def may_have_work(connection: Connection, now: float) -> bool:
     if connection.execute(_FIRST).first() is not None:
         return True
     return connection.execute(_DUE_RUN, {"now": now}).first() is not None
+
+
+def run_may_have_work(connection: Connection, run_id: str, now: float) -> bool:
+    """Return whether an item of this run may be ready, or the run is not there; this locks nothing."""
+    row = connection.execute(_STATE_OF_RUN, {"run": run_id}).first()
+    if row is None:
+        return True
+    state, idle_until = row
+    return state in OPEN_STATES and (idle_until is None or idle_until <= now)
 
 
 def awaken(connection: Connection, now: float) -> None:

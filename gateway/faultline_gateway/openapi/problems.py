@@ -13,6 +13,7 @@ from faultline_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
     ClassMapMismatch,
+    ClusterRefused,
     DatasetEmpty,
     DatasetNotReady,
     DeadlineExceeded,
@@ -134,6 +135,9 @@ OWN: Mapping[str, Errors] = {
     "GET /v1/shift-benchmarks/{run_id}/inspections": OF_STORE,
     "GET /v1/shift-benchmarks/{run_id}/shift-thresholds": OF_STORE,
     "PUT /v1/shift-benchmarks/{run_id}/shift-thresholds/{shift}": OF_STORE,
+    "POST /v1/jobs": (*OF_PLANNING, ClusterRefused, NotFound, UnknownEditType),
+    "GET /v1/jobs/{job_id}": (NotFound,),
+    "POST /v1/jobs/{job_id}:cancel": (NotFound, RunNotCancellable),
     "GET /v1/artifacts/{ref}.png": OF_STORE,
     "GET /v1/classifiers": OF_SERVICES,
 }

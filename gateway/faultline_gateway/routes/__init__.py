@@ -7,7 +7,7 @@ from importlib import import_module
 from fastapi import APIRouter
 
 from faultline_gateway.methods import METHODS
-from faultline_gateway.routes import datasets, every_run, exports, services, token_files
+from faultline_gateway.routes import datasets, every_run, exports, jobs, services, token_files
 
 
 def _router_of(kind: str) -> APIRouter:
@@ -23,6 +23,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     token_files.router,
     every_run.router,
     *map(_router_of, METHODS),
+    jobs.router,
     exports.router,
     services.router,
 )

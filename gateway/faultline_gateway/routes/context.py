@@ -13,6 +13,7 @@ from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.services import CircuitState, ServiceState, StoreUse
 from faultline_gateway.http.metrics import Metrics
 from faultline_gateway.http.sessions import Sessions
+from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.following import FollowedRuns
@@ -56,6 +57,7 @@ class GatewayContext(RunContext):
     status: RunStatus
     followed: FollowedRuns
     sessions: Sessions
+    clusters: Clusters
     budget: StoreBudget | None = None
 
     @property

@@ -28,14 +28,22 @@ class PlanningLedger(StageLedger, FirstStageLedger, SourceReader, Protocol):
     """What a planner needs of the ledger; `faultline_gateway.ledger.Ledger` is one."""
 
     def lease_stage(
-        self, kinds: Collection[RunKind], *, seconds: float, first_of: Collection[RunKind] = ()
+        self,
+        kinds: Collection[RunKind],
+        *,
+        seconds: float,
+        first_of: Collection[RunKind] = (),
+        run_id: str | None = None,
     ) -> LeasedStage | None:
         """Lease the planning of a run that waits for its next stage, or for the rest of its first."""
         ...
 
 
 class Planner:
-    """Plans stages of runs of the ``methods`` that have stages, and the rest of large first stages."""
+    """Plans stages of runs of the ``methods`` that have stages, and the rest of large first stages.
+
+    ``run_id``: the only run to plan; None for every run.
+    """
 
     def __init__(
         self,
@@ -46,6 +54,7 @@ class Planner:
         most_items: int,
         large: Mapping[RunKind, LargeMethod] | None = None,
         store: Blobs | None = None,
+        run_id: str | None = None,
     ) -> None:
         self._ledger = ledger
         self._methods = methods
@@ -53,6 +62,7 @@ class Planner:
         self._most_items = most_items
         self._large = large or {}
         self._store = store
+        self._run_id = run_id
         self._fills = False
 
     async def lease(self) -> LeasedStage | None:
@@ -64,7 +74,11 @@ class Planner:
             return None
         kinds = tuple(self._methods)
         leased = await asyncio.to_thread(
-            self._ledger.lease_stage, kinds, seconds=self._lease_seconds, first_of=first_of
+            self._ledger.lease_stage,
+            kinds,
+            seconds=self._lease_seconds,
+            first_of=first_of,
+            run_id=self._run_id,
         )
         self._fills = self._fills or (leased is not None and leased.stage == 1)
         return leased

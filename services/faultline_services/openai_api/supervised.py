@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import IO
 
 from faultline_core.errors import BackendUnavailable, FaultlineError
-from faultline_services.openai_api import guard
+from faultline_services import guard
 
 START_S = 600.0
 """A model of 30 GB takes minutes from a slow disk."""

@@ -54,7 +54,8 @@ PUBLIC = [
 ]  # fmt: skip
 ERRORS = [
     "ArtifactCorrupt", "ArtifactMissing", "AttentionNotHooked", "BackendError", "BackendUnavailable",
-    "BadBackendOutput", "Cancelled", "ClassMapMismatch", "DatasetEmpty", "DeadlineExceeded",
+    "BadBackendOutput", "Cancelled", "ClassMapMismatch", "ClusterRefused", "DatasetEmpty",
+    "DeadlineExceeded",
     "FaultlineError", "ForeignOrigin", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
     "ImageUndecodable", "ImagesOutsideSuite",
     "InternalError", "InvalidRequest", "LeaseLost", "LedgerDamaged", "MethodNotAllowed",

@@ -73,6 +73,21 @@ def test_a_location_becomes_an_rfc_6901_pointer(location: tuple[str | int, ...],
     assert json_pointer(location) == pointer
 
 
+@pytest.mark.parametrize(
+    ("location", "pointer"),
+    [
+        (("run", "stress-test", "request", "limit"), "/run/request/limit"),
+        (("run", "stress-test", "request"), "/run/request"),
+        (("run", "stress-test", "more"), "/run/more"),
+        (("steps", 1, "edit", "word"), "/steps/1/word"),
+    ],
+)
+def test_a_pointer_has_no_tag_that_the_body_lacks(location: tuple[str | int, ...], pointer: str) -> None:
+    run = {"kind": "stress-test", "request": {"seed": 1}, "more": 1}
+    body = {"run": run, "steps": [{}, {"kind": "edit", "word": "dog"}]}
+    assert json_pointer(("body", *location), body) == pointer
+
+
 async def test_an_unknown_key_is_named_by_its_escaped_pointer() -> None:
     problem = await problem_of(b'{"a/b~c": 1}')
     assert [error["pointer"] for error in problem["errors"]] == ["/a~1b~0c"]

@@ -41,7 +41,10 @@ def main(command: list[str]) -> None:
     # The main thread starts it: the kernel's signal comes with the end of the thread that did.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
     threading.Thread(target=_stop_when_abandoned, args=(child,), daemon=True).start()
-    child.wait()
+    if child.wait() == 0:
+        # Told to who started this; whatever is left of the group is its to end. Not by a plain return: the
+        # other thread waits in a read, which an orderly end of Python does not survive.
+        os._exit(0)
     os.killpg(0, signal.SIGKILL)
 
 

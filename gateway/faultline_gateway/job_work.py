@@ -1,0 +1,64 @@
+"""What makes a worker a job's: it takes the job's run, reports that it lives, and ends with the job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from typing import Protocol
+
+from faultline_core.errors import FaultlineError, LedgerDamaged
+from faultline_gateway.runs.leased_jobs import JobNews
+
+NEWS_SECONDS = 2.0
+"""How often a worker asks whether it is still needed; it reports at every second or third time."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class JobPart:
+    """The attempt of a job that a process belongs to."""
+
+    job_id: str
+    attempt: int
+
+
+class NewsLedger(Protocol):
+    """What a part of a job asks of the ledger; `faultline_gateway.ledger.Ledger` is one."""
+
+    def job_news(self, job_id: str, attempt: int, *, works: bool = True) -> JobNews:
+        """Tell a process of an attempt what it is to work on, and note that its attempt lives."""
+        ...
+
+
+async def run_of(ledger: NewsLedger, part: JobPart, stop: asyncio.Event) -> str | None:
+    """Return the run of a job when it is made, or None if the part is not needed by then."""
+    while not stop.is_set():
+        news = await _news(ledger, part, works=True)
+        if news is not None and (news.run_id is not None or not news.needed):
+            return news.run_id if news.needed else None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), NEWS_SECONDS)
+    return None
+
+
+async def until_not_needed(ledger: NewsLedger, part: JobPart, *, works: bool = True) -> None:
+    """Report that the part lives until its job has ended, or another attempt has taken its place."""
+    needed = True
+    while needed:
+        await asyncio.sleep(NEWS_SECONDS)
+        news = await _news(ledger, part, works=works)
+        needed = news is None or news.needed
+
+
+async def _news(ledger: NewsLedger, part: JobPart, *, works: bool) -> JobNews | None:
+    try:
+        return await asyncio.to_thread(ledger.job_news, part.job_id, part.attempt, works=works)
+    except LedgerDamaged:
+        raise
+    except FaultlineError as error:
+        # A database that is started anew must not end a job.
+        _logger.warning("the ledger is not at hand: %s", error.detail)
+        return None

@@ -1,0 +1,103 @@
+"""A gateway whose runs are jobs of a Ray cluster on this machine: programs, cluster, database and store."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from fakes.killed_programs import Programs, Victim, started_programs
+from fakes.process_trees import title
+from fakes.ray_cluster import RayCluster, ray_cluster
+from fakes.store import image
+from fakes.world import CAPTION, CLASSES, Shown
+from faultline_core.contract.jobs import Job
+from faultline_gateway.ledger import Ledger
+
+PER_CLASS = 10
+"""Images of each of the four classes: 40, of five items each."""
+ITEMS = 200
+REQUEST: Mapping[str, Any] = {
+    "dataset": "demo", "classifiers": ["leaning"], "seed": 3, "max_edits_per_image": 3,
+    "lance_r_edits_per_image": 0, "confirm": False, "outside_suite": "continue",
+}  # fmt: skip
+# Not the guard in front of it, nor the driver's process that only follows the job.
+_WORKER = re.compile(r"^\S*python\S* \S*/faultline-gateway work .*--attempt \d+$")
+SERVED: tuple[Victim, ...] = ("services", "serve")
+
+
+@dataclass
+class JobStack:
+    """What a test of jobs talks to and kills."""
+
+    programs: Programs
+    cluster: RayCluster
+    ledger: Ledger
+
+    def call(self, method: str, path: str, body: object = None, key: str | None = None) -> httpx.Response:
+        """Ask the gateway."""
+        headers = {} if key is None else {"idempotency-key": key}
+        return httpx.request(
+            method, self.programs.address + path, json=body, headers=headers, timeout=60.0, trust_env=False
+        )
+
+    def upload(self) -> None:
+        """Make the dataset ``demo`` of the images that the services know."""
+        sources = []
+        for label in CLASSES:
+            for number in range(PER_CLASS):
+                content = base64.b64encode(image(Shown(label, CAPTION.format(label=label)), number)).decode()
+                sources.append(
+                    {"filename": f"{label}-{number}.png", "label": label, "content_base64": content}
+                )
+        assert self.call("POST", "/v1/datasets", {"name": "demo"}).status_code == 201
+        added = self.call("POST", "/v1/datasets/demo/sources", {"sources": sources})
+        assert added.status_code == 200, added.text
+
+    def submit(self, workers: int = 2, key: str | None = None, **request: Any) -> Job:
+        """Submit the stress test of `ITEMS` items as a job."""
+        run = {"kind": "stress-test", "request": {**REQUEST, **request}}
+        body = {"cluster": "local", "workers": workers, "run": run}
+        answer = self.call("POST", "/v1/jobs", body, key)
+        assert answer.status_code == 202, answer.text
+        return Job.model_validate_json(answer.content)
+
+    def ended_items(self, run_id: str) -> int:
+        """How many items of a run have ended."""
+        counts = self.ledger.run(run_id).request_counts
+        return counts.total - counts.pending
+
+    def workers(self) -> list[int]:
+        """The processes on the cluster that work on items."""
+        return [pid for pid in self._processes() if _WORKER.search(title(pid))]
+
+    def _processes(self) -> list[int]:
+        return [pid for node in self.cluster.nodes.values() for pid in node.pids()]
+
+
+@contextmanager
+def job_stack(
+    url: str, folder: Path, *, nodes: int = 2, seconds: float = 0.0, head_cpus: float = 0
+) -> Iterator[JobStack]:
+    """Run services, gateway and cluster until the block ends; each call to a service takes ``seconds``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    own = Programs(url, folder, world=(str(PER_CLASS), "", str(seconds)))
+    # What a node's image brings: the programs, and where the database, the store and the secret are.
+    node = own.settings | {
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+    }
+    with ray_cluster(nodes, head_cpus=head_cpus, environment=node) as cluster:
+        own.more = {
+            "FAULTLINE_CLUSTERS": f"local={cluster.dashboard}",
+            "FAULTLINE_CLUSTER_TOKEN_FILES": str(cluster.token_file),
+        }
+        with started_programs(own, SERVED) as programs, closing(Ledger(url)) as ledger:
+            yield JobStack(programs, cluster, ledger)
