@@ -19,6 +19,7 @@ from faultline_gateway.methods.stress_test.plan import plan_stress_test
 from faultline_gateway.methods.stress_test.stages import next_stage
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.source_table import SourceTable
 from faultline_gateway.services.clients import calling_services, services_of
 from faultline_gateway.settings import GatewaySettings
 
@@ -82,7 +83,7 @@ async def _planned(
         config, items = await plan_stress_test(
             create,
             dataset=stretch.dataset_of(folder),
-            sources=stretch.sources_of(folder),
+            sources=SourceTable.of(stretch.sources_of(folder)),
             suite=suite,
             services=services_of(caller),
         )

@@ -11,6 +11,7 @@ from evaluation.validity.sources import image_of
 from faultline_core.blobs import cache_key
 from faultline_core.contract.datasets import Dataset, Source
 from faultline_gateway.methods.stress_test.plan import choose_sources
+from faultline_gateway.runs.source_table import SourceTable
 from faultline_miniature.world.scene import VALUES, Scene
 
 SIZE = 64
@@ -62,7 +63,8 @@ class Stretch:
     @cached_property
     def _in_order(self) -> list[Source]:
         # As a request with a limit takes them: evenly over the classes.
-        return choose_sources(self.sources, self.classes, None)
+        chosen = choose_sources(SourceTable.of(self.sources), self.classes, None)
+        return [self.sources[place] for place in chosen.places]
 
     @property
     def classes(self) -> list[str]:

@@ -12,6 +12,7 @@ from faultline_core.types import ItemKind
 from faultline_gateway.methods.stress_test.plan import plan_stress_test
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.source_table import SourceTable
 from faultline_gateway.services.ports import Services
 
 
@@ -28,7 +29,7 @@ async def planned(
     config, items = await plan_stress_test(
         stress_test_request(**changes),
         dataset=fake_dataset(len(sources)),
-        sources=sources,
+        sources=SourceTable.of(sources),
         suite=fake_suite(redraw=redraw),
         services=services,
     )

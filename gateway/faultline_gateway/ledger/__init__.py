@@ -30,6 +30,7 @@ from faultline_gateway.ledger.recorded_items import RecordedItems
 from faultline_gateway.ledger.resumptions import Resumptions
 from faultline_gateway.ledger.runs import Runs
 from faultline_gateway.ledger.shift_decisions import ShiftDecisions
+from faultline_gateway.ledger.source_tables import SourceTables
 from faultline_gateway.ledger.stages import Stages
 from faultline_gateway.ledger.status_reads import StatusReads
 from faultline_gateway.runs.items import MAX_ATTEMPTS
@@ -45,7 +46,7 @@ __all__ = [
 class Ledger(
     Datasets, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads,
     NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted,
-    Audit, LargeRuns, Jobs, JobLeases,
+    Audit, LargeRuns, SourceTables, Jobs, JobLeases,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

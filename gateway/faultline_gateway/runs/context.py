@@ -19,6 +19,7 @@ from faultline_gateway.runs.cache import RunCache
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
 from faultline_gateway.runs.joined import JoinedWork
 from faultline_gateway.runs.recorded_items import RecordedItem
+from faultline_gateway.runs.source_table import SourceTable
 from faultline_gateway.services.ports import Services
 
 
@@ -35,6 +36,10 @@ class RunLedger(Protocol):
 
     def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
         """Return the images of a dataset in the order they were added: all, or the first ``most``."""
+        ...
+
+    def source_table(self, name: str, *, most: int | None = None) -> SourceTable:
+        """Return the same as a compact table."""
         ...
 
     def create_run(

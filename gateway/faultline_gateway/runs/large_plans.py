@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from faultline_core.contract.datasets import Source
 from faultline_core.contract.runs import Run
@@ -13,10 +13,18 @@ from faultline_core.errors import InternalError
 from faultline_core.types import RunKind
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
 from faultline_gateway.runs.pace import Pace
+from faultline_gateway.runs.source_table import SourceTable
 
 STORED_AT_CREATION = 5_000
 """Items that are stored before the request is answered, in about a second: only larger runs are seen as
 ``validating``."""
+
+
+Found = TypeVar("Found", bound=Sized, covariant=True)
+
+
+class _Reading(Protocol[Found]):
+    def __call__(self, name: str, *, most: int | None = None) -> Found: ...
 
 
 class SourceReader(Protocol):
@@ -24,6 +32,10 @@ class SourceReader(Protocol):
 
     def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
         """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
+        ...
+
+    def source_table(self, name: str, *, most: int | None = None) -> SourceTable:
+        """Return the same as a compact table."""
         ...
 
 
@@ -49,10 +61,18 @@ class PlanInputs:
         Raises:
             InternalError: the plan was not made from it, or sources are missing.
         """
+        return self._all(dataset, self.ledger.sources)
+
+    def table(self, dataset: str) -> SourceTable:
+        """Return the same as a compact table, for plans of many items; raises as `sources`."""
+        return self._all(dataset, self.ledger.source_table)
+
+    def _all(self, dataset: str, read: _Reading[Found]) -> Found:
         most = self.counts.get(dataset)
-        found = [] if most is None else self.ledger.sources(dataset, most=most)
-        if len(found) != most:
-            raise InternalError(f"the plan was made from {most} sources of {dataset!r}, not {len(found)}")
+        found = None if most is None else read(dataset, most=most)
+        if found is None or len(found) != most:
+            there = 0 if found is None else len(found)
+            raise InternalError(f"the plan was made from {most} sources of {dataset!r}, not {there}")
         return found
 
 

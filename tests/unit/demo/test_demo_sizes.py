@@ -17,6 +17,7 @@ from faultline_core.statistics.bootstrap import proportion
 from faultline_core.stress_test.confirmation import MARGIN, MOST_REDRAWN_PAIRS
 from faultline_core.stress_test.screening import FEWEST, least_pairs
 from faultline_gateway.methods.stress_test.division import divide
+from faultline_gateway.runs.source_table import SourceTable
 from faultline_miniature.world.scene import VALUES
 
 KEPT, KEPT_OF_OTHERS = {"plate": 0.65, "sled": 0.88}, 0.78
@@ -41,7 +42,7 @@ def test_the_screen_can_rule_out_a_loss_and_the_rest_can_prove_one() -> None:
         dataset="demo", classifiers=["one"], seed=0, max_edits_per_image=EDITS_PER_IMAGE,
         lance_r_edits_per_image=LANCE_R_EDITS, confirm_share=CONFIRM_SHARE,
     )  # fmt: skip
-    division = divide(create, sources, redraws=True)
+    division = divide(create, SourceTable.of(sources), redraws=True)
     expected = math.floor(sum(KEPT.get(source.label, KEPT_OF_OTHERS) for source in division.screened))
     # One image more or less decides: three are allowed for.
     high = proportion(0, expected - 3).high

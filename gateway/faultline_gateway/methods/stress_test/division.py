@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
 
 from faultline_core.contract.confirmation import ConfirmationPlan
 from faultline_core.contract.datasets import Source
@@ -13,6 +15,7 @@ from faultline_core.contract.stress_tests import StressTestCreate
 from faultline_core.stress_test.screening import least_pairs
 from faultline_gateway.methods.stress_test.items import items_per_source
 from faultline_gateway.runs.seeds import derive_seed
+from faultline_gateway.runs.source_table import SourceTable, places_within
 
 LEAST_FRESH = 2 * least_pairs(1)
 """Sources kept for a class that can give enough fresh pairs: five pairs are the least that can prove
@@ -41,12 +44,12 @@ MOST_FRESH = 100
 class Division:
     """The sources of the screen and the fresh ones, both in the order of the plan."""
 
-    screened: Sequence[Source]
-    fresh: Sequence[Source]
+    screened: SourceTable
+    fresh: SourceTable
     plan: ConfirmationPlan | None
 
 
-def divide(create: StressTestCreate, sources: Sequence[Source], *, redraws: bool = False) -> Division:
+def divide(create: StressTestCreate, sources: SourceTable, *, redraws: bool = False) -> Division:
     """Keep ``confirm_share`` of each class's sources, drawn by the seed; the screen gets the rest.
 
     All sources of a group are on one side: groups are drawn, and a source without one counts as one. A class
@@ -54,28 +57,27 @@ def divide(create: StressTestCreate, sources: Sequence[Source], *, redraws: bool
     keep fewer than ``PLENTY`` keeps half at most. Fresh sources beyond ``MOST_FRESH`` of a class have no
     items.
     """
+    none = sources.take(_NONE)
     if not create.confirm:
-        return Division(sources, (), None)
-    kept = {source.id for source in _drawn(create, sources, redraws=redraws)}
-    fresh = _at_most(MOST_FRESH, [source for source in sources if source.id in kept])
+        return Division(sources, none, None)
+    kept = _drawn(create, sources, redraws=redraws)
+    fresh = _at_most(MOST_FRESH, sources.take(np.flatnonzero(kept)))
     # A caption item makes no image, but it is an item: the run has no more of them than in one stage.
-    budget = len(kept) * items_per_source(create) - len(fresh)
+    budget = int(kept.sum()) * items_per_source(create) - len(fresh)
     reason = _one_stage(create, sources, budget, redraws=redraws)
     if reason is not None:
         plan = ConfirmationPlan(screened=len(sources), fresh=0, budget=0, reason=reason)
-        return Division(sources, (), plan)
-    screened = [source for source in sources if source.id not in kept]
+        return Division(sources, none, plan)
+    screened = sources.take(np.flatnonzero(~kept))
     plan = ConfirmationPlan(screened=len(screened), fresh=len(fresh), budget=budget)
     return Division(screened, fresh, plan)
 
 
-def _one_stage(
-    create: StressTestCreate, sources: Sequence[Source], budget: int, *, redraws: bool
-) -> str | None:
+def _one_stage(create: StressTestCreate, sources: SourceTable, budget: int, *, redraws: bool) -> str | None:
     """Say why nothing can be confirmed, if nothing can."""
     if not create.tested_types:
         return "no edits are proposed: only the request's interventions are made"
-    largest = max((len(units) for units in by_class(sources).values()), default=0)
+    largest = max(sources.units_by_label().values(), default=0)
     if not _n_kept(create, largest, redraws=redraws):
         return _too_small(create, f"{largest} {_units(largest, sources)}", redraws=redraws)
     if budget < LEAST_BUDGET:
@@ -99,8 +101,8 @@ def _too_small(create: StressTestCreate, largest: str, *, redraws: bool) -> str:
     )
 
 
-def _units(number: int, sources: Sequence[Source]) -> str:
-    if any(source.group for source in sources):
+def _units(number: int, sources: SourceTable) -> str:
+    if (sources.groups >= 0).any():
         return "group of images" if number == 1 else "groups of images"
     return "image" if number == 1 else "images"
 
@@ -123,24 +125,40 @@ def by_class(sources: Iterable[Source]) -> dict[str, dict[str, list[Source]]]:
     return classes
 
 
-def _drawn(create: StressTestCreate, sources: Sequence[Source], *, redraws: bool) -> list[Source]:
-    kept: list[Source] = []
-    for units in by_class(sources).values():
-        number = _n_kept(create, len(units), redraws=redraws)
-        kept += [source for unit in in_drawn_order(units, create.seed)[:number] for source in units[unit]]
-    return kept
+def _drawn(create: StressTestCreate, sources: SourceTable, *, redraws: bool) -> NDArray[np.bool_]:
+    """Return whether each source is kept."""
+    units = sources.units()
+    _, first = np.unique(units, return_index=True)
+    labels = sources.own_labels()[first]
+    seeds = np.array(
+        [_place(create.seed, sources.group(one) or sources.id(one)) for one in first.tolist()], dtype=np.int64
+    )
+    drawn = np.zeros(len(first), dtype=bool)
+    for label in np.unique(labels):
+        of_class = np.flatnonzero(labels == label)
+        number = _n_kept(create, len(of_class), redraws=redraws)
+        drawn[of_class[np.argsort(seeds[of_class], kind="stable")[:number]]] = True
+    return drawn[units]
 
 
 def in_drawn_order(units: Iterable[str], seed: int) -> list[str]:
     """Return ids of sources and names of groups in an order that the seed draws, whatever order they have."""
-    return sorted(units, key=lambda unit: derive_seed(seed, unit, "fresh"))
+    return sorted(units, key=lambda unit: _place(seed, unit))
 
 
-def _at_most(most: int, fresh: Sequence[Source]) -> list[Source]:
+def _place(seed: int, unit: str) -> int:
+    return derive_seed(seed, unit, "fresh")
+
+
+def _at_most(most: int, fresh: SourceTable) -> SourceTable:
     """At most so many of each class, in order; of groups each in turn, so that no large one takes all."""
-    taken: set[str] = set()
-    for units in by_class(fresh).values():
-        turns = zip_longest(*units.values())
-        in_turn = [source.id for turn in turns for source in turn if source is not None]
-        taken.update(in_turn[:most])
-    return [source for source in fresh if source.id in taken]
+    units, labels = fresh.units(), fresh.own_labels()
+    turn = places_within(units)
+    taken = np.zeros(len(fresh), dtype=bool)
+    for label in np.unique(labels):
+        of_class = np.flatnonzero(labels == label)
+        taken[of_class[np.lexsort((units[of_class], turn[of_class]))[:most]]] = True
+    return fresh.take(np.flatnonzero(taken))
+
+
+_NONE = np.array([], dtype=np.intp)

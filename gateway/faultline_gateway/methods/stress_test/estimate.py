@@ -20,7 +20,7 @@ from faultline_core.stress_test.confirmation import (
 from faultline_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
 from faultline_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
 from faultline_gateway.methods.stress_test.captioned import MOST_REDRAWN
-from faultline_gateway.methods.stress_test.division import Division, by_class, divide
+from faultline_gateway.methods.stress_test.division import Division, divide
 from faultline_gateway.methods.stress_test.groups import group_sources
 from faultline_gateway.methods.stress_test.items import items_per_source
 from faultline_gateway.methods.stress_test.plan import choose_sources, leave_out
@@ -40,9 +40,10 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
         BackendError: near-duplicates are asked for, and the scorer is down.
     """
     dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
-    left, _ = leave_out(await asyncio.to_thread(context.ledger.sources, create.dataset), create.exclude)
+    table = await asyncio.to_thread(context.ledger.source_table, create.dataset)
+    left, _ = leave_out(table, create.exclude)
     sources = choose_sources(left, dataset.classes, create.limit)
-    if not sources:
+    if not len(sources):
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image", pointer="/dataset")
     redraws = context.suite.editor.redraw_preset is not None
     grouped, _ = await group_sources(create, sources, context.services)
@@ -51,7 +52,7 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
     items = len(division.screened) * items_per_source(create)
     items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
     earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
-    images = Counter(source.label for source in sources)
+    images = Counter(sources.label_names[code] for code in sources.own_labels().tolist())
     most = most_hypotheses(0 if plan is None else plan.budget, redraws=redraws)
     expected = _expected(division, most if redraws else None)
     pairs = {name: number for name, (number, _) in expected.items()}
@@ -89,9 +90,9 @@ def _expected(division: Division, hypotheses: int | None) -> Mapping[str, tuple[
         division: the division of the sources.
         hypotheses: how many changes are tested, if the run can draw images again; else None.
     """
-    fresh = Counter({name: len(units) for name, units in by_class(division.fresh).items()})
+    fresh = Counter(division.fresh.units_by_label())
     # All images of a group are on one side.
-    every = fresh + Counter({name: len(units) for name, units in by_class(division.screened).items()})
+    every = fresh + Counter(division.screened.units_by_label())
     found: dict[str, tuple[int, ConfirmationScope]] = {}
     for name, number in every.items():
         pairs = min(MOST_PAIRS, int(fresh[name] * SHARE_KEPT))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from faultline_core.contract.datasets import Source
 from faultline_core.contract.groups import Grouping
@@ -14,6 +17,7 @@ from faultline_core.errors import InvalidRequest
 from faultline_core.images.near_duplicates import Pair, joined, near_pairs
 from faultline_gateway.runs.clip import embed_dataset
 from faultline_gateway.runs.off_loop import off_loop
+from faultline_gateway.runs.source_table import SourceTable
 from faultline_gateway.services.ports import Services
 
 MOST_COMPARED = 5_000
@@ -24,11 +28,11 @@ _DIGITS = 12
 
 async def group_sources(
     create: StressTestCreate,
-    sources: Sequence[Source],
+    sources: SourceTable,
     services: Services,
     *,
     known: Mapping[str, str] | None = None,
-) -> tuple[list[Source], Grouping | None]:
+) -> tuple[SourceTable, Grouping | None]:
     """Return the sources, each with its group if it has one, and how the groups are known.
 
     The groups that the dataset names count, and images of one class with equal pixels; with
@@ -47,76 +51,111 @@ async def group_sources(
 
 
 def _grouped(
-    sources: Sequence[Source], before: Mapping[str, str], alike: Sequence[Pair]
-) -> tuple[list[Source], Grouping | None]:
-    pairs = [*_equal((source.label, source.group) if source.group else None for source in sources)]
-    pairs += _equal((source.label, source.image) for source in sources)
-    pairs += _equal(before.get(source.id) for source in sources)
+    sources: SourceTable, before: Mapping[str, str], alike: Sequence[Pair]
+) -> tuple[SourceTable, Grouping | None]:
+    named = sources.groups >= 0
+    copies = _copies(sources)
+    known = [(number, before[one]) for number, one in _ids(sources) if one in before] if before else []
+    units = sources.units()
+    pairs = [*_equal((units[number], number) for number in np.flatnonzero(named).tolist())]
+    pairs += copies.pairs
+    pairs += _equal((name, number) for number, name in known)
     pairs += alike
-    numbers = joined(len(sources), pairs)
-    sizes = Counter(numbers)
-    names: dict[int, str] = {}
-    named = [source.group or before.get(source.id) for source in sources]
-    for number, name, source in sorted(zip(numbers, named, sources, strict=True), key=_named_first):
-        if name is not None or sizes[number] > 1:
-            names.setdefault(number, name or f"alike-{source.id[:_DIGITS]}")
-    grouped = [in_group(source, names.get(number)) for number, source in zip(numbers, sources, strict=True)]
-    return grouped, _grouping(sources, grouped)
+    if not pairs and not named.any() and not known:
+        # As most datasets are; nothing is made for each of a million images.
+        return sources, None
+    numbers = np.asarray(joined(len(sources), pairs), dtype=np.intp)
+    groups = _names(sources, numbers, dict(known))
+    grouped = sources.in_groups(groups)
+    how = Counter[str](named=int(named.sum()))
+    for number, one in _ids(sources):
+        if not named[number] and one in groups:
+            how["identical" if number in copies.members else "alike"] += 1
+    return grouped, Grouping(groups=groups, **how)
 
 
 def in_group(source: Source, group: str | None) -> Source:
-    """Return the source in this group; the source itself if it is there, as there may be 100,000 of them."""
+    """Return the source in this group."""
     return source if source.group == group else source.model_copy(update={"group": group})
 
 
-def _named_first(numbered: tuple[int, str | None, Source]) -> tuple[bool, bool, str, str]:
-    _, name, source = numbered
-    return source.group is None, name is None, name or "", source.id
-
-
-def _grouping(sources: Sequence[Source], grouped: Sequence[Source]) -> Grouping | None:
-    groups = {source.id: source.group for source in grouped if source.group is not None}
-    if not groups:
-        return None
-    copies = Counter((source.label, source.image) for source in sources)
-    how: Counter[str] = Counter()
-    for source in sources:
-        if source.group is not None:
-            how["named"] += 1
-        elif copies[source.label, source.image] > 1:
-            how["identical"] += 1
-        elif source.id in groups:
-            how["alike"] += 1
-    return Grouping(groups=groups, **how)
-
-
-def _equal(keys: Iterable[Hashable | None]) -> list[Pair]:
-    """Pair each index with the first of an equal key."""
-    first: dict[Hashable, int] = {}
-    return [
-        (first[key], index)
-        for index, key in enumerate(keys)
-        if key is not None and first.setdefault(key, index) != index
+def _names(sources: SourceTable, numbers: NDArray[np.intp], before: Mapping[int, str]) -> dict[str, str]:
+    """Return the group of each source that has one, by its id."""
+    shared = np.bincount(numbers)[numbers] > 1
+    shared |= sources.groups >= 0
+    shared[list(before)] = True
+    members = [
+        _Member(
+            number, sources.group(number), sources.group(number) or before.get(number), sources.id(number)
+        )
+        for number in np.flatnonzero(shared).tolist()
     ]
+    names: dict[int, str] = {}
+    for member in sorted(members, key=_named_first):
+        names.setdefault(int(numbers[member.number]), member.name or f"alike-{member.id[:_DIGITS]}")
+    return {member.id: names[int(numbers[member.number])] for member in members}
 
 
-async def _alike(least: float, sources: Sequence[Source], services: Services) -> list[Pair]:
+class _Member(NamedTuple):
+    """A source of a group: the group that the dataset names, and that or the one of an earlier run."""
+
+    number: int
+    named: str | None
+    name: str | None
+    id: str
+
+
+def _named_first(member: _Member) -> tuple[bool, bool, str, str]:
+    return member.named is None, member.name is None, member.name or "", member.id
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """Images of one class with equal pixels: pairs, and all that have another."""
+
+    pairs: Sequence[Pair]
+    members: Set[int]
+
+
+def _copies(sources: SourceTable) -> _Copies:
+    images = sources.images.values[sources.places]
+    order = np.argsort(images, kind="stable")
+    same = images[order[1:]] == images[order[:-1]]
+    repeated = np.zeros(len(sources), dtype=bool)
+    repeated[order[1:][same]] = repeated[order[:-1][same]] = True
+    found = [
+        ((images[number], sources.label(number)), number) for number in np.flatnonzero(repeated).tolist()
+    ]
+    counted = Counter(key for key, _ in found)
+    return _Copies(_equal(found), {number for key, number in found if counted[key] > 1})
+
+
+def _ids(sources: SourceTable) -> Iterator[tuple[int, str]]:
+    return ((number, sources.id(number)) for number in range(len(sources)))
+
+
+def _equal(keyed: Iterable[tuple[Hashable, int]]) -> list[Pair]:
+    """Pair each number with the first of an equal key."""
+    first: dict[Hashable, int] = {}
+    return [(first[key], number) for key, number in keyed if first.setdefault(key, number) != number]
+
+
+async def _alike(least: float, sources: SourceTable, services: Services) -> list[Pair]:
     if len(sources) > MOST_COMPARED:
         raise InvalidRequest(
             f"near-duplicates can be found among {MOST_COMPARED} images, not {len(sources)}; name the groups "
             "in the dataset, or set a limit",
             pointer="/near_duplicates",
         )
-    images = list(dict.fromkeys(source.image for source in sources))
+    shown = [sources.image(number) for number in range(len(sources))]
+    images = list(dict.fromkeys(shown))
     found = await embed_dataset(images, None, services.scorer)
     pairs: list[Pair] = []
-    for label in dict.fromkeys(source.label for source in sources):
-        places = [
-            index
-            for index, source in enumerate(sources)
-            if source.label == label and source.image in found.features
-        ]
+    labels = sources.own_labels()
+    for label in dict.fromkeys(labels.tolist()):
+        of_class = np.flatnonzero(labels == label).tolist()
+        places = [number for number in of_class if shown[number] in found.features]
         if places:
-            vectors = np.stack([found.features[sources[index].image] for index in places])
+            vectors = np.stack([found.features[shown[number]] for number in places])
             pairs += [(places[one], places[other]) for one, other in near_pairs(vectors, least)]
     return pairs

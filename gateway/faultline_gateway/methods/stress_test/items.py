@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
 from faultline_core.blobs import cache_key
-from faultline_core.contract.datasets import Source
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from faultline_core.types import EDIT_TYPES, EditType, ItemKind
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.runs.seeds import derive_seed
+from faultline_gateway.runs.source_table import SourceTable, TableSource
+
+
+class PlannedSource(Protocol):
+    """What an item is planned from; `Source` and `TableSource` are two.
+
+    source = TableSource(id="3f...", image="9a...", label="sled", caption="a red sled")
+    """
+
+    @property
+    def id(self) -> str:
+        """Return its id, which is the group of its items."""
+        ...
+
+    @property
+    def image(self) -> str:
+        """Return the blob of its image."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Return its class."""
+        ...
+
+    @property
+    def caption(self) -> str | None:
+        """Return the user's caption, if there is one."""
+        ...
+
 
 _Slot = tuple[ItemKind, EditType | None, int]
 """Kind, edit type and number of one of a source's items."""
@@ -36,25 +65,24 @@ def slots_per_type(create: StressTestCreate, source_id: str) -> dict[EditType, i
 
 
 def plan_items(
-    config: StressTestConfig, screened: Sequence[Source], fresh: Sequence[Source], *, first: int = 0
+    config: StressTestConfig, screened: SourceTable, fresh: SourceTable, *, first: int = 0
 ) -> Iterator[PlannedItem]:
     """Plan every slot of the screened sources, then captions of the fresh ones, from ``first`` on."""
     per_source, config_hash = items_per_source(config.request), items_hash(config)
     done, begun = divmod(min(first, len(screened) * per_source), per_source)
     slots = (
         _item(config, config_hash, source, place, number * per_source + place_number)
-        for number, source in enumerate(islice(screened, done, None), start=done)
+        for number, source in enumerate(screened.rows(done), start=done)
         for place_number, place in enumerate(_slots(config.request, source.id))
     )
     yield from islice(slots, begun, None)
     captioned = max(0, first - len(screened) * per_source)
-    yield from islice(
-        plan_captions(config, fresh, first=len(screened) * per_source, hashed=config_hash), captioned, None
-    )
+    captions_from = len(screened) * per_source + captioned
+    yield from plan_captions(config, fresh.rows(captioned), first=captions_from, hashed=config_hash)
 
 
 def _item(
-    config: StressTestConfig, config_hash: str, source: Source, place: _Slot, ordinal: int
+    config: StressTestConfig, config_hash: str, source: TableSource, place: _Slot, ordinal: int
 ) -> PlannedItem:
     kind, edit_type, slot = place
     key = cache_key(
@@ -79,7 +107,7 @@ def _item(
 
 
 def plan_captions(
-    config: StressTestConfig, fresh: Sequence[Source], *, first: int, hashed: str | None = None
+    config: StressTestConfig, fresh: Iterable[PlannedSource], *, first: int, hashed: str | None = None
 ) -> Iterator[PlannedItem]:
     """Plan the caption of each source that is kept for confirmation, with ordinals from ``first`` on.
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from faultline_core.contract.confirmation import ConfirmationPlan
-from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.stress_tests import StressTestCreate
 from faultline_core.errors import ClassMapMismatch
 from faultline_gateway.methods.stress_test.summary.hypotheses import CLASSIFIERS
+from faultline_gateway.runs.source_table import SourceTable
 
 _ROUNDING = 1e-9
 
 
 def planning_notes(
-    create: StressTestCreate, sources: Sequence[Source], confirmation: ConfirmationPlan | None
+    create: StressTestCreate, sources: SourceTable, confirmation: ConfirmationPlan | None
 ) -> list[str]:
     """Say what the run cannot show, however it comes out; empty where it can do all."""
     notes: list[str] = []
-    units = len({source.group or source.id for source in sources})
+    units = sources.number_of_units()
     needed = images_needed(create)
     if units < needed:
         what = "image" if units == len(sources) else "group of images"

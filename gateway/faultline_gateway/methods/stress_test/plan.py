@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
-from faultline_core.contract.datasets import Dataset, Source
+import numpy as np
+
+from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.runs import Run
@@ -21,7 +23,7 @@ from faultline_core.errors import (
 from faultline_core.suite import Suite
 from faultline_core.text.plain_text import check_words, find_confusable
 from faultline_gateway.methods.stress_test.division import divide
-from faultline_gateway.methods.stress_test.groups import group_sources, in_group
+from faultline_gateway.methods.stress_test.groups import group_sources
 from faultline_gateway.methods.stress_test.items import items_per_source, plan_items
 from faultline_gateway.methods.stress_test.notes import planning_notes, require_several_classes
 from faultline_gateway.runs.classifiers import check_classifiers
@@ -29,6 +31,7 @@ from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan, PlannedItem
 from faultline_gateway.runs.large_plans import PlanInputs
 from faultline_gateway.runs.off_loop import off_loop
+from faultline_gateway.runs.source_table import SourceTable, places_within
 from faultline_gateway.runs.submission import named_dataset, require_quota
 from faultline_gateway.services.ports import Services
 from faultline_gateway.version import VERSIONS
@@ -52,13 +55,13 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
     return Plan(dataset.name, config, items, staged=confirms, sources=read)
 
 
-def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, Sequence[Source]]:
+def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, SourceTable]:
     dataset = named_dataset(create.dataset, "/dataset", context.ledger)
     # Multiplied out before the sources are read: too large a plan would not fit into memory.
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
-    return dataset, context.ledger.sources(create.dataset)
+    return dataset, context.ledger.source_table(create.dataset)
 
 
 def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
@@ -68,12 +71,10 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
         InternalError: the recorded configuration and sources give another plan, or no longer exist.
     """
     config = StressTestConfig.model_validate(run.resolved_config)
-    out = set(config.excluded)
-    left = [source for source in inputs.sources(run.dataset) if source.id not in out]
+    left = inputs.table(run.dataset).without_id(config.excluded)
     chosen = choose_sources(left, config.classes, config.request.limit)
-    groups = {} if config.grouping is None else config.grouping.groups
     # Those that a dataset names may have changed since, and others were found by a service.
-    grouped = [in_group(source, groups.get(source.id)) for source in chosen]
+    grouped = chosen.in_groups({} if config.grouping is None else config.grouping.groups)
     division = divide(config.request, grouped, redraws=config.redraw is not None)
     if division.plan != config.confirmation:
         raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
@@ -89,7 +90,7 @@ def _require_told_apart(dataset: Dataset) -> None:
 
 
 async def plan_stress_test(
-    create: StressTestCreate, *, dataset: Dataset, sources: Sequence[Source], suite: Suite, services: Services
+    create: StressTestCreate, *, dataset: Dataset, sources: SourceTable, suite: Suite, services: Services
 ) -> tuple[StressTestConfig, Iterator[PlannedItem]]:
     """Resolve the request and plan each source's edits, controls, LANCE-R and interventions.
 
@@ -110,7 +111,7 @@ async def plan_stress_test(
     # Of 100,000 sources each step takes a second, and nobody else would be answered meanwhile.
     left, excluded = await off_loop(sources, leave_out, sources, create.exclude)
     chosen = await off_loop(left, choose_sources, left, dataset.classes, create.limit)
-    if not chosen:
+    if not len(chosen):
         but = f" except the {len(excluded)} excluded" if excluded else ""
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
@@ -123,26 +124,33 @@ async def plan_stress_test(
         "notes": planning_notes(create, grouped, division.plan),
     }
     config = config.model_copy(update=known)
-    await check_classifiers(create.classifiers, dataset.classes, chosen[0].image, services)
+    await check_classifiers(create.classifiers, dataset.classes, chosen.image(0), services)
     return config, plan_items(config, division.screened, division.fresh)
 
 
-def choose_sources(sources: Sequence[Source], classes: Sequence[str], limit: int | None) -> list[Source]:
+def choose_sources(sources: SourceTable, classes: Sequence[str], limit: int | None) -> SourceTable:
     """Take ``limit`` sources evenly over the classes, independently of their order.
 
     Raises:
         ClassMapMismatch: a source's label is not in ``classes``.
     """
-    by_class: dict[str, dict[str, Source]] = {name: {} for name in classes}
+    number_of = {name: number for number, name in enumerate(classes)}
+    numbers = np.array([number_of.get(name, -1) for name in sources.label_names], dtype=np.int32)
     # Sorted by id: the same images make the same plan in whatever order they were uploaded.
-    for source in sorted(sources, key=lambda source: source.id):
-        if source.label not in by_class:
-            raise ClassMapMismatch(
-                f"{source.filename!r} has the label {source.label!r}, which is not a class"
-            )
-        by_class[source.label][source.id] = source
-    rounds = zip_longest(*(listed.values() for listed in by_class.values()))
-    return [source for source in chain.from_iterable(rounds) if source is not None][:limit]
+    order, ids = sources.in_order_of_ids()
+    # An image that is listed twice is one source.
+    order = order[np.concatenate(([True], ids[1:] != ids[:-1]))] if len(order) else order
+    of_class = numbers[sources.own_labels()[order]] if len(order) else np.array([], dtype=np.int32)
+    if (strange := np.flatnonzero(of_class < 0)).size:
+        raise _no_class(sources, int(order[strange[0]]))
+    # One of each class in turn.
+    in_turn = order[np.lexsort((of_class, places_within(of_class)))]
+    return sources.take(in_turn[:limit])
+
+
+def _no_class(sources: SourceTable, number: int) -> ClassMapMismatch:
+    filename = next(islice(sources.details.filenames(), int(sources.places[number]), None))
+    return ClassMapMismatch(f"{filename!r} has the label {sources.label(number)!r}, which is not a class")
 
 
 def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> StressTestConfig:
@@ -195,7 +203,7 @@ def _model_names(suite: Suite, perturber: str) -> dict[str, str]:
     }
 
 
-def leave_out(sources: Sequence[Source], names: Sequence[str]) -> tuple[list[Source], list[str]]:
+def leave_out(sources: SourceTable, names: Sequence[str]) -> tuple[SourceTable, list[str]]:
     """Separate the sources to test from the ids of those that ``names`` excludes.
 
     A name is an id, a file name, or ``class/file name``.
@@ -203,20 +211,22 @@ def leave_out(sources: Sequence[Source], names: Sequence[str]) -> tuple[list[Sou
     Raises:
         InvalidRequest: a name matches no source, or images of several classes.
     """
-    # Without names, no table of all sources is made.
-    named = _named(sources) if names else {}
-    _refuse("the dataset has no image named", [name for name in names if name not in named])
-    shared = [name for name in names if len({source.label for source in named[name]}) > 1]
+    # Without names, no file name is read.
+    named = _named(sources, names) if names else {}
+    _refuse("the dataset has no image named", [name for name in names if not named[name]])
+    shared = [name for name in names if len({label for _, label in named[name]}) > 1]
     _refuse("several classes have images (write class/name to choose one) named", shared)
-    out = {source.id for name in names for source in named[name]}
-    return [source for source in sources if source.id not in out], sorted(out)
+    out = {identity for name in names for identity, _ in named[name]}
+    return sources.without_id(out), sorted(out)
 
 
-def _named(sources: Sequence[Source]) -> Mapping[str, list[Source]]:
-    named: dict[str, list[Source]] = {}
-    for source in sources:
-        for name in {source.id, source.filename, f"{source.label}/{source.filename}"}:
-            named.setdefault(name, []).append(source)
+def _named(sources: SourceTable, names: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return id and label of the sources that each name stands for."""
+    named: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
+    for number, filename in enumerate(sources.details.filenames()):
+        identity, label = sources.id(number), sources.label(number)
+        for name in {identity, filename, f"{label}/{filename}"} & named.keys():
+            named[name].append((identity, label))
     return named
 
 

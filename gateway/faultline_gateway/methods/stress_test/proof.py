@@ -23,7 +23,7 @@ from faultline_core.stress_test.screening import Change
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.stress_test.columns import ItemColumns, read_columns
 from faultline_gateway.methods.stress_test.fresh_pairs import Suspicion, chosen_changes, suspicions
-from faultline_gateway.methods.stress_test.groups import group_sources
+from faultline_gateway.methods.stress_test.groups import group_sources, in_group
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.methods.stress_test.observed_items import ObservedItems
 from faultline_gateway.methods.stress_test.proof_stages import (
@@ -46,6 +46,7 @@ from faultline_gateway.runs.classifiers import check_classifiers
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan
 from faultline_gateway.runs.recorded import recorded_config
+from faultline_gateway.runs.source_table import SourceTable
 from faultline_gateway.runs.submission import (
     named_dataset,
     require_quota,
@@ -132,7 +133,10 @@ async def plan_proof(
     seed = (config.request.seed + len(runs)) % _SEEDS if create.seed is None else create.seed
     sources = await asyncio.to_thread(_sources, proof, dataset, config, context)
     known = {} if config.grouping is None else config.grouping.groups
-    grouped, grouping = await group_sources(config.request, sources, context.services, known=known)
+    table, grouping = await group_sources(
+        config.request, SourceTable.of(sources), context.services, known=known
+    )
+    grouped = [in_group(source, table.group(number)) for number, source in enumerate(sources)]
     left = await asyncio.to_thread(_left, proof, grouped, seed, runs, context)
     without_pairs = proof.finding.model_copy(update={"pairs": []})
     asked = {"finding": without_pairs, "images": create.images, "drawn": must_draw(left, config)}

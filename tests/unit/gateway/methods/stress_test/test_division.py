@@ -17,10 +17,11 @@ from faultline_core.contract.datasets import Source
 from faultline_gateway.methods.stress_test import division
 from faultline_gateway.methods.stress_test.division import LEAST_FRESH, Division, divide
 from faultline_gateway.methods.stress_test.items import items_per_source
+from faultline_gateway.runs.source_table import SourceTable
 
 
 def divided(sources: Sequence[Source], **changes: object) -> Division:
-    return divide(stress_test_request(**changes), sources)
+    return divide(stress_test_request(**changes), SourceTable.of(sources))
 
 
 def plan_of(found: Division) -> ConfirmationPlan:
@@ -28,7 +29,7 @@ def plan_of(found: Division) -> ConfirmationPlan:
     return found.plan
 
 
-def labels(sources: Sequence[Source]) -> Counter[str]:
+def labels(sources: SourceTable) -> Counter[str]:
     return Counter(source.label for source in sources)
 
 
@@ -63,7 +64,7 @@ def test_a_small_class_is_screened_whole() -> None:
 def test_a_folder_without_a_large_class_has_one_stage_and_says_why() -> None:
     sources = FakeWorld().sources(15)
     found = divided(sources)
-    assert (list(found.screened), list(found.fresh)) == (sources, [])
+    assert ([one.id for one in found.screened], len(found.fresh)) == ([one.id for one in sources], 0)
     plan = plan_of(found)
     assert plan.reason is not None
     assert plan.reason.startswith("the largest class has 15 images")
@@ -81,7 +82,7 @@ def test_a_run_of_interventions_alone_has_one_stage() -> None:
 def test_a_run_that_does_not_confirm_has_no_plan_of_it() -> None:
     sources = FakeWorld().sources(20)
     found = divided(sources, confirm=False)
-    assert (list(found.screened), found.plan) == (sources, None)
+    assert ([one.id for one in found.screened], found.plan) == ([one.id for one in sources], None)
 
 
 def test_a_large_class_keeps_no_more_than_pairs_can_need(monkeypatch: pytest.MonkeyPatch) -> None:

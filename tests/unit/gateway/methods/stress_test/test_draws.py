@@ -17,6 +17,7 @@ from faultline_core.contract.runs import Item
 from faultline_gateway.methods.stress_test.division import LEAST_REDRAWN_CLASS, divide
 from faultline_gateway.methods.stress_test.draws import by_noise
 from faultline_gateway.methods.stress_test.items import items_per_source
+from faultline_gateway.runs.source_table import SourceTable
 
 PER_CLASS = 8
 
@@ -98,22 +99,21 @@ async def test_the_noise_depends_on_the_draw_and_on_nothing_beside_it() -> None:
 
 @pytest.mark.parametrize(("per_class", "kept"), [(3, 0), (4, 8), (5, 8), (12, 24), (40, 80), (47, 120)])
 def test_a_class_is_divided_from_four_images_on(per_class: int, kept: int) -> None:
-    found = divide(stress_test_request(), FakeWorld().sources(per_class), redraws=True)
+    found = divide(stress_test_request(), SourceTable.of(FakeWorld().sources(per_class)), redraws=True)
     assert found.plan is not None
     assert len(found.fresh) == kept
     assert (found.plan.reason is None) == (per_class >= LEAST_REDRAWN_CLASS)
 
 
 def test_too_small_a_folder_is_told_before_it_starts() -> None:
-    sources = FakeWorld().sources(3)
+    sources = SourceTable.of(FakeWorld().sources(3))
     plan = divide(stress_test_request(), sources, redraws=True).plan
     assert plan is not None
     assert plan.reason == (
         "the largest class has 3 images, and even if images are drawn again, a test needs 4 of a class"
     )
-    short = divide(
-        stress_test_request(max_edits_per_image=1), FakeWorld().sources(4, ("sled",)), redraws=True
-    )
+    few = SourceTable.of(FakeWorld().sources(4, ("sled",)))
+    short = divide(stress_test_request(max_edits_per_image=1), few, redraws=True)
     assert short.plan is not None
     assert str(short.plan.reason).startswith("the images that the screen does not use leave 4 items")
     assert (short.plan.screened, short.plan.fresh, len(short.screened)) == (4, 0, 4)

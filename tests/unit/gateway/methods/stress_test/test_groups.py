@@ -16,6 +16,7 @@ from faultline_gateway.methods.stress_test import groups
 from faultline_gateway.methods.stress_test.division import LEAST_FRESH, MOST_FRESH, divide
 from faultline_gateway.methods.stress_test.groups import group_sources
 from faultline_gateway.methods.stress_test.report.report import render
+from faultline_gateway.runs.source_table import SourceTable
 
 
 def videos(world: FakeWorld, *, frames: int = 2, of: int = 20) -> list[Source]:
@@ -28,7 +29,7 @@ def videos(world: FakeWorld, *, frames: int = 2, of: int = 20) -> list[Source]:
 
 
 def test_a_group_is_screened_or_kept_as_a_whole() -> None:
-    found = divide(stress_test_request(confirm_share=0.5), videos(FakeWorld(), frames=3))
+    found = divide(stress_test_request(confirm_share=0.5), SourceTable.of(videos(FakeWorld(), frames=3)))
     screened, fresh = ({source.group for source in side} for side in (found.screened, found.fresh))
     assert screened & fresh == set()
     assert (len(screened), len(fresh), len(found.fresh)) == (40, 40, 120)
@@ -36,7 +37,9 @@ def test_a_group_is_screened_or_kept_as_a_whole() -> None:
 
 def test_frames_of_few_videos_are_too_few_to_confirm_with() -> None:
     few = LEAST_FRESH - 1
-    found = divide(stress_test_request(confirm_share=0.5), videos(FakeWorld(), frames=10, of=few))
+    found = divide(
+        stress_test_request(confirm_share=0.5), SourceTable.of(videos(FakeWorld(), frames=10, of=few))
+    )
     assert found.plan is not None
     assert found.plan.reason == (
         f"the largest class has {few} groups of images, and a test on images that the screen does not use "
@@ -50,8 +53,8 @@ async def test_equal_images_of_a_class_are_a_group_and_join_others() -> None:
     copy = second.model_copy(update={"image": first.image})
     named = third.model_copy(update={"image": first.image, "group": "video-1"})
     elsewhere = other.model_copy(update={"image": first.image, "label": "kite"})
-    sources = [first, copy, named, elsewhere]
-    found, grouping = await group_sources(stress_test_request(), sources, fake_services(world))
+    table = SourceTable.of([first, copy, named, elsewhere])
+    found, grouping = await group_sources(stress_test_request(), table, fake_services(world))
     assert [source.group for source in found] == ["video-1", "video-1", "video-1", None]
     of = {source.id: "video-1" for source in (first, copy, named)}
     assert grouping == Grouping(groups=of, named=1, identical=2)
@@ -59,8 +62,9 @@ async def test_equal_images_of_a_class_are_a_group_and_join_others() -> None:
 
 async def test_independent_images_have_no_groups() -> None:
     world = FakeWorld()
-    sources = world.sources(3)
-    assert await group_sources(stress_test_request(), sources, fake_services(world)) == (sources, None)
+    table = SourceTable.of(world.sources(3))
+    found, grouping = await group_sources(stress_test_request(), table, fake_services(world))
+    assert ([each.group for each in found], grouping) == ([None] * len(table), None)
 
 
 class SeesTwins(FakeScorer):
@@ -80,21 +84,21 @@ async def test_near_duplicates_of_a_class_are_found_by_clip_where_asked_for() ->
     scorer = SeesTwins(world, *(sources[index].image for index in (0, 2, 5)))
     services = fake_services(world, scorer=scorer)
     request = stress_test_request(near_duplicates=0.97)
-    found, grouping = await group_sources(request, sources, services)
+    found, grouping = await group_sources(request, SourceTable.of(sources), services)
     together = f"alike-{sources[0].id}"[: len("alike-") + 12]
-    assert [source.group for source in found[:4]] == [together, None, together, None]
-    assert {source.group for source in found[4:]} == {None}
+    assert [source.group for source in found] == [together, None, together, *[None] * 5]
     assert grouping is not None
     assert (grouping.named, grouping.identical, grouping.alike) == (0, 0, 2)
-    alone, nothing = await group_sources(stress_test_request(), sources, services)
-    assert (alone, nothing) == (sources, None)
+    _, nothing = await group_sources(stress_test_request(), SourceTable.of(sources), services)
+    assert nothing is None
 
 
 async def test_too_many_images_to_compare_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "MOST_COMPARED", 7)
     world = FakeWorld()
+    table = SourceTable.of(world.sources(2))
     with pytest.raises(InvalidRequest, match="among 7 images, not 8") as refused:
-        await group_sources(stress_test_request(near_duplicates=0.97), world.sources(2), fake_services(world))
+        await group_sources(stress_test_request(near_duplicates=0.97), table, fake_services(world))
     assert refused.value.pointer == "/near_duplicates"
 
 
@@ -135,7 +139,7 @@ def test_a_long_video_does_not_take_the_places_of_the_others() -> None:
         source.model_copy(update={"group": "long"}) if index < 200 else source
         for index, source in enumerate(world.sources(240, ("plate",)))
     ]
-    found = divide(stress_test_request(confirm_share=0.9), long).fresh
+    found = divide(stress_test_request(confirm_share=0.9), SourceTable.of(long)).fresh
     assert len(found) == MOST_FRESH
     assert len({source.group or source.id for source in found}) >= 36
 
@@ -146,7 +150,8 @@ async def test_groups_of_an_earlier_run_keep_their_names() -> None:
     copy = first.model_copy(update={"id": "copy"})
     sources = [copy, first, second, third.model_copy(update={"group": "video-1"}), alone]
     known = {second.id: "alike-x", third.id: "alike-y", first.id: "alike-z"}
-    found, grouping = await group_sources(stress_test_request(), sources, fake_services(world), known=known)
+    table = SourceTable.of(sources)
+    found, grouping = await group_sources(stress_test_request(), table, fake_services(world), known=known)
     assert [source.group for source in found] == ["alike-z", "alike-z", "alike-x", "video-1", None]
     assert grouping is not None
     assert (grouping.named, grouping.identical, grouping.alike) == (1, 2, 1)

@@ -13,6 +13,7 @@ from faultline_core.contract.scorer import EditScores, ScoreItem
 from faultline_core.errors import ClassMapMismatch
 from faultline_gateway.methods.stress_test.notes import images_needed
 from faultline_gateway.methods.stress_test.plan import plan_stress_test
+from faultline_gateway.runs.source_table import SourceTable
 
 
 async def test_too_few_images_for_any_test_are_told_when_the_run_is_planned() -> None:
@@ -57,7 +58,7 @@ async def test_a_dataset_of_one_class_is_refused() -> None:
         await plan_stress_test(
             stress_test_request(),
             dataset=fake_dataset(3, ("plate",)),
-            sources=world.sources(3, ("plate",)),
+            sources=SourceTable.of(world.sources(3, ("plate",))),
             suite=fake_suite(),
             services=fake_services(world),
         )

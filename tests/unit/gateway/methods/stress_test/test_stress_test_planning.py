@@ -15,6 +15,7 @@ from faultline_core.suite import load_suite
 from faultline_gateway.methods.stress_test.items import slots_per_type
 from faultline_gateway.methods.stress_test.plan import choose_sources, plan_stress_test
 from faultline_gateway.runs.seeds import derive_seed
+from faultline_gateway.runs.source_table import SourceTable
 
 
 @pytest.mark.paper("LANCE-A1-1-inputs")
@@ -49,20 +50,21 @@ async def test_changing_an_input_changes_every_item_key(change: dict[str, object
 
 @pytest.mark.parametrize(("limit", "counts"), [(4, [1, 1, 1, 1]), (6, [2, 2, 1, 1]), (99, [3, 3, 3, 3])])
 def test_a_limit_is_spread_evenly_over_the_classes(limit: int, counts: list[int]) -> None:
-    chosen = choose_sources(FakeWorld().sources(3), CLASSES, limit)
+    chosen = choose_sources(SourceTable.of(FakeWorld().sources(3)), CLASSES, limit)
     assert sorted(Counter(source.label for source in chosen).values(), reverse=True) == counts
 
 
 def test_a_small_class_leaves_its_share_to_others() -> None:
     world = FakeWorld()
     sources = [world.source("sled", 0), *(world.source("boat", number) for number in range(5))]
-    chosen = choose_sources(sources, CLASSES, 4)
+    chosen = choose_sources(SourceTable.of(sources), CLASSES, 4)
     assert Counter(source.label for source in chosen) == {"sled": 1, "boat": 3}
 
 
 def test_an_image_listed_twice_is_one_source() -> None:
     source = FakeWorld().source("sled", 0)
-    assert choose_sources([source, source], CLASSES, None) == [source]
+    chosen = choose_sources(SourceTable.of([source, source]), CLASSES, None)
+    assert [each.id for each in chosen] == [source.id]
 
 
 @pytest.mark.paper("LANCE-A1-9-split")
@@ -143,7 +145,7 @@ async def test_a_suite_without_perturber_cannot_run_a_stress_test() -> None:
         await plan_stress_test(
             stress_test_request(preset="dataset-interfaces"),
             dataset=fake_dataset(1),
-            sources=world.sources(1),
+            sources=SourceTable.of(world.sources(1)),
             suite=load_suite("dataset-interfaces"),
             services=fake_services(world),
         )

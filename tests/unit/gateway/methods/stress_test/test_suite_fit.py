@@ -24,6 +24,7 @@ from faultline_gateway.methods.stress_test.suite_fit import look
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.runs.recorded_items import RecordedItem
+from faultline_gateway.runs.source_table import SourceTable
 from faultline_gateway.services.ports import Services
 
 # The fakes' captions have a nat for thirteen words, a cosine of 0.3 with their images, and 30 dB.
@@ -40,7 +41,11 @@ async def planned(
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
     request = stress_test_request(edit_types=["background"], max_edits_per_image=1, confirm=False, **changes)
     config, items = await plan_stress_test(
-        request, dataset=fake_dataset(len(sources)), sources=sources, suite=suite(known), services=services
+        request,
+        dataset=fake_dataset(len(sources)),
+        sources=SourceTable.of(sources),
+        suite=suite(known),
+        services=services,
     )
     return config, list(items)
 
