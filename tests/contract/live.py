@@ -85,7 +85,8 @@ def _services(world: FakeWorld) -> Services:
 @asynccontextmanager
 async def live_gateway(folder: Path) -> AsyncIterator[Live]:
     """Open the gateway with its state in ``folder``, and close it."""
-    async with fake_gateway(folder, ports=_services, max_items_per_run=MAX_ITEMS) as gateway:
+    settings = {"max_items_per_run": MAX_ITEMS, "import_from": ("memory://",)}
+    async with fake_gateway(folder, ports=_services, **settings) as gateway:
         known = await _known(gateway)
         async with _served(gateway) as address:
             yield Live(address, known, gateway.source("sled", 99)["content_base64"])

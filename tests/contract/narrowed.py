@@ -88,6 +88,9 @@ def _narrow(parameter: dict[str, Any], method: str, path: str, live: Live) -> No
             schema["enum"] = [live.known.item[kind], NOWHERE]
         case "ref":
             schema["enum"] = [live.known.image, "0" * 64]
+        case "name" if path.endswith("/import"):
+            # What is imported takes no uploads meanwhile.
+            schema |= {"type": "string", "pattern": "^imported-[0-9a-f]{16}$"}
         case "name":
             schema["enum"] = ["uploads", NOWHERE]
         case "shift":
@@ -130,6 +133,13 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "DatasetCreate.name": NEW,
         # The same name with other classes is refused.
         "DatasetCreate.classes": None,
+        "ImportCreate.url": {"enum": ["memory://shards/a.tar"]},
+        "ImportCreate.classes": CLASSES,
+        "ImportCreate.split": WORDS,
+        "ImportCreate.image_column": WORDS,
+        "ImportCreate.label_column": WORDS,
+        # Only datasets on the hub have revisions.
+        "ImportCreate.revision": None,
         "SourceUpload.filename": WORDS,
         "SourceUpload.label": CLASSES,
         "SourceUpload.content_base64": {"enum": [live.image]},
