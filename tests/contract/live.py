@@ -85,7 +85,7 @@ def _services(world: FakeWorld) -> Services:
 @asynccontextmanager
 async def live_gateway(folder: Path) -> AsyncIterator[Live]:
     """Open the gateway with its state in ``folder``, and close it."""
-    settings = {"max_items_per_run": MAX_ITEMS, "import_from": ("memory://",)}
+    settings: dict[str, Any] = {"max_items_per_run": MAX_ITEMS, "import_from": ("memory://",)}
     async with fake_gateway(folder, ports=_services, **settings) as gateway:
         known = await _known(gateway)
         async with _served(gateway) as address:

@@ -52,6 +52,9 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     # Runs with images of other classes cannot share a dataset's name.
     (run,) = document["paths"]["/v1/adversarial-datasets/{run_id}:register"]["post"]["parameters"]
     run["schema"]["enum"] = [live.known.runs["adversarial-dataset"][0], NOWHERE]
+    # What is being imported takes no uploads.
+    (imported,) = document["paths"]["/v1/datasets/{name}/import"]["post"]["parameters"]
+    imported["schema"] = NEW
     # Of two, one may be empty where the other says so, and both the same.
     schemas["NarrowStressTestCreate"]["properties"]["interventions"]["maxItems"] = 1
     # Two files of one class are refused.
@@ -88,9 +91,6 @@ def _narrow(parameter: dict[str, Any], method: str, path: str, live: Live) -> No
             schema["enum"] = [live.known.item[kind], NOWHERE]
         case "ref":
             schema["enum"] = [live.known.image, "0" * 64]
-        case "name" if path.endswith("/import"):
-            # What is imported takes no uploads meanwhile.
-            schema |= {"type": "string", "pattern": "^imported-[0-9a-f]{16}$"}
         case "name":
             schema["enum"] = ["uploads", NOWHERE]
         case "shift":
