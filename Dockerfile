@@ -43,10 +43,12 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
 ENTRYPOINT ["faultline-gateway"]
 CMD ["serve"]
 
+# With the gateway's packages, because a job's workers run on nodes of Ray.
 FROM base AS services-requirements
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
     extras = p['optional-dependencies']; \
-    print(*p['dependencies'], *extras['services'], *extras['s3'], sep='\n')" > services.txt
+    print(*p['dependencies'], *extras['services'], *extras['cli'], *extras['s3'], \
+    *(r for r in extras['gateway'] if not r.startswith('faultline')), sep='\n')" > services.txt
 
 FROM services-requirements AS services-cpu
 # PyTorch's index of builds for CPUs. Without it, torch comes with CUDA: it works, and takes 5 GB more.

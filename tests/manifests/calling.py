@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from manifests.operator import MadePod, calls, made_pods
-from manifests.rendering import Document, config_map, ray_service
+from manifests.rendering import Document, config_map, named, ray_service
 
 OUTSIDE = ("203.0.113.9", "2001:db8::9")
 METADATA = ("169.254.169.254", "fd00:ec2::254")
@@ -16,14 +16,14 @@ HTTPS, NAMES, POSTGRESQL, KUBERNETES, REDIS = 443, 53, 5432, 6443, 6379
 def calling(found: list[Document]) -> Iterator[str]:
     """Yield what a pod calls and may not, and what it may call without need."""
     remote = "://" in config_map(found, "faultline-gateway")["FAULTLINE_STORE_URL"]
-    autoscaled = ray_service(found)["spec"]["rayClusterConfig"].get("enableInTreeAutoscaling", False)
+    autoscaled = _autoscaled(found)
     for pod in made_pods(found):
         needed = {NAMES: "names"}
         if pod.on_ray or remote:
             needed[HTTPS] = "what it fetches by HTTPS"
         if "FAULTLINE_DATABASE_URL" in _variables(pod):
             needed[POSTGRESQL] = "PostgreSQL"
-        if autoscaled and pod.labels.get("ray.io/node-type") == "head":
+        if pod.origin in autoscaled:
             needed[KUBERNETES] = "the Kubernetes API"
         yield from _wrong(found, pod, needed)
 
@@ -39,6 +39,14 @@ def _wrong(found: list[Document], pod: MadePod, needed: dict[int, str]) -> Itera
         # Some clouds answer names at the same address.
         if port != NAMES and any(calls(found, pod.labels, address, port) for address in METADATA):
             yield f"{pod.origin} reaches the cloud's metadata"
+
+
+def _autoscaled(found: list[Document]) -> set[str]:
+    """Return the heads that ask Kubernetes for nodes."""
+    services = ray_service(found)
+    clusters = {named(services): services["spec"]["rayClusterConfig"]}
+    clusters |= {named(each): each["spec"] for each in found if each["kind"] == "RayCluster"}
+    return {f"{name}/headgroup" for name, config in clusters.items() if config.get("enableInTreeAutoscaling")}
 
 
 def _variables(pod: MadePod) -> set[str]:

@@ -53,7 +53,7 @@ def drains(found: list[Document]) -> Problems:
     """Yield every way in which a call is cut off before its time is over."""
     service = ray_service(found)
     drain = services_settings(found).request_timeout_s + DRAIN_MARGIN_S
-    for pod in (pod for pod in made_pods(found) if pod.on_ray):
+    for pod in (pod for pod in made_pods(found) if pod.serves):
         if pod.spec.get("terminationGracePeriodSeconds", 30) <= drain:
             yield f"{pod.origin}: the grace period is not longer than a drain of {drain:g} s"
     if service["spec"].get("rayClusterDeletionDelaySeconds", 60) <= drain:
@@ -62,22 +62,26 @@ def drains(found: list[Document]) -> Problems:
 
 def versions(found: list[Document]) -> Problems:
     """Yield what does not state, or does not fit, the versions of KubeRay, Ray and the images."""
-    service = ray_service(found)
-    stated = service["metadata"].get("annotations", {}).get("faultline/kuberay-at-least")
-    needed = first_version(service["spec"])
-    if stated is None or tuple(int(part) for part in stated.split(".")) < needed:
-        yield f"KubeRay {'.'.join(map(str, needed))} is needed, {stated} stated"
-    elif f"KubeRay {stated}" not in (K8S / "README.md").read_text(encoding="utf-8"):
-        yield f"k8s/README.md does not tell to install KubeRay {stated}"
-    ray = service["spec"]["rayClusterConfig"]["rayVersion"]
-    if f"ray=={ray}" not in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
-        yield f"Ray {ray} is not the lock's"
+    for cluster in (each for each in found if each["kind"] in ("RayService", "RayCluster")):
+        yield from _ray_versions(cluster)
     stages = set(re.findall(r"^FROM \S+ AS (\S+)", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE))
     for pod in made_pods(found):
         for container in pod.spec["containers"]:
             match = re.fullmatch(r"faultline-([\w-]+):([\w.]+)", container["image"])
             if not match or match[1] not in stages or match[2] != PROJECT["version"]:
                 yield f"{pod.origin}: no stage of the Dockerfile makes {container['image']}"
+
+
+def _ray_versions(cluster: Document) -> Problems:
+    stated = cluster["metadata"].get("annotations", {}).get("faultline/kuberay-at-least")
+    needed = first_version(cluster["spec"])
+    if stated is None or tuple(int(part) for part in stated.split(".")) < needed:
+        yield f"KubeRay {'.'.join(map(str, needed))} is needed, {stated} stated"
+    elif f"KubeRay {stated}" not in (K8S / "README.md").read_text(encoding="utf-8"):
+        yield f"k8s/README.md does not tell to install KubeRay {stated}"
+    ray = cluster["spec"].get("rayClusterConfig", cluster["spec"])["rayVersion"]
+    if f"ray=={ray}" not in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
+        yield f"Ray {ray} is not the lock's"
 
 
 def scaling(found: list[Document]) -> Problems:

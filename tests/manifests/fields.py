@@ -54,7 +54,8 @@ class ValueFrom(Strict):
 
 class Variable(Strict):
     name: str
-    value_from: ValueFrom
+    value: str | None = None
+    value_from: ValueFrom | None = None
 
 
 class EnvironmentFrom(Strict):
@@ -146,6 +147,7 @@ class Claim(Strict):
 
 class SecretVolume(Strict):
     secret_name: Name
+    optional: bool = False
     default_mode: Annotated[int, Field(ge=0, le=0o777)]
 
 

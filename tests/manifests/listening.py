@@ -24,6 +24,9 @@ def listening(found: list[Document]) -> Iterator[str]:
     address = gateway["FAULTLINE_SERVICES_URL"].removeprefix("http://")
     if (address if ":" in address else f"{address}:80") not in addresses(found):
         yield f"the gateway calls {address}, where nothing answers"
+    for cluster in filter(None, gateway.get("FAULTLINE_CLUSTERS", "").split(",")):
+        if (address := cluster.partition("=")[2].removeprefix("http://")) not in addresses(found):
+            yield f"the gateway submits jobs to {address}, where nothing answers"
     for name in ("FAULTLINE_HOST", "FAULTLINE_SERVICES_HOST"):
         if (gateway | services)[name] != "0.0.0.0":
             yield f"{name} is not 0.0.0.0: no other pod reaches it"
@@ -64,7 +67,7 @@ def _serve(found: list[Document], settings: ServiceSettings) -> Iterator[str]:
     serve = yaml.safe_load(ray_service(found)["spec"]["serveConfigV2"])
     if serve["http_options"] != http_options(settings):
         yield f"http_options are not {http_options(settings)}"
-    for pod in (pod for pod in made_pods(found) if pod.on_ray):
+    for pod in (pod for pod in made_pods(found) if pod.serves):
         own = container_ports(pod.spec)
         if own.get("serve") != settings.port:
             yield f"{pod.origin}: the operator probes port serve, which is not {settings.port}"

@@ -16,8 +16,8 @@ AGENT_PORT = 52365
 GATEWAY_PORT = 80
 # utils/util.go: FindContainerPort falls back on Serve's own default.
 DEFAULT_SERVE_PORT = 8000
-# common/service.go: a head that names any port has only those that it names.
-HEAD_PORTS = ("gcs-server", "dashboard", "client", "serve")
+# common/service.go: a head that names any port has only those that it names, another one has these.
+HEAD_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "serve": DEFAULT_SERVE_PORT}
 # The Helm chart's labels of the operator's pod (helm-chart/kuberay-operator/templates/_helpers.tpl).
 OPERATOR = {"app.kubernetes.io/name": "kuberay-operator"}
 
@@ -36,6 +36,11 @@ class MadePod:
         """Whether the operator made it."""
         return "ray.io/cluster" in self.labels
 
+    @property
+    def serves(self) -> bool:
+        """Whether Serve may start replicas on it."""
+        return self.on_ray and self.origin.startswith("services/")
+
 
 def made_pods(found: list[Document]) -> list[MadePod]:
     """Return the pods of all documents, as the operator and Kubernetes would start them."""
@@ -46,12 +51,13 @@ def made_pods(found: list[Document]) -> list[MadePod]:
             ports = frozenset(container_ports(template["spec"]).values())
             pods.append(MadePod(named(document), template["metadata"]["labels"], template["spec"], ports))
         if document["kind"] == "RayService":
-            pods += _ray_pods(document)
+            pods += _ray_pods(document, document["spec"]["rayClusterConfig"], "-abcde")
+        if document["kind"] == "RayCluster":
+            pods += _ray_pods(document, document["spec"], "")
     return pods
 
 
-def _ray_pods(service: Document) -> list[MadePod]:
-    config = service["spec"]["rayClusterConfig"]
+def _ray_pods(service: Document, config: Document, suffix: str) -> list[MadePod]:
     groups = [("head", "headgroup", config["headGroupSpec"])]
     groups += [("worker", group["groupName"], group) for group in config["workerGroupSpecs"]]
     pods = []
@@ -60,11 +66,13 @@ def _ray_pods(service: Document) -> list[MadePod]:
         labels = {
             "app.kubernetes.io/name": "kuberay",
             "app.kubernetes.io/created-by": "kuberay-operator",
-            "ray.io/cluster": f"{named(service)}-abcde",
+            "ray.io/cluster": f"{named(service)}{suffix}",
             "ray.io/node-type": kind,
             "ray.io/group": name,
         } | template["metadata"]["labels"]
-        ports = {"metrics": DEFAULT_METRICS_PORT, "agent": AGENT_PORT} | container_ports(template["spec"])
+        ports = {"metrics": DEFAULT_METRICS_PORT, "agent": AGENT_PORT}
+        own = container_ports(template["spec"])
+        ports |= own or (HEAD_PORTS if kind == "head" else {})
         pods.append(MadePod(f"{named(service)}/{name}", labels, template["spec"], frozenset(ports.values())))
     return pods
 
@@ -87,6 +95,8 @@ def addresses(found: list[Document]) -> set[str]:
         for port in document["spec"]["ports"]
     }
     for document in found:
+        if document["kind"] == "RayCluster":
+            made |= {f"{named(document)}-head-svc:{port}" for port in HEAD_PORTS.values()}
         if document["kind"] == "RayService":
             upgrade = document["spec"].get("upgradeStrategy")
             if upgrade:

@@ -26,6 +26,7 @@ from manifests.rendering import Document
 
 FIRST_VERSIONS = {
     "authOptions": (1, 5, 1),
+    "authOptions.secretName": (1, 6, 0),
     "rayClusterDeletionDelaySeconds": (1, 5, 0),
     "autoscalerOptions.version": (1, 4, 0),
     "excludeHeadPodFromServeSvc": (1, 3, 0),
@@ -100,6 +101,7 @@ SPECS: dict[str, tuple[str, type[Strict]]] = {
     "HorizontalPodAutoscaler": ("autoscaling/v2", ScalerSpec),
     "PodDisruptionBudget": ("policy/v1", DisruptionSpec),
     "RayService": ("ray.io/v1", RayServiceSpec),
+    "RayCluster": ("ray.io/v1", RayCluster),
 }
 
 
@@ -116,8 +118,8 @@ def require_known_fields(document: Document) -> None:
 
 
 def first_version(spec: Document) -> tuple[int, ...]:
-    """Return the oldest KubeRay that knows every field of a RayService's spec."""
-    nested: list[dict[str, Any]] = [spec, spec["rayClusterConfig"]]
+    """Return the oldest KubeRay that knows every field of the spec of a RayService or RayCluster."""
+    nested: list[dict[str, Any]] = [spec, spec.get("rayClusterConfig", {})]
     found = [(0, 0, 0)]
     for path, version in FIRST_VERSIONS.items():
         outer, _, inner = path.partition(".")

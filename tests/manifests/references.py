@@ -32,6 +32,10 @@ def references(found: list[Document]) -> Iterator[str]:
     used = {each["persistentVolumeClaim"]["claimName"] for each in volumes if "persistentVolumeClaim" in each}
     for claim in used ^ claims:
         yield f"claim {claim} is not both made and used"
+    for cluster in (each for each in found if each["kind"] == "RayCluster"):
+        token = cluster["spec"]["authOptions"].get("secretName", "")
+        if "auth_token" not in secrets.get(token, ()):
+            yield f"cluster {named(cluster)}: no key auth_token in a secret {token}"
     for ingress in (each for each in found if each["kind"] == "Ingress"):
         for tls in ingress["spec"]["tls"]:
             if tls["secretName"] not in secrets:
@@ -56,7 +60,7 @@ def _sources(pod: MadePod, maps: set[str], secrets: dict[str, set[str]]) -> Iter
             for kind, chosen in source.items():
                 if chosen["name"] not in known[kind]:
                     yield f"{pod.origin}: no {kind} {chosen['name']}"
-        for variable in container.get("env", ()):
+        for variable in (each for each in container.get("env", ()) if "valueFrom" in each):
             key = variable["valueFrom"]["secretKeyRef"]
             if key["key"] not in secrets.get(key["name"], ()):
                 yield f"{pod.origin}: no key {key['key']} in a secret {key['name']}"

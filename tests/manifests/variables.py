@@ -16,6 +16,7 @@ from faultline_services.settings import (
     ServiceSettings,
     own_variable,
 )
+from manifests.operator import made_pods
 from manifests.rendering import ROOT, Document, config_map
 
 OTHERS = re.compile(r"RAY_[A-Za-z_]+|HF_HOME|HOME")
@@ -56,14 +57,16 @@ def variables(found: list[Document]) -> Iterator[str]:
 
 
 def _from_secrets(found: list[Document]) -> list[str]:
-    """Return the variables of the deployments whose values are in secrets."""
+    """Return the variables whose values are in secrets, of every pod that reads the gateway's settings."""
     containers = [
-        container
-        for document in found
-        if document["kind"] == "Deployment"
-        for container in document["spec"]["template"]["spec"]["containers"]
+        container for pod in made_pods(found) if not pod.serves for container in pod.spec["containers"]
     ]
-    return [variable["name"] for container in containers for variable in container.get("env", ())]
+    return [
+        variable["name"]
+        for container in containers
+        for variable in container.get("env", ())
+        if "valueFrom" in variable
+    ]
 
 
 def ledger(found: list[Document]) -> Iterator[str]:

@@ -24,8 +24,8 @@ from manifests.references import stated_secrets
 from manifests.rendering import K8S, Document, named, overlay, ray_service
 from manifests.variables import gateway_settings, services_settings
 
-UPGRADE = "incremental-upgrade"
-RENDERED = [("laptop",), ("gpu",), ("gpu", UPGRADE)]
+UPGRADE, JOBS = "incremental-upgrade", "jobs"
+RENDERED = [("laptop",), ("gpu",), ("gpu", UPGRADE), ("gpu", JOBS), ("gpu", UPGRADE, JOBS)]
 KEYS = {"FAULTLINE_API_KEYS": "sixteen-letters-or-more"}
 SERVE_PORT, DASHBOARD_PORT = 8101, 8265
 
@@ -156,6 +156,14 @@ def without_policy(name: str) -> Callable[[list[Document]], None]:
     return spoil
 
 
+def unknown_jobs(found: list[Document]) -> None:
+    variables_of(found, "gateway")["FAULTLINE_CLUSTERS"] = "jobs=http://jobs-head-svc:8266"
+
+
+def token_without_secret(found: list[Document]) -> None:
+    found_in(found, "RayCluster", "jobs")["spec"]["authOptions"]["secretName"] = "faultline-token"
+
+
 def open_egress(found: list[Document]) -> None:
     policy = found_in(found, "NetworkPolicy", "services-to-https")["spec"]
     policy["egress"] = [{"ports": [{"port": 443}]}]
@@ -198,6 +206,8 @@ DEFECTS: dict[Callable[[list[Document]], None], str] = {
     without_policy("head-to-kubernetes"): "services/headgroup does not reach the Kubernetes API",
     ready_with_services: "/readyz, which depends on the services",
     open_names: "reaches port 6379 of everyone",
+    unknown_jobs: "the gateway submits jobs to jobs-head-svc:8266, where nothing answers",
+    token_without_secret: "cluster jobs: no key auth_token in a secret faultline-token",
     open_egress: "services/editor reaches the cloud's metadata",
 }
 
@@ -214,7 +224,7 @@ def test_nothing_is_wrong_with_the_rendered_manifests(rendered: tuple[str, ...])
 
 @pytest.mark.parametrize("spoil", DEFECTS, ids=lambda spoil: spoil.__name__)
 def test_each_defect_is_found(spoil: Callable[[list[Document]], None]) -> None:
-    found = overlay("gpu")
+    found = overlay("gpu", JOBS)
     spoil(found)
     told = problems(found)
     assert any(DEFECTS[spoil] in problem for problem in told), told
@@ -275,7 +285,10 @@ def test_strangers_reach_the_gateway_and_nothing_else(rendered: tuple[str, ...])
     for caller, target in itertools.product(pods, ray):
         labels = caller.labels, target.labels
         ports = {port for port in target.ports if reaches(found, *labels, port, near=True)}
-        assert ports == (set(target.ports) if caller.on_ray else {SERVE_PORT})
+        submits = (
+            {DASHBOARD_PORT} if (caller.origin, target.origin) == ("gateway", "jobs/headgroup") else set()
+        )
+        assert ports == (set(target.ports) if caller.on_ray else {SERVE_PORT} & target.ports | submits)
     for target in ray:
         asked = {port for port in target.ports if reaches(found, OPERATOR, target.labels, port, near=False)}
         assert asked == {SERVE_PORT, DASHBOARD_PORT} & target.ports
