@@ -19,6 +19,7 @@ from evaluation.load import leases, ledger, pipeline, submissions, summaries
 from evaluation.load.benchmarks import benchmarks
 from evaluation.load.headers import headers
 from evaluation.load.hunts import hunts
+from evaluation.load.imports import imports
 from evaluation.load.listeners import listeners, mixed
 from evaluation.load.measuring import SOAK_SECONDS, Load
 from evaluation.load.overload import overload
@@ -47,6 +48,7 @@ GROUPS: Mapping[str, Group] = {
     "status": status,
     "overload": overload,
     "planning": planning,
+    "imports": imports,
     "startup": startup,
     "summaries": summaries.measure,
     "benchmarks": benchmarks,

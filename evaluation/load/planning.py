@@ -100,8 +100,8 @@ def _make(folder: Path, items: int) -> tuple[Made, Made, list[float]]:
         stop = folder / "stop"
         writer: Future[list[float]] = pools[0].submit(_write_beside, url, stop)
         try:
-            created = pools[1].submit(_create, folder).result()
-            planned = pools[2].submit(_plan, folder, created.run_id).result()
+            created = pools[1].submit(create_run, folder).result()
+            planned = pools[2].submit(plan_rest, folder, created.run_id).result()
         finally:
             stop.touch()
         return created, planned, writer.result()
@@ -130,7 +130,8 @@ def _source(number: int, labels: Sequence[str]) -> Mapping[str, object]:
     }  # fmt: skip
 
 
-def _create(folder: Path) -> Made:
+def create_run(folder: Path) -> Made:
+    """Create a run of eight items for each image of the dataset, as a request does, in this process."""
     return asyncio.run(_created(folder))
 
 
@@ -138,24 +139,25 @@ async def _created(folder: Path) -> Made:
     body = {"dataset": "demo", "classifiers": ["steady"], "seed": 3, "max_edits_per_image": 5}
     own = {"lance_r_edits_per_image": 1, "confirm": False}
     async with fake_gateway(folder, ledger=Ledger(f"sqlite:///{folder / 'ledger.db'}")) as gateway:
-        rest, start = _peak_mb(), time.perf_counter()
+        rest, start = peak_mb(), time.perf_counter()
         answer = await gateway.http.post("/v1/stress-tests", json=body | own, timeout=300.0)
         seconds = time.perf_counter() - start
         answer.raise_for_status()
-        return Made(answer.json()["id"], seconds, [], rest, _peak_mb())
+        return Made(answer.json()["id"], seconds, [], rest, peak_mb())
 
 
-def _plan(folder: Path, run_id: str) -> Made:
+def plan_rest(folder: Path, run_id: str) -> Made:
+    """Plan the rest of a run in this process."""
     with closing(_Timed(f"sqlite:///{folder / 'ledger.db'}")) as ledger:
         planner = Planner(
             ledger, {}, lease_seconds=30.0, most_items=10_000_000, large=large_methods(METHODS),
             store=BlobStore(f"memory://{folder}/store"),
         )  # fmt: skip
-        rest, start = _peak_mb(), time.perf_counter()
+        rest, start = peak_mb(), time.perf_counter()
         asyncio.run(_plan_whole(planner))
         seconds = time.perf_counter() - start
         assert ledger.run(run_id).state == "queued"
-        return Made(run_id, seconds, ledger.locked, rest, _peak_mb())
+        return Made(run_id, seconds, ledger.locked, rest, peak_mb())
 
 
 async def _plan_whole(planner: Planner) -> None:
@@ -191,5 +193,6 @@ def _write_beside(url: str, stop: Path) -> list[float]:
     return waits
 
 
-def _peak_mb() -> float:
+def peak_mb() -> float:
+    """Return the most memory that this process has had, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
