@@ -70,6 +70,11 @@ class Client(BaseClient[httpx.Client]):
         return resources.Runs(self)
 
     @cached_property
+    def jobs(self) -> resources.Jobs:
+        """``/v1/jobs``."""
+        return resources.Jobs(self)
+
+    @cached_property
     def datasets(self) -> resources.Datasets:
         """``/v1/datasets``."""
         return resources.Datasets(self)
@@ -173,6 +178,11 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def runs(self) -> resources.AsyncRuns:
         """Runs of every kind."""
         return resources.AsyncRuns(self)
+
+    @cached_property
+    def jobs(self) -> resources.AsyncJobs:
+        """``/v1/jobs``."""
+        return resources.AsyncJobs(self)
 
     @cached_property
     def datasets(self) -> resources.AsyncDatasets:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from faultline_core.errors import FaultlineError, LedgerDamaged
+from faultline_gateway.imports.importer import Importer
 from faultline_gateway.runs.leased_jobs import JobNews
 
 NEWS_SECONDS = 2.0
@@ -33,15 +35,45 @@ class NewsLedger(Protocol):
         ...
 
 
-async def run_of(ledger: NewsLedger, part: JobPart, stop: asyncio.Event) -> str | None:
-    """Return the run of a job when it is made, or None if the part is not needed by then."""
+async def run_of(
+    ledger: NewsLedger, part: JobPart, stop: asyncio.Event, importer_of: Callable[[str], Importer]
+) -> str | None:
+    """Return the run of a job when it is made, or None if the part is not needed by then.
+
+    Until then its dataset may still be imported: ``importer_of`` a dataset's name takes part in that.
+    """
+    importing: asyncio.Task[None] | None = None
+    try:
+        while not stop.is_set():
+            news = await _news(ledger, part, works=True)
+            if news is not None and (news.run_id is not None or not news.needed):
+                return news.run_id if news.needed else None
+            if importing is None and news is not None and news.dataset is not None:
+                importing = asyncio.create_task(_import(importer_of(news.dataset), stop))
+            await _pause(stop)
+        return None
+    finally:
+        if importing is not None:
+            importing.cancel()
+            await asyncio.gather(importing, return_exceptions=True)
+
+
+async def _import(importer: Importer, stop: asyncio.Event) -> None:
     while not stop.is_set():
-        news = await _news(ledger, part, works=True)
-        if news is not None and (news.run_id is not None or not news.needed):
-            return news.run_id if news.needed else None
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), NEWS_SECONDS)
-    return None
+        try:
+            leased = await importer.lease()
+        except FaultlineError as error:
+            _logger.warning("nothing can be imported: %s", error.detail)
+            leased = None
+        if leased is None:
+            await _pause(stop)
+        else:
+            await importer.work(leased)
+
+
+async def _pause(stop: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), NEWS_SECONDS)
 
 
 async def until_not_needed(ledger: NewsLedger, part: JobPart, *, works: bool = True) -> None:

@@ -217,7 +217,8 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         # ledger opens, because that may migrate the database, and a stop during it must be orderly, too.
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     ledger, store = _ledger(settings), BlobStore(settings.store_url)
-    run_id = None if part is None else await run_of(ledger, part, stop)
+    importer_of = partial(_importer, settings, ledger, store)
+    run_id = None if part is None else await run_of(ledger, part, stop, importer_of)
     if part is not None and run_id is None:
         ledger.close()
         return
@@ -238,7 +239,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
                 store=store,
                 run_id=run_id,
             ),
-            importer=None if part is not None else _importer(settings, ledger, store),
+            importer=None if part is not None else importer_of(None),
             run_id=run_id,
         )
         # A process that was killed while it cancelled or deleted a large run has left it half done.
@@ -248,7 +249,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
     ledger.close()
 
 
-def _importer(settings: GatewaySettings, ledger: Ledger, store: BlobStore) -> Importer:
+def _importer(settings: GatewaySettings, ledger: Ledger, store: BlobStore, dataset: str | None) -> Importer:
     return Importer(
         ledger,
         store,
@@ -256,6 +257,7 @@ def _importer(settings: GatewaySettings, ledger: Ledger, store: BlobStore) -> Im
         Quotas.of(settings),
         lease_seconds=settings.lease_seconds,
         most_shards=settings.max_import_shards,
+        dataset=dataset,
     )
 
 

@@ -25,12 +25,15 @@ from faultline_gateway.ledger import Ledger
 PER_CLASS = 10
 """Images of each of the four classes: 40, of five items each."""
 ITEMS = 200
+LEASE_SECONDS = "6"
+"""Longer than the stalls of a machine on which three nodes start."""
 REQUEST: Mapping[str, Any] = {
     "dataset": "demo", "classifiers": ["leaning"], "seed": 3, "max_edits_per_image": 3,
     "lance_r_edits_per_image": 0, "confirm": False, "outside_suite": "continue",
 }  # fmt: skip
 # Not the guard in front of it, nor the driver's process that only follows the job.
 _WORKER = re.compile(r"^\S*python\S* \S*/faultline-gateway work .*--attempt \d+$")
+_DRIVER = re.compile(r"^\S*python\S* -m faultline_services\.jobs\.work ")
 SERVED: tuple[Victim, ...] = ("services", "serve")
 
 
@@ -79,6 +82,10 @@ class JobStack:
         """The processes on the cluster that work on items."""
         return [pid for pid in self._processes() if _WORKER.search(title(pid))]
 
+    def drivers(self) -> list[int]:
+        """The entrypoints of jobs on the cluster."""
+        return [pid for pid in self._processes() if _DRIVER.search(title(pid))]
+
     def _processes(self) -> list[int]:
         return [pid for node in self.cluster.nodes.values() for pid in node.pids()]
 
@@ -89,13 +96,14 @@ def job_stack(
 ) -> Iterator[JobStack]:
     """Run services, gateway and cluster until the block ends; each call to a service takes ``seconds``."""
     folder.mkdir(parents=True, exist_ok=True)
-    own = Programs(url, folder, world=(str(PER_CLASS), "", str(seconds)))
+    leases = {"FAULTLINE_LEASE_SECONDS": LEASE_SECONDS}
+    own = Programs(url, folder, world=(str(PER_CLASS), "", str(seconds)), more=leases)
     # What a node's image brings: the programs, and where the database, the store and the secret are.
     node = own.settings | {
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
     }
     with ray_cluster(nodes, head_cpus=head_cpus, environment=node) as cluster:
-        own.more = {
+        own.more = leases | {
             "FAULTLINE_CLUSTERS": f"local={cluster.dashboard}",
             "FAULTLINE_CLUSTER_TOKEN_FILES": str(cluster.token_file),
         }

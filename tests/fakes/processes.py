@@ -45,9 +45,9 @@ def child_processes() -> Iterator[Start]:
         process.close()
 
 
-def look_until(holds: Callable[[], bool]) -> None:
+def look_until(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
     """Poll until ``holds`` returns true; fail after a time limit."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it takes too long"
         time.sleep(LOOK_SECONDS)

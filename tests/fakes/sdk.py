@@ -13,6 +13,7 @@ import httpx
 
 from faultline import AsyncClient, Client
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, Problem
+from faultline_core.contract.jobs import Job
 from faultline_core.contract.runs import RequestCounts, Run, RunEvent
 from faultline_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
 from faultline_core.contract.stress_tests import (
@@ -23,7 +24,7 @@ from faultline_core.contract.stress_tests import (
     StressTestSummary,
 )
 from faultline_core.errors import FaultlineError
-from faultline_core.types import Cost, Estimate, RunKind, RunState
+from faultline_core.types import Cost, Estimate, JobState, RunKind, RunState
 
 URL = "http://gateway.test"
 Answer = httpx.Response | Exception
@@ -171,6 +172,19 @@ def one_run_listed() -> list[httpx.Response]:
 def run_answer(state: RunState = "queued", done: int = 0) -> httpx.Response:
     """The answer that describes such a run."""
     return ok(a_run(state, done).model_dump_json())
+
+
+def a_job(state: JobState = "queued", *, run: str | None = "run-1", **fields: Any) -> Job:
+    """A job whose run is the stress test."""
+    return Job(
+        id="j1", cluster="gpus", workers=8, kind="stress-test", state=state, run=run,
+        created_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC), attempts=[], **fields,
+    )  # fmt: skip
+
+
+def job_answer(state: JobState = "queued", **fields: Any) -> httpx.Response:
+    """The answer that describes such a job."""
+    return ok(a_job(state, **fields).model_dump_json())
 
 
 def an_event(number: int, state: RunState = "in_progress", done: int = 0) -> RunEvent:

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from faultline._cli.exit_code import DropLimit, ExitCode, exit_for_state
+from faultline._cli.placement import current
 from faultline._cli.progress import follow_progress
 from faultline._cli.terminal import check_report_path, exit_on_error, print_note, show, write_report
 from faultline._run_calls import AnyItem, Summary
@@ -80,7 +81,8 @@ def run_to_end(
 ) -> ExitCode:
     """Follow a run to its end, print its summary, and return the exit code; arguments as above."""
     with exit_on_error(_interrupt_hint(run.id, serves_function)):
-        follow_progress(run, quiet=output.as_json)
+        placement = current()
+        follow_progress(run, quiet=output.as_json, look=None if placement is None else placement.look)
         summary = run.summary()
         # The summary first: a report that cannot be written must not cost it.
         show(summary, render(summary), output.as_json)

@@ -15,12 +15,14 @@ from faultline._cli import (
     dataset_interface,
     datasets,
     demo,
+    jobs,
     prove,
     results,
     runs,
     shift_benchmark,
     stack,
     stress_test,
+    submit,
     thresholds,
     transfer,
 )
@@ -95,12 +97,15 @@ app.command("compare-prompts", rich_help_panel=METHODS, epilog=shift_benchmark.P
     shift_benchmark.compare_prompts
 )
 
+app.add_typer(submit.app, name="submit", rich_help_panel=METHODS)
+
 app.command("show", rich_help_panel=RESULTS, epilog=runs.SHOW_EXAMPLES)(runs.show_run)
 app.command("open", rich_help_panel=RESULTS, epilog=runs.OPEN_EXAMPLES)(runs.open_run)
 app.command("report", rich_help_panel=RESULTS, epilog=results.REPORT_EXAMPLES)(results.report)
 app.command("export", rich_help_panel=RESULTS, epilog=results.EXPORT_EXAMPLES)(results.export)
 
 app.add_typer(runs.app, name="runs", rich_help_panel=RESOURCES)
+app.add_typer(jobs.app, name="jobs", rich_help_panel=RESOURCES)
 app.add_typer(thresholds.app, name="thresholds", rich_help_panel=RESOURCES)
 app.add_typer(datasets.app, name="datasets", rich_help_panel=RESOURCES)
 app.add_typer(classifiers.app, name="classifiers", rich_help_panel=RESOURCES)

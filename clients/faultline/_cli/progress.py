@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -14,15 +16,20 @@ from rich.progress import (
 
 from faultline._progress import describe_counts
 from faultline._runs import AnyRun
+from faultline_core.contract.runs import RequestCounts
+
+LOOK_SLICE_S = 5.0
+"""How long a wait for the run's end lasts before its job is looked at."""
 
 
-def follow_progress(run: AnyRun, *, quiet: bool) -> None:
-    """Show the run's progress until it ends."""
+def follow_progress(run: AnyRun, *, quiet: bool, look: Callable[[], None] | None = None) -> None:
+    """Show the run's progress until it ends; ``look`` is called in between, and may raise to end this."""
     # Standard output belongs to the result, which may be piped on.
     console = Console(stderr=True)
     # In a log file a bar is a thousand lines of noise.
     if quiet or not console.is_terminal:
-        run.wait()
+        for _ in _states(run, look):
+            continue
         return
     columns = (
         TextColumn("{task.description}"),
@@ -33,8 +40,7 @@ def follow_progress(run: AnyRun, *, quiet: bool) -> None:
     )
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("planned", total=None)
-        for event in run.events():
-            counts = event.request_counts
+        for counts in _states(run, look) if look is not None else _events(run):
             progress.update(
                 task,
                 total=counts.total,
@@ -42,3 +48,17 @@ def follow_progress(run: AnyRun, *, quiet: bool) -> None:
                 completed=counts.total - counts.pending,
                 description=describe_counts(counts),
             )
+
+
+def _events(run: AnyRun) -> Iterator[RequestCounts]:
+    return (event.request_counts for event in run.events())
+
+
+def _states(run: AnyRun, look: Callable[[], None] | None) -> Iterator[RequestCounts]:
+    if look is None:
+        run.wait()
+    while not run.ended:
+        run.wait(LOOK_SLICE_S)
+        yield run.run.request_counts
+        if look is not None:
+            look()

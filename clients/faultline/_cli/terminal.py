@@ -11,6 +11,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from faultline._cli.exit_code import ExitCode, exit_for_error
+from faultline._cli.placement import client_of
 from faultline._client import Client
 from faultline._files import save_page
 from faultline_core.errors import FaultlineError, InvalidRequest
@@ -53,7 +54,7 @@ def exit_on_error(hint: str = "") -> Iterator[None]:
 @contextmanager
 def connected(url: str | None) -> Iterator[Client]:
     """Open a client; errors end the command."""
-    with exit_on_error(), Client(url) as client:
+    with exit_on_error(), client_of(url, print_note) as client:
         yield client
 
 

@@ -44,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Importer:
-    """Imports one shard at a time, beside what else the worker does."""
+    """Imports one shard at a time, beside what else the worker does; of one ``dataset`` alone if given."""
 
     def __init__(
         self,
@@ -55,8 +55,10 @@ class Importer:
         *,
         lease_seconds: float,
         most_shards: int,
+        dataset: str | None = None,
     ) -> None:
         self._ledger = ledger
+        self._dataset = dataset
         self._store = store
         self._storage = storage
         self._quotas = quotas
@@ -72,7 +74,9 @@ class Importer:
         self._busy = True
         leased = None
         try:
-            leased = await asyncio.to_thread(self._ledger.lease_import, seconds=self._lease_seconds)
+            leased = await asyncio.to_thread(
+                self._ledger.lease_import, seconds=self._lease_seconds, dataset=self._dataset
+            )
         finally:
             self._busy = leased is not None
         return leased

@@ -13,6 +13,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol, TypeVar
 
 from faultline_core.backoff import Backoff
@@ -20,6 +21,7 @@ from faultline_core.contract.base import Problem
 from faultline_core.contract.runs import Run
 from faultline_core.errors import (
     BackendUnavailable,
+    DatasetNotReady,
     FaultlineError,
     InternalError,
     NotFound,
@@ -44,6 +46,14 @@ PAUSE = Backoff(first_s=2.0, longest_s=120.0)
 """Before the attempt that follows one that was lost."""
 
 Result = TypeVar("Result")
+
+
+class _Done(Enum):
+    DONE = "done"
+
+
+DONE = _Done.DONE
+"""The look has done all that the job needs now."""
 
 _ENDS: dict[RunState, JobState] = {
     "completed": "completed", "completed_with_failures": "completed", "failed": "failed",
@@ -129,17 +139,12 @@ class JobLook:
         Raises:
             FaultlineError: its cluster, or a service, is out of reach; the next look goes on from here.
         """
-        if job.run_id is None:
-            await self._make(job)
+        run = await self._make(job) if job.run_id is None else await self._known(job, job.run_id)
+        if run is DONE:
             return
-        try:
-            run = await _ask(self._ledger.run, job.run_id)
-        except NotFound as error:
-            await _ask(self._ledger.end_job, job, "failed", Problem.of(error))
-            return
-        if run.state in FINAL_RUN_STATES:
+        if run is not None and run.state in FINAL_RUN_STATES:
             await self._finish(job, run)
-        elif job.state == "cancelling":
+        elif run is not None and job.state == "cancelling":
             await self._cancel(job, run)
         elif job.attempt is None:
             await self._submit(job, await _ask(self._ledger.claim_attempt, job))
@@ -149,19 +154,36 @@ class JobLook:
         else:
             await self._watch(job, job.attempt)
 
-    async def _make(self, job: LeasedJob) -> None:
+    async def _known(self, job: LeasedJob, run_id: str) -> Run | _Done:
+        try:
+            return await _ask(self._ledger.run, run_id)
+        except NotFound as error:
+            await _ask(self._ledger.end_job, job, "failed", Problem.of(error))
+            return DONE
+
+    async def _make(self, job: LeasedJob) -> Run | _Done | None:
+        """Make the job's run, or end the job; None while the dataset is imported, which its workers do."""
         if job.state == "cancelling":
-            await _ask(self._ledger.end_job, job, "cancelled")
-            return
+            await self._end_without_run(job, "cancelled")
+            return DONE
         try:
             run = await self._make_run(job)
+        except DatasetNotReady:
+            return None
         except FaultlineError as error:
             if error.retryable:
                 raise
-            await _ask(self._ledger.end_job, job, "failed", Problem.of(error))
-            return
+            await self._end_without_run(job, "failed", Problem.of(error))
+            return DONE
         await _ask(self._ledger.set_run, job, run.id)
         await _ask(self._ledger.put_off, job, 0.0)
+        return DONE
+
+    async def _end_without_run(self, job: LeasedJob, state: JobState, problem: Problem | None = None) -> None:
+        if job.attempt is not None:
+            await self._runs_on(job, job.attempt, stop=True)
+            await _ask(self._ledger.end_attempt, job, job.attempt, f"the job is {state} without a run")
+        await _ask(self._ledger.end_job, job, state, problem)
 
     async def _cancel(self, job: LeasedJob, run: Run) -> None:
         if run.state != "cancelling":

@@ -11,7 +11,13 @@ from pydantic import TypeAdapter
 
 from faultline_core.contract.jobs import Job, JobCreate, RunOfJob
 from faultline_core.contract.runs import Run
-from faultline_core.errors import FaultlineError, InvalidRequest, LeaseLost, RunNotCancellable
+from faultline_core.errors import (
+    DatasetNotReady,
+    FaultlineError,
+    InvalidRequest,
+    LeaseLost,
+    RunNotCancellable,
+)
 from faultline_core.types import RunKind
 from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.methods import METHODS
@@ -100,6 +106,10 @@ async def submit_job(
     )
     try:
         run = await make_run(leased, context)
+    except DatasetNotReady:
+        # Its workers import the dataset first; a launcher makes the run when that has ended.
+        await asyncio.to_thread(ledger.put_off, leased, 0.0)
+        return await asyncio.to_thread(ledger.job, leased.id)
     except FaultlineError as error:
         await asyncio.to_thread(ledger.drop_job, leased)
         if error.pointer is not None:

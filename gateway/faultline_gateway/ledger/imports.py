@@ -87,10 +87,11 @@ class Imports(LedgerPart):
         with self._database.reading() as connection:
             import_states.require_ended(connection, name)
 
-    def lease_import(self, *, seconds: float) -> LeasedImport | None:
+    def lease_import(self, *, seconds: float, dataset: str | None = None) -> LeasedImport | None:
         """Lease the finding of an import's shards, or else the shard that waits longest, if any waits.
 
-        What was leased ``MAX_ATTEMPTS`` times without recording anything fails instead.
+        ``dataset``: the only one to import; None for every one. What was leased ``MAX_ATTEMPTS`` times
+        without recording anything fails instead.
         """
 
         def lease(connection: Connection, found: _Waiting) -> LeasedImport | None:
@@ -98,7 +99,7 @@ class Imports(LedgerPart):
                 return self._lease_listing(connection, found.dataset, seconds)
             return self._lease_shard(connection, found.dataset, found.ordinal, seconds)
 
-        return self._lease_first(self._waiting_import, lease)
+        return self._lease_first(lambda connection: self._waiting_import(connection, dataset), lease)
 
     def renew_import(self, leased: LeasedImport, seconds: float) -> None:
         """Prolong the lease."""
@@ -113,13 +114,15 @@ class Imports(LedgerPart):
             free = {"due_at": 0.0, "fence": leased.fence + 1, "attempts": max(0, row["attempts"] - 1)}
             change(connection, leased, free | _PENDING if isinstance(leased, LeasedShard) else free)
 
-    def _waiting_import(self, connection: Connection) -> _Waiting | None:
-        return self._waiting_listing(connection) or self._waiting_shard(connection)
+    def _waiting_import(self, connection: Connection, only: str | None) -> _Waiting | None:
+        return self._waiting_listing(connection, only) or self._waiting_shard(connection, only)
 
-    def _waiting_listing(self, connection: Connection) -> _Waiting | None:
+    def _waiting_listing(self, connection: Connection, only: str | None) -> _Waiting | None:
         query = select(_imports.dataset).where(
             _imports.state == "listing", _imports.due_at <= self._lease_time()
         )
+        if only is not None:
+            query = query.where(_imports.dataset == only)
         found = rows.first(connection, query.order_by(_imports.due_at, _imports.dataset))
         return None if found is None else _Waiting(found["dataset"])
 
@@ -139,10 +142,12 @@ class Imports(LedgerPart):
         change(connection, leased, {"fence": leased.fence, "attempts": row["attempts"] + 1, "due_at": due})
         return leased
 
-    def _waiting_shard(self, connection: Connection) -> _Waiting | None:
+    def _waiting_shard(self, connection: Connection, only: str | None) -> _Waiting | None:
         query = select(_shards.dataset, _shards.ordinal).where(
             schema.OPEN_SHARDS, _shards.due_at <= self._lease_time()
         )
+        if only is not None:
+            query = query.where(_shards.dataset == only)
         in_turn = (_shards.due_at, _shards.dataset, _shards.ordinal)
         found = rows.first(connection, query.order_by(*in_turn))
         return None if found is None else _Waiting(found["dataset"], found["ordinal"])

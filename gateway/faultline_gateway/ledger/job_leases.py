@@ -17,7 +17,7 @@ from faultline_core.types import FINAL_JOB_STATES, FINAL_RUN_STATES, JobState
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
-from faultline_gateway.runs.leased_jobs import JobNews, LeasedAttempt, LeasedJob
+from faultline_gateway.runs.leased_jobs import JobNews, LeasedAttempt, LeasedJob, dataset_of
 
 REPORTED_SECONDS = 4.0
 """An attempt's workers report together: one that finds a report younger than this writes none."""
@@ -61,7 +61,7 @@ class JobLeases(LedgerPart):
         with self._database.writing() as connection:
             job = _held(connection, leased)
             number = job["attempt"] + 1
-            progress = _progress(connection, job["run_id"])
+            progress = _progress(connection, job)
             came_on = number == 1 or progress != job["progress"]
             attempt = {
                 "job_id": leased.id, "number": number, "submission_id": f"faultline-{leased.id}-{number}",
@@ -88,7 +88,7 @@ class JobLeases(LedgerPart):
             job = _held(connection, leased)
             values = {"ended_at": self._clock(), "detail": detail}
             connection.execute(update(schema.job_attempts).where(_one(leased, attempt)).values(values))
-            came_on = _progress(connection, job["run_id"]) != job["progress"]
+            came_on = _progress(connection, job) != job["progress"]
             fruitless: int = 0 if came_on else job["fruitless"] + 1
             _set(connection, leased, {"fruitless": fruitless})
         return fruitless
@@ -117,7 +117,7 @@ class JobLeases(LedgerPart):
         of_attempt = and_(_attempts.job_id == job_id, _attempts.number == attempt)
         query = (
             select(
-                _jobs.state, _jobs.run_id, _attempts.ended_at, _attempts.quiet_since,
+                _jobs.state, _jobs.run_id, _jobs.request, _attempts.ended_at, _attempts.quiet_since,
                 _attempts.seen_at, _runs.state.label("of_run"),
             )
             .select_from(schema.jobs)
@@ -132,7 +132,11 @@ class JobLeases(LedgerPart):
         first = works and row["seen_at"] is None
         if first or row["quiet_since"] < self._lease_time() - REPORTED_SECONDS:
             self._report(job_id, attempt, works)
-        return JobNews(run_id=row["run_id"], needed=row["of_run"] not in FINAL_RUN_STATES)
+        return JobNews(
+            run_id=row["run_id"],
+            needed=row["of_run"] not in FINAL_RUN_STATES,
+            dataset=dataset_of(row["request"]),
+        )
 
     def _report(self, job_id: str, attempt: int, works: bool) -> None:
         now = self._lease_time()
@@ -208,9 +212,13 @@ def _one(leased: LeasedJob, attempt: LeasedAttempt) -> Any:
     return and_(_attempts.job_id == leased.id, _attempts.number == attempt.number)
 
 
-def _progress(connection: Connection, run_id: str | None) -> int:
-    """Return a number that changes with every item that is planned or ends."""
-    if run_id is None:
-        return 0
-    row = rows.first(connection, select(_runs.total, _runs.pending).where(_runs.id == run_id))
-    return 0 if row is None else 2 * int(row["total"]) - int(row["pending"])
+def _progress(connection: Connection, job: RowMapping) -> int:
+    """Return a number that changes with every image imported, and every item planned or ended."""
+    if job["run_id"] is None:
+        query = select(schema.datasets.c.n_sources).where(
+            schema.datasets.c.name == dataset_of(job["request"])
+        )
+        return int(connection.execute(query).scalar() or 0)
+    row = rows.first(connection, select(_runs.total, _runs.pending).where(_runs.id == job["run_id"]))
+    # An empty run is more than a dataset without one.
+    return -1 if row is None else -2 - 2 * int(row["total"]) + int(row["pending"])

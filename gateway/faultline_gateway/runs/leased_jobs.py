@@ -44,10 +44,25 @@ class LeasedJob:
     fence: int
     attempt: LeasedAttempt | None = None
 
+    @property
+    def dataset(self) -> str | None:
+        """The dataset of the run, if its request names one."""
+        return dataset_of(self.request)
+
+
+def dataset_of(request: Mapping[str, Any]) -> str | None:
+    """Return the dataset that a request names, or None."""
+    found: str | None = request.get("dataset")
+    return found
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobNews:
-    """What a worker of a job is told: its run, if it is made, and whether the worker is still needed."""
+    """What a worker of a job is told: its run, if it is made, and whether the worker is still needed.
+
+    ``dataset``: the run's, which may still be imported while there is no run; None if the request names none.
+    """
 
     run_id: str | None
     needed: bool
+    dataset: str | None = None

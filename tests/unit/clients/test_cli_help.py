@@ -112,7 +112,8 @@ def test_a_command_that_ends_with_a_run_lists_its_exit_codes() -> None:
         " transfer",
         " compare-prompts",
     }
-    assert told == follow | {" demo", " runs wait"}
+    submitted = {f" submit{name}" for name in (" stress-test", " shift-benchmark", " bug-hunt")}
+    assert told == follow | submitted | {" demo", " runs wait"}
     for code in ExitCode:
         assert f"{code.value} " in EXIT_CODES
 

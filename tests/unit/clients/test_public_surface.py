@@ -69,7 +69,7 @@ ERRORS = [
 
 RESOURCES = (
     "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
-    "transfers", "runs", "datasets", "token_files", "classifiers", "services",
+    "transfers", "runs", "datasets", "token_files", "classifiers", "services", "jobs",
 )  # fmt: skip
 HANDLES = [
     (StressTest, AsyncStressTest),
