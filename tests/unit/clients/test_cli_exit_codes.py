@@ -128,7 +128,7 @@ def test_an_unavailable_gateway_is_3(play: Play, failure: httpx.Response | Excep
 
 
 def test_an_interrupt_is_130_and_says_how_to_continue(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(run: object, *, quiet: bool) -> None:
+    def interrupted(run: object, *, quiet: bool, look: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(follow, "follow_progress", interrupted)
