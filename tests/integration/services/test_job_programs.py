@@ -1,0 +1,61 @@
+"""The programs of a Ray job on a node: kept running, ended with whoever keeps them, found by name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fakes.process_trees import descendants, kill, title
+from fakes.processes import look_until
+from faultline_services.jobs.kept_program import PAUSES_S, keep_running
+from faultline_services.jobs.worker import gateway_program
+
+COUNTING = """
+import pathlib, sys
+file = pathlib.Path(sys.argv[1])
+runs = len(file.read_text()) if file.exists() else 0
+file.write_text("x" * (runs + 1))
+sys.exit(0 if runs == 2 else 5)
+"""
+KEEPING = """
+import sys
+from faultline_services.jobs.kept_program import keep_running
+keep_running([sys.executable, "-c", "import time; time.sleep(600)"])
+"""
+
+
+def test_a_program_is_started_again_with_growing_pauses_until_it_ends_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    keep_running([sys.executable, "-c", COUNTING, str(tmp_path / "runs")])
+    assert (tmp_path / "runs").read_text(encoding="utf-8") == "xxx"
+    assert pauses == list(PAUSES_S[:2])
+
+
+def test_a_program_does_not_outlive_a_keeper_that_is_killed() -> None:
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", KEEPING], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    look_until(lambda: any("time.sleep(600)" in title(pid) for pid in descendants(keeper.pid)[1:]))
+    kept = descendants(keeper.pid)
+    assert len(kept) == 2, "the guard and the program"
+    kill(keeper.pid)
+    keeper.wait()
+    look_until(lambda: not any(map(title, kept)))
+
+
+def test_the_gateway_s_program_is_found_beside_python_and_missed_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert Path(gateway_program()).name == "faultline-gateway"
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"need the gateway's packages"):
+        gateway_program()
