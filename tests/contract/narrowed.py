@@ -52,7 +52,7 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     # Runs with images of other classes cannot share a dataset's name.
     (run,) = document["paths"]["/v1/adversarial-datasets/{run_id}:register"]["post"]["parameters"]
     run["schema"]["enum"] = [live.known.runs["adversarial-dataset"][0], NOWHERE]
-    # What is being imported takes no uploads.
+    # What is being imported takes no uploads, and only a name that is unknown can be cancelled at any time.
     (imported,) = document["paths"]["/v1/datasets/{name}/import"]["post"]["parameters"]
     imported["schema"] = NEW
     # Of two, one may be empty where the other says so, and both the same.

@@ -18,6 +18,7 @@ from faultline_core.contract.datasets import Dataset
 NewName = Annotated[
     str, typer.Argument(metavar="NAME", help="The dataset's name; it is made if there is none.")
 ]
+ImportedName = Annotated[str, typer.Argument(metavar="NAME", help="The dataset's name.")]
 Address = Annotated[
     str,
     typer.Argument(
@@ -79,6 +80,13 @@ def import_dataset(
             print_note(f"failed {failed.shard}: {failed.code}: {failed.detail}")
     if dataset.imported is not None and dataset.imported.state == "failed":
         raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def cancel_import(name: ImportedName, as_json: AsJson = False, url: Url = None) -> None:
+    """Stop an import; what was taken in stays."""
+    with connected(url) as client:
+        dataset = client.datasets.cancel_import(name)
+        show(dataset, describe_import(dataset), as_json)
 
 
 def _followed(client: Client, dataset: Dataset, *, quiet: bool) -> Dataset:

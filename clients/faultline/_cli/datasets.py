@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from faultline._cli.dataset_import import import_dataset
+from faultline._cli.dataset_import import cancel_import, import_dataset
 from faultline._cli.groups import examples, group
 from faultline._cli.options import AsJson, Captions, Names, Url
 from faultline._cli.tables import Table
@@ -81,6 +81,9 @@ def show_dataset(name: DatasetName, as_json: AsJson = False, url: Url = None) ->
 app.command(
     "import", epilog=examples("faultline datasets import photos 's3://bucket/shard-{000000..000099}.tar'")
 )(import_dataset)
+
+
+app.command("cancel-import", epilog=examples("faultline datasets cancel-import photos"))(cancel_import)
 
 
 def _described(dataset: Dataset) -> str:

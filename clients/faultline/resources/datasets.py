@@ -87,6 +87,11 @@ def import_call(
     )
 
 
+def cancel_import_call(name: str) -> Call[Dataset]:
+    """``POST /v1/datasets/{name}/import:cancel``."""
+    return Call(method="POST", path=f"/v1/datasets/{segment(name)}/import:cancel", parse=reading(Dataset))
+
+
 class Datasets:
     """``/v1/datasets``."""
 
@@ -189,6 +194,13 @@ class Datasets:
             import_call(name, url, layout, classes, split, image_column, label_column, revision)
         )
 
+    def cancel_import(self, name: str) -> Dataset:
+        """Stop an import; what was taken in stays, and `import_from` goes on with the rest.
+
+        One that has ended stays as it is.
+        """
+        return self._sender.send(cancel_import_call(name))
+
     def wait(
         self, name: str, timeout: float | None = None, *, on_look: Callable[[Dataset], None] = lambda _: None
     ) -> Dataset:
@@ -264,6 +276,10 @@ class AsyncDatasets:
         return await self._sender.send(
             import_call(name, url, layout, classes, split, image_column, label_column, revision)
         )
+
+    async def cancel_import(self, name: str) -> Dataset:
+        """Stop an import; as `Datasets.cancel_import`."""
+        return await self._sender.send(cancel_import_call(name))
 
     async def wait(
         self,

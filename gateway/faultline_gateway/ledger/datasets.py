@@ -118,9 +118,14 @@ class Datasets(LedgerPart):
     def dataset_list(self) -> list[Dataset]:
         """Return every dataset by name."""
         with self._database.reading() as connection:
-            names = connection.execute(select(_datasets.name)).scalars().all()
+            found = connection.execute(select(schema.datasets)).mappings().all()
+            imported = set(connection.execute(select(schema.imports.c.dataset)).scalars())
         # Sorted here: PostgreSQL orders letters by the language that it was set up for.
-        return [self._digested(name) for name in sorted(names)]
+        return [
+            rows.dataset(row, None) if row["digest"] and row["name"] not in imported
+            else self._digested(row["name"])
+            for row in sorted(found, key=lambda row: str(row["name"]))
+        ]  # fmt: skip
 
     def sources(self, name: str, *, most: int | None = None) -> list[Source]:
         """Return the sources of a dataset in the order they were added: all, or the first ``most``."""

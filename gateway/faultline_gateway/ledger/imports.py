@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from faultline_core.contract.datasets import ImportCreate, Layout
-from faultline_core.errors import InvalidRequest, LeaseLost
+from faultline_core.errors import Cancelled, InvalidRequest, LeaseLost
 from faultline_gateway.ledger import import_states, rows, schema
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.datasets import locked_dataset
@@ -71,6 +71,20 @@ class Imports(LedgerPart):
                 )
             elif known["state"] == "failed":
                 _open_again(connection, known)
+
+    def cancel_import(self, name: str) -> None:
+        """Stop an import; what was taken in stays, and the same request goes on with the rest.
+
+        One that has ended stays as it is.
+
+        Raises:
+            UnknownDataset: no dataset has this name.
+        """
+        with self._database.writing() as connection:
+            locked_dataset(connection, name)
+            known = import_states.import_row(connection, name, lock=True)
+            if known is not None and known["state"] in import_states.GOING_ON:
+                fail_import(connection, name, Cancelled(f"the import of dataset {name!r} was cancelled"))
 
     def import_ended(self, name: str) -> bool:
         """Return whether no import of the dataset goes on; True if it never had one."""

@@ -116,6 +116,7 @@ OWN: Mapping[str, Errors] = {
     "POST /v1/datasets": (ClassMapMismatch, QuotaExceeded),
     "GET /v1/datasets/{name}": (UnknownDataset,),
     "POST /v1/datasets/{name}/sources": (*OF_IMAGES, DatasetNotReady, QuotaExceeded, UnknownDataset),
+    "POST /v1/datasets/{name}/import:cancel": (UnknownDataset,),
     "POST /v1/datasets/{name}/import": (ClassMapMismatch, ImportRefused, QuotaExceeded),
     f"POST {RUNS}": OF_PLANNING,
     f"POST {RUNS}/{{run_id}}:cancel": (RunNotCancellable,),

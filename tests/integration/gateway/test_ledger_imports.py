@@ -92,6 +92,24 @@ def test_a_worker_that_was_given_up_writes_nothing_and_the_next_goes_on_behind_i
     assert [source.filename for source in ledger.sources("photos")] == ["1.png"]
 
 
+def test_a_cancelled_import_stops_its_workers_and_can_be_asked_for_again(ledger: Ledger) -> None:
+    listed(ledger, 2)
+    leased = shard(ledger)
+    assert ledger.record_part(leased, [new(1)], [], position=700, last=False)
+    ledger.cancel_import("photos")
+    found = imported(ledger)
+    assert found.problem is not None
+    assert (found.state, found.problem.code, found.images) == ("failed", "cancelled", 1)
+    assert ledger.lease_import(seconds=SECONDS) is None
+    with pytest.raises(LeaseLost):
+        ledger.record_part(leased, [new(2)], [], position=900, last=True)
+    ledger.cancel_import("photos")
+    assert imported(ledger) == found
+    ledger.create_import("photos", ImportCreate(url=URL), "webdataset")
+    assert isinstance(ledger.lease_import(seconds=SECONDS), LeasedListing)
+    assert shard(ledger).position == 700
+
+
 def test_a_shard_that_kills_its_workers_fails_and_the_others_are_read(ledger: Ledger, clock: Clock) -> None:
     listed(ledger, 1)
     for _ in range(MAX_ATTEMPTS):

@@ -276,6 +276,12 @@ def test_an_import_that_failed_is_incomplete_and_names_its_shards(play: Play) ->
     assert "skipped a.tar/1.png: image-undecodable: no image" in shown.stderr
 
 
+def test_an_import_can_be_cancelled(play: Play) -> None:
+    script = play(ok(imported("failed")))
+    assert "import failed: 1 of 3 shards" in run("datasets", "cancel-import", "mine").stdout
+    assert script.seen[0].url.path == "/v1/datasets/mine/import:cancel"
+
+
 def test_an_import_can_be_left_to_the_workers(play: Play) -> None:
     script = play(ok(imported("listing")))
     assert run("datasets", "import", "mine", "s3://bucket/a.tar", "--detach").exit_code == 0

@@ -163,7 +163,7 @@ def _read(
     create: ShiftBenchmarkCreate, context: RunContext
 ) -> tuple[LearnedInterface, Dataset, InputDatasets]:
     run, config = _interface(create.interface, context.ledger)
-    dataset = context.ledger.dataset(run.dataset)
+    dataset = named_dataset(run.dataset, "/interface", context.ledger)
     named = {name: named_dataset(name, place, context.ledger) for name, place in datasets_of(create).items()}
     # Multiplied out before anything is read: too large a plan would not fit into memory.
     real = named.get(create.validation or "", dataset).n_sources
