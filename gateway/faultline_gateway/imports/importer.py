@@ -143,6 +143,9 @@ class Importer:
                         f"{now!r}); leave shards alone until the import has ended"
                     )
                 self._record(leased, part, last=last)
+        if self._ledger.import_ended(leased.dataset):
+            # Its digest is made here rather than while a caller waits: of a million images it takes seconds.
+            self._ledger.dataset(leased.dataset)
 
     def _outcomes(
         self, leased: LeasedShard, pool: ThreadPoolExecutor, stopped: threading.Event

@@ -114,10 +114,12 @@ def _known(
     known: dict[tuple[str, str], list[str]] = {}
     images = list({source.image for source in sources})
     for start in range(0, len(images), _LOOKED_UP):
-        mine = (_sources.dataset == name) & _sources.image.in_(images[start : start + _LOOKED_UP])
-        query = select(_sources.image, _sources.label, _sources.filename).where(mine)
+        # By the image alone: with the dataset, too, SQLite would look through all images of the dataset.
+        alike = _sources.image.in_(images[start : start + _LOOKED_UP])
+        query = select(_sources.dataset, _sources.image, _sources.label, _sources.filename).where(alike)
         for found in connection.execute(query):
-            known.setdefault((found.image, found.label), []).append(found.filename)
+            if found.dataset == name:
+                known.setdefault((found.image, found.label), []).append(found.filename)
     return known
 
 

@@ -57,6 +57,7 @@ class Prose(_StorableText):
 
 metadata = MetaData()
 
+GROUPED_SOURCES = text('"group" IS NOT NULL')
 OPEN_SHARDS = text("state IN ('pending', 'leased')")
 OPEN_ITEMS = text("state IN ('pending', 'leased')")
 ENDED_ITEMS = text("state IN ('done', 'filtered', 'failed', 'cancelled')")
@@ -102,6 +103,8 @@ sources = Table(
     Column("width", Integer, nullable=False),
     Column("height", Integer, nullable=False),
     UniqueConstraint("dataset", "ordinal"),
+    # Partial: few datasets have groups, and the digest of every one asks for them.
+    _partial("sources_grouped", "dataset", "id", where=GROUPED_SOURCES),
 )
 
 imports = Table(
