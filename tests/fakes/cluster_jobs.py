@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from pydantic.main import IncEx
 
 from fakes.killed_programs import Programs, Victim, started_programs
 from fakes.process_trees import title
@@ -20,6 +22,7 @@ from fakes.ray_cluster import RayCluster, ray_cluster
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, Shown
 from faultline_core.contract.jobs import Job
+from faultline_core.contract.runs import Item
 from faultline_gateway.ledger import Ledger
 
 PER_CLASS = 10
@@ -37,12 +40,32 @@ _DRIVER = re.compile(r"^\S*python\S* -m faultline_services\.jobs\.work ")
 SERVED: tuple[Victim, ...] = ("services", "serve")
 
 
+@dataclass(frozen=True)
+class Worked:
+    """What came of a run, and how many leases of items it took beyond the first of each."""
+
+    results: tuple[str, ...]
+    again: int
+
+
+def worked(ledger: Ledger, run_id: str) -> Worked:
+    """Read a run that must be whole: ended well, each item once, the ledger's books in order."""
+    run = ledger.run(run_id)
+    assert (run.state, run.request_counts.total) == ("completed", ITEMS), run
+    assert ledger.audit(run.id) == []
+    items = list(ledger.items_of(run.id, Item))
+    assert [item.ordinal for item in items] == list(range(ITEMS))
+    of_the_clock: IncEx = {"service_seconds", "cost"}
+    left_out: IncEx = {"id": True, "attempts": True, "result": of_the_clock}
+    told = (json.dumps(item.model_dump(mode="json", exclude=left_out), sort_keys=True) for item in items)
+    return Worked(tuple(told), sum(item.attempts - 1 for item in items))
+
+
 @dataclass
-class JobStack:
-    """What a test of jobs talks to and kills."""
+class Asking:
+    """What a test asks of a gateway's programs."""
 
     programs: Programs
-    cluster: RayCluster
     ledger: Ledger
 
     def call(self, method: str, path: str, body: object = None, key: str | None = None) -> httpx.Response:
@@ -65,6 +88,24 @@ class JobStack:
         added = self.call("POST", "/v1/datasets/demo/sources", {"sources": sources})
         assert added.status_code == 200, added.text
 
+    def create(self) -> str:
+        """Create the stress test of `ITEMS` items, and return its id."""
+        answer = self.call("POST", "/v1/stress-tests", dict(REQUEST))
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["id"])
+
+    def ended_items(self, run_id: str) -> int:
+        """How many items of a run have ended."""
+        counts = self.ledger.run(run_id).request_counts
+        return counts.total - counts.pending
+
+
+@dataclass
+class JobStack(Asking):
+    """The same with a cluster, which runs the jobs and whose processes are killed."""
+
+    cluster: RayCluster
+
     def submit(self, workers: int = 2, key: str | None = None, **request: Any) -> Job:
         """Submit the stress test of `ITEMS` items as a job."""
         run = {"kind": "stress-test", "request": {**REQUEST, **request}}
@@ -72,11 +113,6 @@ class JobStack:
         answer = self.call("POST", "/v1/jobs", body, key)
         assert answer.status_code == 202, answer.text
         return Job.model_validate_json(answer.content)
-
-    def ended_items(self, run_id: str) -> int:
-        """How many items of a run have ended."""
-        counts = self.ledger.run(run_id).request_counts
-        return counts.total - counts.pending
 
     def workers(self) -> list[int]:
         """The processes on the cluster that work on items."""
@@ -108,4 +144,4 @@ def job_stack(
             "FAULTLINE_CLUSTER_TOKEN_FILES": str(cluster.token_file),
         }
         with started_programs(own, SERVED) as programs, closing(Ledger(url)) as ledger:
-            yield JobStack(programs, cluster, ledger)
+            yield JobStack(programs, ledger, cluster)

@@ -38,7 +38,7 @@ QUIET_SECONDS = 15.0
 """Ray is asked about an attempt of which nobody has reported for so long; its processes do so every 4 s."""
 LOST_SECONDS = 90.0
 """An attempt that Ray calls running is given up after so long without a report; a start takes about 15 s."""
-END_SECONDS = 20.0
+END_SECONDS = 60.0
 """How long the processes of an attempt have to end by themselves when the run has ended."""
 MOST_FRUITLESS = 5
 """Attempts in a row without any progress of the run after which a job is given up."""

@@ -16,7 +16,7 @@ from typing import Any
 from faultline_services.jobs.kept_program import keep_running
 from faultline_services.jobs.worker import JobWorker, gateway_program
 
-END_S = 30.0
+END_S = 20.0
 """How long workers have to end by themselves when the job has: an item in hand may be finished."""
 
 _log = logging.getLogger(__name__)

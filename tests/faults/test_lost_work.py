@@ -1,0 +1,95 @@
+"""What a kill at half-way costs: 200 items by a plain loop, by the gateway's worker, and by a Ray job."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from fakes.cluster_jobs import ITEMS, LEASE_SECONDS, PER_CLASS, Asking, Worked, worked
+from fakes.killed_programs import Programs, started_programs
+from fakes.postgres import postgres
+from fakes.process_trees import kill
+from fakes.processes import look_until
+from faultline_core.types import FINAL_RUN_STATES
+from faultline_gateway.ledger import Ledger
+
+CALL_SECONDS = 0.1
+
+_logger = logging.getLogger(__name__)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """Services, gateway and database, without a worker."""
+    folder = tmp_path_factory.mktemp("lost") / "state"
+    with postgres() as server:
+        url = server.empty_database()
+        own = Programs(
+            url,
+            folder,
+            world=(str(PER_CLASS), "", str(CALL_SECONDS)),
+            more={"FAULTLINE_LEASE_SECONDS": LEASE_SECONDS},
+        )
+        with started_programs(own, ("services", "serve")) as programs, closing(Ledger(url)) as ledger:
+            opened = Asking(programs, ledger)
+            opened.upload()
+            yield opened
+
+
+@pytest.fixture(scope="module")
+def undisturbed(gateway: Asking) -> Worked:
+    """The run that nobody kills."""
+    run_id = gateway.create()
+    gateway.programs.start("work")
+    look_until(lambda: gateway.ledger.run(run_id).state in FINAL_RUN_STATES)
+    gateway.programs.kill("work")
+    return worked(gateway.ledger, run_id)
+
+
+def test_a_plain_loop_that_is_killed_loses_everything(gateway: Asking, tmp_path: Path) -> None:
+    run_id, out = gateway.create(), tmp_path / "results.json"
+    command = [
+        "fakes.plain_loop",
+        gateway.programs.url,
+        str(gateway.programs.folder / "store"),
+        run_id,
+        str(out),
+    ]
+    loop = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        env=os.environ | gateway.programs.settings,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert loop.stdout is not None
+    done = next(int(line) for line in loop.stdout if int(line) >= ITEMS // 2)
+    kill(loop.pid)
+    loop.communicate()
+    _logger.info("plain loop: %d ended, %d of them lost", done, done)
+    assert not out.exists()
+    gateway.ledger.cancel(run_id)
+
+
+def test_the_gateway_s_worker_that_is_killed_loses_nothing(gateway: Asking, undisturbed: Worked) -> None:
+    run_id = gateway.create()
+    gateway.programs.start("work")
+    look_until(lambda: gateway.ended_items(run_id) >= ITEMS // 2)
+    ended = gateway.ended_items(run_id)
+    gateway.programs.kill("work")
+    kept = gateway.ended_items(run_id)
+    gateway.programs.start("work")
+    look_until(lambda: gateway.ledger.run(run_id).state in FINAL_RUN_STATES)
+    gateway.programs.kill("work")
+    found = worked(gateway.ledger, run_id)
+    _logger.info("gateway: %d ended, %d in hand were done again", kept, found.again)
+    assert ended <= kept < ITEMS
+    assert found.results == undisturbed.results
+    # At most what was in hand: four groups of five items.
+    assert 0 < found.again <= 4 * 5
