@@ -37,8 +37,8 @@ class NewsLedger(Protocol):
 
 async def run_of(
     ledger: NewsLedger, part: JobPart, stop: asyncio.Event, importer_of: Callable[[str], Importer]
-) -> str | None:
-    """Return the run of a job when it is made, or None if the part is not needed by then.
+) -> JobNews | None:
+    """Return what is told of a job when its run is made, or None if the part is not needed by then.
 
     Until then its dataset may still be imported: ``importer_of`` a dataset's name takes part in that.
     """
@@ -47,7 +47,7 @@ async def run_of(
         while not stop.is_set():
             news = await _news(ledger, part, works=True)
             if news is not None and (news.run_id is not None or not news.needed):
-                return news.run_id if news.needed else None
+                return news if news.needed else None
             if importing is None and news is not None and news.dataset is not None:
                 importing = asyncio.create_task(_import(importer_of(news.dataset), stop))
             await _pause(stop)

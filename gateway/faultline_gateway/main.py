@@ -218,17 +218,18 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     ledger, store = _ledger(settings), BlobStore(settings.store_url)
     importer_of = partial(_importer, settings, ledger, store)
-    run_id = None if part is None else await run_of(ledger, part, stop, importer_of)
-    if part is not None and run_id is None:
+    news = None if part is None else await run_of(ledger, part, stop, importer_of)
+    if part is not None and news is None:
         ledger.close()
         return
+    run_id, sharing = (None, 1) if news is None else (news.run_id, news.workers)
     async with calling_services(settings) as caller:
         worker = Worker(
             f"{socket.gethostname()}:{os.getpid()}",
             ledger=ledger,
             store=store,
             services=services_of(caller),
-            concurrency=Concurrency(settings.concurrency, HttpHealth(caller)),
+            concurrency=Concurrency(settings.concurrency, HttpHealth(caller), sharing),
             lease_seconds=settings.lease_seconds,
             planner=Planner(
                 ledger,

@@ -114,12 +114,12 @@ class FakeGateway:
             store=self.store,
         )
 
-    def importer(self, **changes: int) -> Importer:
-        """Return an importer that reads what the gateway's settings allow."""
+    def importer(self, dataset: str | None = None, **changes: int) -> Importer:
+        """Return an importer that reads what the gateway's settings allow, of one dataset if it is named."""
         settings = self.settings.model_copy(update=changes)
         return Importer(
             self.ledger, self.store, self.storage(), Quotas.of(settings), lease_seconds=30.0,
-            most_shards=settings.max_import_shards,
+            most_shards=settings.max_import_shards, dataset=dataset,
         )  # fmt: skip
 
     def storage(self) -> Storage:

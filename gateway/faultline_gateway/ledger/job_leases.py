@@ -117,8 +117,8 @@ class JobLeases(LedgerPart):
         of_attempt = and_(_attempts.job_id == job_id, _attempts.number == attempt)
         query = (
             select(
-                _jobs.state, _jobs.run_id, _jobs.request, _attempts.ended_at, _attempts.quiet_since,
-                _attempts.seen_at, _runs.state.label("of_run"),
+                _jobs.state, _jobs.run_id, _jobs.request, _jobs.workers, _attempts.ended_at,
+                _attempts.quiet_since, _attempts.seen_at, _runs.state.label("of_run"),
             )
             .select_from(schema.jobs)
             .join(schema.job_attempts, of_attempt)
@@ -136,6 +136,7 @@ class JobLeases(LedgerPart):
             run_id=row["run_id"],
             needed=row["of_run"] not in FINAL_RUN_STATES,
             dataset=dataset_of(row["request"]),
+            workers=row["workers"],
         )
 
     def _report(self, job_id: str, attempt: int, works: bool) -> None:

@@ -61,8 +61,10 @@ class JobNews:
     """What a worker of a job is told: its run, if it is made, and whether the worker is still needed.
 
     ``dataset``: the run's, which may still be imported while there is no run; None if the request names none.
+    ``workers``: how many share the services for this run.
     """
 
     run_id: str | None
     needed: bool
     dataset: str | None = None
+    workers: int = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -24,11 +25,13 @@ class Health(Protocol):
 class Concurrency:
     """The number of item groups at once: fixed, or as many as the services' replicas can take.
 
-    Replicas that a service may add count as well: only work that waits makes it add them.
+    Replicas that a service may add count as well: only work that waits makes it add them. ``sharing``: how
+    many workers share the replicas; each then processes its part of the groups, and at least one.
     """
 
-    def __init__(self, fixed: int | None = None, health: Health | None = None) -> None:
-        self._fixed, self._health = fixed, health
+    def __init__(self, fixed: int | None = None, health: Health | None = None, sharing: int = 1) -> None:
+        self._fixed, self._health, self._sharing = fixed, health, sharing
+        self._least = LEAST if sharing == 1 else 1
         self.groups = LEAST if fixed is None else fixed
 
     async def follow(self, stop: asyncio.Event, busy: Callable[[], bool]) -> None:
@@ -51,4 +54,5 @@ class Concurrency:
         states = await self._health.services()
         replicas = [state.replicas for state in states if state.replicas is not None]
         if self._fixed is None and len(replicas) == len(states):
-            self.groups = min(MOST, max(LEAST, CALLS_PER_REPLICA * sum(replicas)))
+            share = math.ceil(CALLS_PER_REPLICA * sum(replicas) / self._sharing)
+            self.groups = min(MOST, max(self._least, share))

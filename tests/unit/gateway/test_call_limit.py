@@ -159,6 +159,13 @@ async def test_a_worker_takes_two_groups_for_each_replica(replicas: tuple[int, .
     assert concurrency.groups == groups
 
 
+@pytest.mark.parametrize(("workers", "groups"), [(2, 12), (5, 5), (64, 1)])
+async def test_workers_that_share_the_services_share_the_groups(workers: int, groups: int) -> None:
+    concurrency = Concurrency(None, Services(1, 1, 8, 1, 1), workers)
+    await concurrency.ask()
+    assert concurrency.groups == groups
+
+
 async def test_a_service_that_does_not_answer_changes_nothing() -> None:
     services = Services(1, 1, 8, 1, 1)
     concurrency = Concurrency(health=services)
