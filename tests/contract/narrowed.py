@@ -133,12 +133,13 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "DatasetCreate.name": NEW,
         # The same name with other classes is refused.
         "DatasetCreate.classes": None,
+        # The same name with another request is refused.
         "ImportCreate.url": {"enum": ["memory://shards/a.tar"]},
-        "ImportCreate.classes": CLASSES,
-        "ImportCreate.split": WORDS,
-        "ImportCreate.image_column": WORDS,
-        "ImportCreate.label_column": WORDS,
-        # Only datasets on the hub have revisions.
+        "ImportCreate.layout": None,
+        "ImportCreate.classes": None,
+        "ImportCreate.split": None,
+        "ImportCreate.image_column": None,
+        "ImportCreate.label_column": None,
         "ImportCreate.revision": None,
         "SourceUpload.filename": WORDS,
         "SourceUpload.label": CLASSES,
