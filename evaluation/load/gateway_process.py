@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fakes.gateway import FakeHealth, SharedStore
+from fakes.gateway import FakeHealth
 from fakes.ledgers import migrated_file
 from fakes.ports import fake_services
+from fakes.shared_world import SharedStore
 from fakes.world import FakeWorld, fake_suite
 from faultline_core.blobs import BlobStore
 from faultline_gateway.app import create_app

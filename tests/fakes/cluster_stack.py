@@ -20,13 +20,12 @@ from typing import Any
 
 import httpx
 
-from fakes.gateway import SharedStore
 from fakes.killed_programs import Programs
 from fakes.ledgers import migrated_file
-from fakes.mortal_worker import KeptShown
 from fakes.postgres import free_port
 from fakes.processes import look_until
 from fakes.ray_cluster import RayCluster, ray_cluster
+from fakes.shared_world import KeptShown, SharedStore
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, FakeWorld, Shown
 from faultline_core.blobs import BlobStore
@@ -41,6 +40,7 @@ PER_CLASS = 10
 EDITS, CONTROLS = 5, 2
 ITEMS = PER_CLASS * len(CLASSES) * (EDITS + CONTROLS)
 EDIT_SECONDS = 0.05
+LEASE_SECONDS = 10.0
 
 
 @dataclass
@@ -200,7 +200,9 @@ def cluster_stack(
     ``settings`` are the services'.
     """
     services_port = free_port()
-    programs = Programs(migrated_file(folder), folder, services_port=services_port)
+    # Long enough that a busy machine renews them in time.
+    url = migrated_file(folder)
+    programs = Programs(url, folder, services_port=services_port, lease_seconds=LEASE_SECONDS)
     secret = folder / "secret"
     secret.touch(mode=0o600)
     secret.write_text(secrets.token_hex(32), encoding="utf-8")

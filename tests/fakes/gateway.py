@@ -15,7 +15,8 @@ import httpx
 
 from fakes.ledgers import new_ledger
 from fakes.ports import fake_services
-from fakes.store import FakeStore, image
+from fakes.shared_world import SharedStore
+from fakes.store import image
 from fakes.world import CAPTION, CLASSES, FakeWorld, Shown, fake_suite
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.services import CircuitState, ServiceState
@@ -37,19 +38,6 @@ from faultline_gateway.settings import GatewaySettings
 from faultline_gateway.worker import Worker
 
 URL = "http://127.0.0.1:8080"
-
-
-class SharedStore(FakeStore):
-    """Stores the fakes' images where the gateway and the worker read them."""
-
-    def __init__(self, blobs: BlobStore) -> None:
-        super().__init__()
-        self.shared = blobs
-
-    def put(self, data: bytes) -> str:
-        """Keep ``data`` in both stores."""
-        self.shared.put(data)
-        return super().put(data)
 
 
 class FakeHealth:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from fakes.gateway import FakeHealth, SharedStore
+from fakes.gateway import FakeHealth
 from fakes.ports import fake_services
+from fakes.shared_world import SharedStore
 from fakes.world import FakeWorld, fake_suite
 from faultline_core.blobs import BlobStore
 from faultline_gateway.app import create_app

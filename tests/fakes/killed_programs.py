@@ -22,7 +22,7 @@ from faultline_gateway.ledger import Ledger
 
 Victim = Literal["services", "serve", "work"]
 VICTIMS: tuple[Victim, ...] = ("services", "serve", "work")
-LEASE_SECONDS = "2"
+LEASE_SECONDS = 2.0
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Programs:
     folder: Path
     port: int = field(default_factory=free_port)
     services_port: int = field(default_factory=free_port)
+    lease_seconds: float = LEASE_SECONDS
     running: dict[Victim, subprocess.Popen[bytes]] = field(default_factory=dict)
     world: tuple[str, ...] | None = None
     """Arguments of the services after their port; None for those of the hunted world."""
@@ -53,7 +54,7 @@ class Programs:
             "FAULTLINE_STORE_URL": str(self.folder / "store"),
             "FAULTLINE_PORT": str(self.port),
             "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{self.services_port}",
-            "FAULTLINE_LEASE_SECONDS": LEASE_SECONDS,
+            "FAULTLINE_LEASE_SECONDS": str(self.lease_seconds),
             "PYTHONPATH": os.pathsep.join(sys.path),
         } | self.more
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from fakes.gateway import SharedStore
 from fakes.hunted_world import HuntEditor, hunted_services
 from fakes.ledger_worker import acknowledge, acknowledged
-from fakes.world import FakeWorld, Shown
+from fakes.shared_world import KeptShown, SharedStore
+from fakes.world import FakeWorld
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import FaultlineError
 from faultline_core.types import FINAL_RUN_STATES, RunKind
@@ -29,26 +29,6 @@ from faultline_gateway.services.ports import Services
 from faultline_gateway.worker import Worker
 
 LEASE_SECONDS = 1_000.0
-
-
-class KeptShown(dict[str, Shown]):
-    """What images show, in a folder: a process knows the images of those before it, as services do."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
-
-    def __setitem__(self, ref: str, shown: Shown) -> None:
-        """Keep it; a kill leaves no half of a file."""
-        half = self._folder / f"{ref}.{os.getpid()}"
-        half.write_text(f"{shown.label}\n{shown.caption}", encoding="utf-8")
-        half.replace(self._folder / ref)
-        super().__setitem__(ref, shown)
-
-    def __missing__(self, ref: str) -> Shown:
-        label, _, caption = (self._folder / ref).read_text(encoding="utf-8").partition("\n")
-        return Shown(label, caption)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ QUICK = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
     # By default the drivers that Ray itself starts take 127.0.0.1 for this machine's other address.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Ray kills a proxy that is not ready after 5 s, which happens on a busy machine.
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
     # As the launcher sets them.
     "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "2",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "3",
@@ -55,6 +57,8 @@ class RayNode:
 
     process: subprocess.Popen[str]
     told: Mapping[str, str]
+    orphans: list[int] = field(default_factory=list)
+    """What a killed process of the node left behind."""
 
     @property
     def pid(self) -> int:
@@ -69,11 +73,19 @@ class RayNode:
     def pids(self, words: str = "") -> list[int]:
         """The node's living processes whose command line, or own title, contains ``words``."""
         # What has ended has no title, though its parent may not have taken note of it.
-        return [pid for pid in descendants(self.pid) if (said := title(pid)) and words in said]
+        pids = [*descendants(self.pid), *self.orphans]
+        return [pid for pid in pids if (said := title(pid)) and words in said]
+
+    def kill_one(self, words: str) -> int:
+        """Kill the one process with these words; those below it live until they notice."""
+        (pid,) = self.pids(words)
+        self.orphans += descendants(pid)
+        kill(pid)
+        return pid
 
     def kill(self) -> None:
         """Kill every process of the node at once, as if its machine lost its power."""
-        pids = descendants(self.pid)
+        pids = self.pids()
         for pid in (self.pid, *pids):
             kill(pid)
         # Closes its pipes, too.
@@ -139,13 +151,11 @@ class RayCluster:
 
     def kill_raylet(self, number: int) -> None:
         """Kill the raylet of a node; Ray's other processes there follow it, and the node is lost."""
-        (raylet,) = self.nodes[number].pids("/raylet/raylet ")
-        kill(raylet)
+        self.nodes[number].kill_one("/raylet/raylet ")
 
     def kill_gcs(self) -> None:
         """Kill the control store, which runs on the head."""
-        (gcs,) = self.nodes[HEAD].pids("/gcs/gcs_server ")
-        kill(gcs)
+        self.nodes[HEAD].kill_one("/gcs/gcs_server ")
 
     def kill_head(self) -> None:
         """Kill every process of the head at once."""

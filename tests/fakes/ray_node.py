@@ -7,10 +7,10 @@ outlive a test that is killed.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -20,13 +20,9 @@ from ray._private.parameter import RayParams
 
 from fakes.process_trees import descendants, kill
 
-_BECOME_SUBREAPER = 36
-
 
 def main(arguments: str) -> None:
     """Start the node, tell where it is, and end with the process that started this one."""
-    # What a killed raylet leaves behind becomes a child of this process, where the test finds it.
-    ctypes.CDLL(None).prctl(_BECOME_SUBREAPER, 1)
     given = json.loads(arguments)
     head = given.pop("head")
     # The reaper would end the node when one of its processes is killed, which is for the test to see.
@@ -39,6 +35,8 @@ def main(arguments: str) -> None:
     }
     sys.stdout.write(json.dumps(told) + "\n")
     sys.stdout.flush()
+    # The kernel buries its children: Ray's workers take a raylet that nobody buried for alive.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     sys.stdin.read()
     for pid in descendants(os.getpid()):
         kill(pid)

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from ray.serve import Application
 
-from fakes.gateway import SharedStore
-from fakes.mortal_worker import KeptShown
 from fakes.ports import fake_services, refusing
+from fakes.shared_world import KeptShown, SharedStore
 from fakes.world import FakeWorld
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity

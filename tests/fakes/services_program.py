@@ -20,10 +20,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fakes.gateway import SharedStore
-from fakes.mortal_worker import KeptShown, deep_snow
+from fakes.mortal_worker import deep_snow
 from fakes.ports import fake_services
 from fakes.service_http import served
+from fakes.shared_world import KeptShown, SharedStore
 from fakes.world import FakeWorld
 from faultline_core.blobs import BlobStore
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fakes.gateway import SharedStore
 from fakes.gateway_server import serve
 from fakes.postgres import free_port
 from fakes.processes import child_processes, look_until
+from fakes.shared_world import SharedStore
 from fakes.world import FakeWorld
 from faultline import Client
 from faultline._retries import RetryPolicy
