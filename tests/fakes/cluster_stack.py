@@ -23,6 +23,7 @@ import httpx
 from fakes.killed_programs import Programs
 from fakes.ledgers import migrated_file
 from fakes.postgres import free_port
+from fakes.process_trees import resident_bytes
 from fakes.processes import look_until
 from fakes.ray_cluster import RayCluster, ray_cluster
 from fakes.shared_world import KeptShown, SharedStore
@@ -54,6 +55,13 @@ class Told:
     seconds: float
     revisions: dict[str, set[str]]
     """The weights that answered, by model."""
+
+    def without_models(self) -> dict[str, dict[str, Any]]:
+        """The items as if all weights were one."""
+        return {
+            key: item | {"result": item["result"] and {**item["result"], "models": None}}
+            for key, item in self.items.items()
+        }
 
     @property
     def states(self) -> Counter[str]:
@@ -95,11 +103,32 @@ class ClusterStack:
             return {}
         return found
 
-    def replicas(self, service: ServiceName) -> list[dict[str, Any]]:
-        """The replicas of a service that Serve knows, in whatever state."""
+    def replicas(self, service: ServiceName, state: str | None = None) -> list[dict[str, Any]]:
+        """The replicas of a service that Serve knows, in whatever state or in the given one."""
         deployments = self.serve_state().get(service, {}).get("deployments", {})
         found: list[dict[str, Any]] = deployments.get(service, {}).get("replicas", [])
-        return found
+        return [one for one in found if state in (None, one["state"])]
+
+    def is_settled(self) -> bool:
+        """Whether every application runs, with all replicas that it shall have and no other."""
+        state = self.serve_state()
+        deployed = [one for each in state.values() for one in each["deployments"].values()]
+        return bool(state) and all(
+            one["status"] == "HEALTHY"
+            and len(one["replicas"]) == one["target_num_replicas"]
+            and all(replica["state"] == "RUNNING" for replica in one["replicas"])
+            for one in deployed
+        )
+
+    def memory_bytes(self, service: ServiceName) -> int:
+        """The resident memory of all of a service's replicas and of the proxies."""
+        actors = [*self.cluster.actors(f"ServeReplica:{service}"), *self.cluster.actors("ProxyActor")]
+        return sum(map(resident_bytes, actors))
+
+    @property
+    def shown(self) -> list[str]:
+        """The images that the fakes know."""
+        return sorted(file.name for file in (self.folder / "shown").iterdir() if "." not in file.name)
 
     def wait_until_ready(self) -> None:
         """Wait until the gateway and, by its word, all services are ready."""
@@ -232,7 +261,7 @@ def cluster_stack(
         ledger.close()
 
 
-def report(name: str, told: Told, undisturbed: Told, kills: int) -> None:
+def report(name: str, told: Told, undisturbed: Told, kills: int, **more: object) -> None:
     """Write what a fault cost to the file that ``FAULTS_REPORT`` names, if it does, one line of JSON each."""
     file = os.environ.get("FAULTS_REPORT")
     if not file:
@@ -248,6 +277,6 @@ def report(name: str, told: Told, undisturbed: Told, kills: int) -> None:
         "extra_attempts": told.attempts,
         "seconds": round(told.seconds, 1),
         "undisturbed_seconds": round(undisturbed.seconds, 1),
-    }
+    } | more
     with Path(file).open("a", encoding="utf-8") as rows:
         rows.write(json.dumps(row) + "\n")

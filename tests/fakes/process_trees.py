@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,12 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def resident_bytes(pid: int) -> int:
+    """The memory that a process has in RAM; 0 if it is gone."""
+    fields = _text(Path(f"/proc/{pid}/statm")).split()
+    return int(fields[1]) * resource.getpagesize() if fields else 0
 
 
 def _below(ancestor: int, children: dict[int, list[int]]) -> Iterator[int]:

@@ -1,0 +1,128 @@
+"""Services that change while a run goes on: upgrades, more and fewer replicas, and a flood of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from fakes.cluster_stack import ITEMS, ClusterStack, Told, cluster_stack, report
+from fakes.processes import look_until
+from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
+from faultline_services.service_options import ServiceOptions
+from faultline_services.settings import ServiceSettings
+
+MOST = 3
+FLOOD = 400
+MEBIBYTE = 2**20
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterStack]:
+    """One editor, which may become three when it was too busy for 2 s, and shrinks after 6 s."""
+    with cluster_stack(
+        tmp_path_factory.mktemp("stack"),
+        edit_seconds=0.15,
+        editor=ServiceOptions(min_replicas=1, max_replicas=MOST),
+        upscale_delay_s=2.0,
+        downscale_delay_s=6.0,
+        request_timeout_s=60.0,
+    ) as running:
+        yield running
+
+
+def changed(settings: ServiceSettings, **changes: object) -> ServiceSettings:
+    """The settings with others, all of which count as set."""
+    return ServiceSettings.model_validate(settings.model_dump(exclude_unset=True) | changes)
+
+
+@pytest.fixture(scope="module")
+def alone(stack: ClusterStack) -> Told:
+    """The reference run with one editor that stays alone."""
+    stack.deploy(changed(stack.settings, editor=ServiceOptions(min_replicas=1, max_replicas=1)))
+    look_until(stack.is_settled)
+    stack.wait_until_ready()
+    return stack.told(stack.start_run())
+
+
+@pytest.mark.timeout(400)
+def test_replicas_are_added_on_other_nodes_and_taken_away_without_losing_a_call(
+    stack: ClusterStack, alone: Told
+) -> None:
+    stack.deploy(changed(stack.settings, editor=ServiceOptions(min_replicas=1, max_replicas=MOST)))
+    look_until(stack.is_settled)
+    stack.wait_until_ready()
+    began = time.monotonic()
+    run_id = stack.start_run()
+    # One node has it until then, as a replica needs only a tenth of a CPU.
+    look_until(lambda: len(stack.replicas("editor", "RUNNING")) == MOST)
+    grown = time.monotonic() - began
+    nodes = set(stack.cluster.actors("ServeReplica:editor").values())
+    told = stack.told(run_id)
+    ended = time.monotonic()
+    look_until(lambda: len(stack.replicas("editor")) == 1)
+    report("scaling", told, alone, 0, grown_after=grown, shrunk_after=time.monotonic() - ended)
+    assert told.items == alone.items
+    assert len(nodes) > 1
+    assert told.seconds < 0.75 * alone.seconds
+    assert stack.told(stack.start_run()).items == alone.items
+
+
+@pytest.mark.fault("F26")
+@pytest.mark.timeout(400)
+def test_f26_a_service_upgraded_during_a_run_loses_nothing_and_both_versions_are_recorded(
+    stack: ClusterStack, alone: Told
+) -> None:
+    stack.deploy(changed(stack.settings, editor=ServiceOptions(min_replicas=2, max_replicas=2)))
+    look_until(stack.is_settled)
+    stack.wait_until_ready()
+    undisturbed = stack.told(stack.start_run())
+    before = stack.settings
+    run_id = stack.start_run()
+    stack.wait_for_items(run_id, ITEMS // 4)
+    stack.deploy(changed(before, suite_root=stack.folder / "newer"))
+    told = stack.told(run_id)
+    report("F26 upgrade", told, undisturbed, 0)
+    look_until(stack.is_settled)
+    assert told.state == "completed"
+    assert told.states == alone.states
+    assert told.without_models() == alone.without_models()
+    revisions = told.revisions["editor"]
+    assert len(revisions) == 2, revisions
+    stack.deploy(before)
+    look_until(stack.is_settled)
+
+
+@pytest.mark.timeout(300)
+def test_a_flood_is_refused_with_retry_after_and_the_run_beside_it_loses_nothing(
+    stack: ClusterStack, alone: Told
+) -> None:
+    run_id = stack.start_run()
+    stack.wait_for_items(run_id, ITEMS // 8)
+    before = stack.memory_bytes("editor")
+    answers = asyncio.run(flood(stack))
+    after = stack.memory_bytes("editor")
+    told = stack.told(run_id)
+    counted = Counter(answer.status_code for answer in answers)
+    report("flood", told, alone, 0, answers=counted, grown_bytes=after - before)
+    assert told.items == alone.items
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(refused) > FLOOD // 2, counted
+    assert all(int(answer.headers["retry-after"]) > 0 for answer in refused)
+    assert after - before < 200 * MEBIBYTE
+
+
+async def flood(stack: ClusterStack) -> list[httpx.Response]:
+    """Ask the editor for one reconstruction 400 times at once, and wait for no answer longer than 5 s."""
+    secret = (stack.folder / "secret").read_text(encoding="utf-8")
+    image = stack.shown[0]
+    body = {"items": [{"image": image, "caption": "a boat"}], "preset": {"steps": 2, "self_replace": [0.5]}}
+    limits = httpx.Limits(max_connections=FLOOD)
+    headers = {SECRET_HEADER: secret, DEADLINE_HEADER: "5"}
+    async with httpx.AsyncClient(headers=headers, limits=limits, timeout=60.0, trust_env=False) as http:
+        url = f"http://127.0.0.1:{stack.settings.port}/editor/v1/reconstruct"
+        return await asyncio.gather(*(http.post(url, json=body) for _ in range(FLOOD)))
