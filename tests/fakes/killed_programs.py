@@ -90,13 +90,18 @@ def programs(url: str, folder: Path) -> Iterator[Programs]:
         yield started
 
 
+def write_secret(folder: Path) -> None:
+    """Write the secret that gateway and services share, always the same."""
+    folder.mkdir(parents=True, exist_ok=True)
+    secret = folder / "secret"
+    secret.write_text("a-secret-of-some-length", encoding="utf-8")
+    secret.chmod(0o600)
+
+
 @contextmanager
 def started_programs(started: Programs, names: tuple[Victim, ...]) -> Iterator[Programs]:
     """Run some of the programs until the block ends."""
-    started.folder.mkdir(parents=True, exist_ok=True)
-    secret = started.folder / "secret"
-    secret.write_text("a-secret-of-some-length", encoding="utf-8")
-    secret.chmod(0o600)
+    write_secret(started.folder)
     try:
         for name in names:
             started.start(name)

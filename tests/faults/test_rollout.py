@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from fakes.cluster_stack import ITEMS, ClusterStack, Told, cluster_stack, report
+from fakes.cluster_stack import ClusterStack, cluster_stack
 from fakes.processes import look_until
+from fakes.reference_run import ITEMS, Told, report
 from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from faultline_services.service_options import ServiceOptions
 from faultline_services.settings import ServiceSettings

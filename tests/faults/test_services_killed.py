@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from fakes.cluster_stack import ITEMS, ClusterStack, Told, cluster_stack, report
+from fakes.cluster_stack import ClusterStack, cluster_stack
 from fakes.processes import look_until
+from fakes.reference_run import ITEMS, Told, report
 from faultline_services.settings import SERVICES
 
 KILLS = 5
