@@ -41,8 +41,8 @@ class Told:
 
     state: str
     items: dict[str, dict[str, Any]]
-    attempts: int
-    """Beyond the first of each item."""
+    tries: dict[str, int]
+    """How often each item was tried."""
     seconds: float
     revisions: dict[str, set[str]]
     """The weights that answered, by model."""
@@ -53,6 +53,11 @@ class Told:
             key: item | {"result": item["result"] and {**item["result"], "models": None}}
             for key, item in self.items.items()
         }
+
+    @property
+    def attempts(self) -> int:
+        """Attempts beyond the first of each item."""
+        return sum(max(tries - 1, 0) for tries in self.tries.values())
 
     @property
     def states(self) -> Counter[str]:
@@ -139,7 +144,7 @@ def told_of(state: str, items: list[Item], seconds: float) -> Told:
     return Told(
         state=state,
         items={str(item.ordinal): item.model_dump(mode="json", exclude=of_the_clock) for item in items},
-        attempts=sum(max(item.attempts - 1, 0) for item in items),
+        tries={str(item.ordinal): item.attempts for item in items},
         seconds=seconds,
         revisions=revisions,
     )

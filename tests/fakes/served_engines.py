@@ -3,7 +3,8 @@
 Each builder is named like its service: ``fakes.served_engines:editor``. The weights are the folder
 ``suite_root``: another name is another revision. Environment: ``FAKE_SHOWN`` is the folder that says what
 images show, which all replicas share; ``FAKE_EDIT_SECONDS`` is how long the editor takes for one item.
-``FAKE_HUNGRY`` is a file that may name an item that needs more memory than its replica may have.
+``FAKE_HUNGRY`` is a file that may name an item, by image and edited caption, that needs more memory than its
+replica may have.
 """
 
 # Annotations are not postponed: Serve passes the settings to a builder only if the annotation is a class.
@@ -81,18 +82,18 @@ class FakeEditorEngine(FakeEngine):
 
 
 def too_large(items: list[Any], hungry: str) -> list[bool]:
-    """Which items do not fit: those that ``hungry`` names by image and a word of the caption.
+    """Which items do not fit: those that ``hungry`` names by image and edited caption.
 
     As the real editor finds out: it tries smaller batches until one item is alone. The limit is this
     process's own, and what does not fit is allocated.
     """
     from faultline_services.batching.batch_size import BatchSizer
 
-    image, word = hungry.split()
+    image, caption = hungry.split(maxsplit=1)
 
     def work(batch: Sequence[int]) -> None:
         for index in batch:
-            if items[index].image == image and word in getattr(items[index], "edited_caption", ""):
+            if (items[index].image, getattr(items[index], "edited_caption", "")) == (image, caption):
                 with address_space_limit():
                     np.ones(TOO_MUCH, dtype=np.uint8)
 

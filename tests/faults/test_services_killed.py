@@ -1,4 +1,4 @@
-"""F1, F2, F4 and F8: what runs on the cluster is killed during the reference run."""
+"""F1, F2, F4, F8 and F9: what runs on the cluster is killed, or starved, during the reference run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from faultline_services.settings import SERVICES
 KILLS = 5
 # What a killed replica costs at most, beside the work that is repeated.
 SECONDS_PER_KILL = 20.0
+ATTEMPTS = 3
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +83,24 @@ def test_f04_a_killed_proxy_or_controller_loses_nothing(
         stack.wait_for_items(run_id, ITEMS // 4)
         killed = stack.cluster.kill_actor(actor)
         look_until(lambda: set(stack.cluster.actors(actor)) not in (set(), {killed}))
+
+
+@pytest.mark.fault("F9")
+@pytest.mark.timeout(300)
+def test_f09_an_item_without_memory_fails_alone(stack: ClusterStack, undisturbed: Told) -> None:
+    hungry = next(
+        key for key, item in undisturbed.items.items() if item["edit_type"] == "domain" and int(key) > 17
+    )
+    item = undisturbed.items[hungry]
+    named = stack.folder / "hungry"
+    named.write_text(f"{item['source_image']} {item['result']['edited_caption']}", encoding="utf-8")
+    told = stack.told(stack.start_run())
+    named.unlink()
+    report("F9", told, undisturbed, 0)
+    assert (told.items[hungry]["state"], told.items[hungry]["code"]) == ("failed", "resource-exhausted")
+    assert told.tries[hungry] <= ATTEMPTS
+    others = {key: item for key, item in undisturbed.items.items() if key != hungry}
+    assert {key: item for key, item in told.items.items() if key != hungry} == others
 
 
 @pytest.mark.fault("F8")

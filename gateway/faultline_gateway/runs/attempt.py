@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol, TypeVar
 
 from faultline_core.contract.base import ModelIdentity
@@ -20,12 +20,13 @@ from faultline_core.contract.runs import Provenance
 from faultline_core.errors import (
     BackendUnavailable,
     Cancelled,
+    DeadlineExceeded,
     FaultlineError,
     InternalError,
     LeaseLost,
 )
 from faultline_core.types import Cost
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
+from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from faultline_gateway.runs.outcomes import Done, Failed, Filtered, Outcome
 from faultline_gateway.runs.stores import Store
 
@@ -200,6 +201,21 @@ class OpenItems:
 
 def _failed(error: FaultlineError) -> Failed:
     return Failed(code=error.code, detail=error.detail, retryable=error.retryable)
+
+
+async def repeated(call: Callable[[], Awaitable[R]]) -> R:
+    """Make a call again that missed its deadline, as often as an item is tried.
+
+    For calls whose failure fails no item: what they measure would be missing for good, and a run whose
+    network halted for a while would have other results than one that was not disturbed.
+
+    Raises:
+        FaultlineError: the error of the last try, or one that another try would not mend.
+    """
+    for _ in range(MAX_ATTEMPTS - 1):
+        with suppress(DeadlineExceeded):
+            return await call()
+    return await call()
 
 
 async def finish_group(attempt: OpenItems, group: LeasedGroup, work: Awaitable[None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Coroutine, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.classifiers import ClassifyRequest, Prediction
 from faultline_core.contract.runs import PredictionPair
 from faultline_core.errors import BadBackendOutput, FaultlineError
-from faultline_gateway.runs.attempt import OpenItems, together
+from faultline_gateway.runs.attempt import OpenItems, repeated, together
 from faultline_gateway.services.ports import Services
 
 # Rounded probabilities sum to a little more than 1.
@@ -37,10 +38,10 @@ async def classify_images(
     Raises:
         BackendError: a classifier is down.
     """
-    asked = (_classify(attempt, spec, images, classes, services) for spec in specs)
+    asked = [partial(_classify, attempt, spec, images, classes, services) for spec in specs]
     if not spare:
-        return dict(zip(specs, await together(asked), strict=True))
-    found = await together(_spared(each, images) for each in asked)
+        return dict(zip(specs, await together(each() for each in asked), strict=True))
+    found = await together(_spared(repeated(each), images) for each in asked)
     errors = [error for _, error in found if error is not None]
     if len(errors) == len(found):
         raise errors[0]

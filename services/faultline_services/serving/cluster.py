@@ -15,7 +15,7 @@ from pathlib import Path
 
 from faultline_core.errors import BackendUnavailable
 from faultline_core.types import is_loopback
-from faultline_services.serving.serve_config import http_options, import_path, route_prefix
+from faultline_services.serving.serve_config import http_options, serve_config
 from faultline_services.settings import MEBIBYTE, ServiceName, ServiceSettings
 
 STATE_FILE = "services.json"
@@ -143,10 +143,11 @@ def _deploy(settings: ServiceSettings, services: Sequence[ServiceName]) -> None:
 
     serve.start(proxy_location="HeadOnly", http_options=http_options(settings))
     targets = []
-    for service in services:
-        module, _, builder = import_path(service).partition(":")
+    # One list of applications for laptop, cluster and Kubernetes.
+    for each in serve_config(settings, services)["applications"]:
+        module, _, builder = each["import_path"].partition(":")
         application = getattr(importlib.import_module(module), builder)(settings)
-        targets.append(serve.RunTarget(application, name=service, route_prefix=route_prefix(service)))
+        targets.append(serve.RunTarget(application, name=each["name"], route_prefix=each["route_prefix"]))
     try:
         serve.run_many(targets)
     except RuntimeError as error:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.verb == "check":
             return check(settings, given)
+        if given.check is not None:
+            return check_config(given.check)
         verbs = {"up": up, "down": down, "config": config}
         verbs[given.verb](settings, given)
     except FaultlineError as error:
@@ -100,6 +103,19 @@ def config(settings: ServiceSettings, given: argparse.Namespace) -> None:
     sys.stdout.write(
         yaml.safe_dump(serve_config(settings, given.only or services_of(settings)), sort_keys=False)
     )
+
+
+def check_config(file: Path) -> int:
+    """Print what is wrong with a Serve config that was written elsewhere; return 0 if nothing is, else 1."""
+    from faultline_services.serving.config_check import config_problems
+
+    try:
+        problems = config_problems(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        problems = [f"it cannot be read: {error}"]
+    lines = [f"{file}: {problem}\n" for problem in problems] or [f"{file}: nothing is wrong\n"]
+    sys.stdout.write("".join(lines))
+    return EXIT_WRONG if problems else 0
 
 
 def check(settings: ServiceSettings, given: argparse.Namespace) -> int:
@@ -176,6 +192,12 @@ def _parser() -> argparse.ArgumentParser:
         "--load", action="store_true", help="check: load each service's models and send one request"
     )
     parser.add_argument("--json", action="store_true", help="check: print JSON")
+    parser.add_argument(
+        "--check",
+        type=Path,
+        metavar="FILE",
+        help="config: say what is wrong with this Serve config, instead of printing one",
+    )
     parser.add_argument("--suite", help="a suite's name, or a TOML file")
     parser.add_argument("--port", type=int, help="where the one HTTP proxy listens")
     parser.add_argument("--state-dir", help="where the secret, the store and services.json lie")

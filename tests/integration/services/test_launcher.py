@@ -91,6 +91,56 @@ def test_the_arguments_in_the_config_round_trip_to_settings(settings: ServiceSet
     assert ServiceSettings.model_validate(json.loads(json.dumps(arguments))) == settings
 
 
+def test_a_printed_config_has_nothing_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert launcher.main(["config", "--suite", "lance"]) == 0
+    file = tmp_path / "serve.yaml"
+    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert launcher.main(["config", "--check", str(file)]) == 0
+    assert "nothing is wrong" in capsys.readouterr().out
+
+
+def test_a_changed_config_is_refused_with_every_reason_before_it_is_deployed(
+    settings: ServiceSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = serve_config(settings)
+    captioner, perturber, editor, scorer, classifiers = config["applications"]
+    captioner["name"] = "painter"
+    perturber["import_path"] = "faultline_services.perturber:build"
+    editor["args"] = {"devise": "cuda"}
+    scorer["args"] = {"editor": {"max_replicas": 0}}
+    config["applications"] += [classifiers]
+    config["proxy_locations"] = "EveryNode"
+    file = tmp_path / "serve.yaml"
+    file.write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert launcher.main(["config", "--check", str(file)]) == 1
+    told = capsys.readouterr().out
+    for reason in (
+        "'painter' is no service; the services are captioner, perturber, editor, scorer, classifiers",
+        "perturber: import_path is 'faultline_services.perturber:build'; write",
+        "editor: args/devise: Extra inputs are not permitted",
+        "scorer: args/editor/max_replicas: Input should be greater than or equal to 1",
+        "the application 'classifiers' is there 2 times",
+    ):
+        assert reason in told
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: [", "it is not YAML"),
+        ("- editor", "it is not a Serve config"),
+        ("a: 1", "no list `applications`"),
+    ],
+)
+def test_what_is_no_config_is_refused(
+    text: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert launcher.main(["config", "--check", str(file)]) == 1
+    assert reason in capsys.readouterr().out
+
+
 def test_a_secret_is_made_once_and_readable_only_by_its_owner(settings: ServiceSettings) -> None:
     ensure_secret(settings)
     made = settings.shared_secret()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from faultline_core.contract.base import MAX_BATCH, Outcome
@@ -20,7 +21,7 @@ from faultline_core.errors import FaultlineError, LeaseLost
 from faultline_core.images.clip_metrics import unit
 from faultline_gateway.methods.stress_test.attempt import Attempt
 from faultline_gateway.methods.stress_test.edits import Draft
-from faultline_gateway.runs.attempt import together
+from faultline_gateway.runs.attempt import repeated, together
 from faultline_gateway.runs.items import LeasedItem
 from faultline_gateway.services.ports import Services
 
@@ -79,7 +80,7 @@ async def _measured(
     for start in range(0, len(asked), MAX_BATCH):
         chunk = asked[start : start + MAX_BATCH]
         try:
-            outcomes = await call(chunk)
+            outcomes = await repeated(partial(call, chunk))
         except LeaseLost:
             raise
         except FaultlineError as error:

@@ -20,6 +20,7 @@ from faultline_gateway.methods.stress_test.attempt import Attempt
 from faultline_gateway.methods.stress_test.edits import Draft
 from faultline_gateway.methods.stress_test.items import items_per_source
 from faultline_gateway.methods.stress_test.proposals import WrittenCaption
+from faultline_gateway.runs.attempt import repeated
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
 from faultline_gateway.runs.looks import UNDECIDED, Look
 from faultline_gateway.runs.recorded_items import RecordedItem
@@ -72,7 +73,8 @@ async def _image_text(
         added="",
     )
     try:
-        response = await attempt.call("scorer", services.scorer.score, ScoreRequest(items=[item]))
+        asked = ScoreRequest(items=[item])
+        response = await repeated(lambda: attempt.call("scorer", services.scorer.score, asked))
         attempt.add_shared_cost(response.cost)
         return attempt.outcomes("scorer", response)[0].unwrap().text_original
     except LeaseLost:
