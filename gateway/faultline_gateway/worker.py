@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from faultline_core.blobs import BlobStore
+from faultline_core.contract.runs import RequestCounts
 from faultline_core.errors import FaultlineError, LedgerDamaged
 from faultline_gateway.imports.importer import Importer
 from faultline_gateway.ledger import Ended, Ledger, Outcome
@@ -25,6 +26,7 @@ from faultline_gateway.runs.renewal import keep_leased
 from faultline_gateway.services.concurrency import Concurrency
 from faultline_gateway.services.functions import with_functions
 from faultline_gateway.services.ports import Services
+from faultline_gateway.services.remaining import REMAINING, RemainingTimes
 from faultline_gateway.shared_ledger import SharedLedger, retry_ledger
 
 IDLE_SECONDS = 0.5
@@ -84,6 +86,7 @@ class Worker:
         self._planner = planner
         self._importer = importer
         self._working = 0
+        self._remaining = RemainingTimes(self._counts)
         self._looked_at: OrderedDict[str, None] = OrderedDict()
 
     async def work(self, stop: asyncio.Event) -> None:
@@ -161,6 +164,8 @@ class Worker:
     async def _process(self, group: LeasedGroup) -> None:
         """Run the method while renewing the lease; the one that ends first ends the other."""
         record = LedgerRecorder(self._shared, group)
+        # Tasks that this one starts inherit it, and the calls that they make.
+        REMAINING.set(await asyncio.to_thread(self._remaining.of, group.run_id))
         with self._shared.holding(group):
             workflow = asyncio.create_task(self._run_workflow(group, record))
             renewal = asyncio.create_task(keep_leased(self._shared.renew, group, self._lease_seconds))
@@ -185,6 +190,13 @@ class Worker:
             await self._look(group)
         except FaultlineError as error:
             _logger.warning("group %s of run %s: %s", group.item_group, group.run_id, error.detail)
+
+    def _counts(self, run_id: str) -> RequestCounts | None:
+        try:
+            glance = self._ledger.glance(run_id)
+        except FaultlineError:
+            return None
+        return None if glance is None else glance.counts
 
     async def _look(self, group: LeasedGroup) -> None:
         """Let the method look at what the run has come to; the run stops if it finds a problem."""

@@ -11,13 +11,15 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER, ServiceHealth
+from faultline_core.contract.base import DEADLINE_HEADER, REMAINING_HEADER, SECRET_HEADER, ServiceHealth
 from faultline_core.errors import Cancelled, DeadlineExceeded, InvalidRequest, RateLimited, Unauthorized
 from faultline_http import ProblemMiddleware, install_error_handlers
 from faultline_services.settings import ServiceName, ServiceSettings
 
 DISCONNECT = "http.disconnect"
 HEALTH_PATH = "/healthz"
+MOST_DIGITS = 9
+"""Of the seconds for which a run goes on: thirty years."""
 
 
 async def answer_while_connected(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,8 +63,15 @@ class RequestGuard:
     ``request_timeout_s``. Work ends at its deadline, or when its client disconnects.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: ServiceSettings, service: ServiceName) -> None:
-        self._app = app
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: ServiceSettings,
+        service: ServiceName,
+        told: Callable[[float], None] | None = None,
+    ) -> None:
+        self._app, self._told = app, told
         self._secret = settings.shared_secret().encode()
         self._max_queue = settings.of(service).max_queue
         self._timeout_s = settings.request_timeout_s
@@ -79,6 +88,7 @@ class RequestGuard:
         if self._inside >= self._max_queue:
             raise RateLimited(f"the queue is full ({self._max_queue} requests); retry later")
         self._inside += 1
+        self._tell(request)
         try:
             async with asyncio.timeout(seconds):
                 await answer_while_connected(self._app, scope, receive, send)
@@ -97,6 +107,12 @@ class RequestGuard:
                 f"the header {SECRET_HEADER} is missing or wrong; send what FAULTLINE_SECRET_FILE holds"
             )
 
+    def _tell(self, request: Request) -> None:
+        given = request.headers.get(REMAINING_HEADER, "")
+        # A hint: what is no number is none, and no reason to refuse the work.
+        if self._told is not None and given.isdecimal() and len(given) <= MOST_DIGITS:
+            self._told(float(given))
+
     def _seconds(self, request: Request) -> float:
         given = request.headers.get(DEADLINE_HEADER)
         if given is None:
@@ -112,11 +128,19 @@ class RequestGuard:
         return min(seconds, self._timeout_s)
 
 
-def service_app(name: ServiceName, settings: ServiceSettings, health: Callable[[], ServiceHealth]) -> FastAPI:
-    """Return an application that answers ``/healthz`` and turns every error into problem+json."""
+def service_app(
+    name: ServiceName,
+    settings: ServiceSettings,
+    health: Callable[[], ServiceHealth],
+    told: Callable[[float], None] | None = None,
+) -> FastAPI:
+    """Return an application that answers ``/healthz`` and turns every error into problem+json.
+
+    ``told`` takes for how many seconds the run of a call goes on, where the call says so.
+    """
     # FastAPI's documentation pages load scripts from another host.
     app = FastAPI(title=f"Faultline {name}", docs_url=None, redoc_url=None)
-    app.add_middleware(RequestGuard, settings=settings, service=name)
+    app.add_middleware(RequestGuard, settings=settings, service=name, told=told)
     # Serve's proxy appends the request id to each response; ours would be a second header.
     app.add_middleware(ProblemMiddleware, server=f"the {name}", add_request_id=False)
     install_error_handlers(app)

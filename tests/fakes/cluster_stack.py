@@ -32,12 +32,16 @@ class ClusterStack(ReferenceRuns):
     cluster: RayCluster
     settings: ServiceSettings
 
-    def deploy(self, settings: ServiceSettings | None = None) -> None:
-        """Deploy the applications as ``serve deploy`` does: those whose arguments changed are upgraded."""
-        self.settings = settings or self.settings
+    def deploy(self, **editor: Any) -> None:
+        """Deploy the applications as ``serve deploy`` does: those whose arguments changed are upgraded.
+
+        ``editor`` are settings of the editor's application alone.
+        """
         config = serve_config(self.settings)
         for application in config["applications"]:
             application["import_path"] = f"fakes.served_engines:{application['name']}"
+            if application["name"] == "editor":
+                application["args"] |= editor
         with self.cluster.http() as http:
             answer = http.put("/api/serve/applications/", json=config)
         assert answer.is_success, answer.text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from faultline_core.contract.runs import Run
+from faultline_core.contract.runs import RequestCounts, Run
 from faultline_gateway.ledger import rows, schema
 
 _UNSEEN = frozenset(
@@ -43,6 +43,11 @@ class Glance(NamedTuple):
     def kind(self) -> str:
         """The kind of the run."""
         return str(self.values[_KIND])
+
+    @property
+    def counts(self) -> RequestCounts:
+        """The run's items by state."""
+        return rows.counts(dict(zip(_NAMES, self.values, strict=True)))
 
     def run(self, config: dict[str, Any]) -> Run:
         """Return the run with a configuration, which a glance leaves out."""

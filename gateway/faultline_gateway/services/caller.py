@@ -20,6 +20,7 @@ from faultline_core.contract.base import (
     DEADLINE_HEADER,
     IDEMPOTENCY_HEADER,
     PROBLEM_MEDIA_TYPE,
+    REMAINING_HEADER,
     SECRET_HEADER,
     TRACE_HEADER,
     Problem,
@@ -36,6 +37,7 @@ from faultline_core.errors import (
 )
 from faultline_gateway.services.call_limit import CallLimit
 from faultline_gateway.services.circuit import REST_SECONDS, Circuit
+from faultline_gateway.services.remaining import REMAINING
 from faultline_gateway.settings import GatewaySettings
 
 A = TypeVar("A", bound=BaseModel)
@@ -94,6 +96,8 @@ class ServiceCaller:
             IDEMPOTENCY_HEADER: digest(f"{service}{path}\n".encode() + content),
             TRACE_HEADER: f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01",
         }
+        if (remaining := REMAINING.get()) is not None:
+            headers[REMAINING_HEADER] = f"{remaining:.0f}"
         request = self._http.build_request(
             "POST", self._settings.service_url(service) + path, content=content, headers=headers
         )

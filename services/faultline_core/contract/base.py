@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 SECRET_HEADER = "x-faultline-secret"
 DEADLINE_HEADER = "x-faultline-deadline-seconds"
+REMAINING_HEADER = "x-faultline-remaining-seconds"
+"""For how long the run that a call belongs to will go on: a service grows only for work that lasts."""
 IDEMPOTENCY_HEADER = "idempotency-key"
 TRACE_HEADER = "traceparent"
 REQUEST_ID_HEADER = "x-request-id"

@@ -2,6 +2,10 @@
 
 One request may be a caption or sixteen edits of 300 network evaluations each, so a number of requests says
 little. Each replica reports its load: the work of the calls that it holds, over the work that keeps it busy.
+
+What waits in the ledger is in no call. Its callers tell for how long their runs go on, and each replica
+reports that in starts of a replica: work that ends before a replica has started adds none, and work that goes
+on for many starts adds replicas although each call is small, and takes none away in a gap between calls.
 """
 
 from __future__ import annotations
@@ -12,6 +16,14 @@ from typing import Any, Protocol
 
 LOAD = "load"
 """The name under which a replica reports its load."""
+BUSY = "busy"
+"""The share of the time in which a replica has a call."""
+LASTS = "lasts"
+"""How many starts of a replica fit into the time for which the callers' runs go on."""
+WORTH = 2.0
+"""A new replica then works for as long as it took to start."""
+ALWAYS = 0.8
+"""A replica that has a call for so much of the time is what the runs wait for."""
 BATCHES = 2
 """Full batches that a busy replica holds: one runs, the next one fills."""
 
@@ -42,4 +54,19 @@ def replicas_for_load(context: Scaling) -> tuple[int, dict[str, Any]]:
     load = sum(reported.values())
     if context.total_running_requests > 0:
         load += context.total_queued_requests * load / context.total_running_requests
-    return math.ceil(load), {}
+    return _with_forecast(math.ceil(load), len(reported), context), {}
+
+
+def _with_forecast(wanted: int, running: int, context: Scaling) -> int:
+    """Correct the number by the runs' remaining time, if the callers have told it."""
+    metrics, target = context.aggregated_metrics or {}, context.target_num_replicas
+    told = metrics.get(LASTS)
+    if not told:
+        return wanted
+    starts, busy = max(told.values()), metrics.get(BUSY, {})
+    if starts < WORTH:
+        wanted = min(wanted, max(running, target))
+    elif busy and sum(busy.values()) / len(busy) >= ALWAYS:
+        # With so many the rest takes about as long as two starts, if the runs wait for this service alone.
+        wanted = max(wanted, math.floor(running * starts / WORTH))
+    return max(wanted, target) if starts >= 1.0 else wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
@@ -18,8 +19,9 @@ from faultline_services.batching.engine_thread import EngineThread
 from faultline_services.batching.merged_calls import CostedResponse, Item, Key, MergedCalls, Value
 from faultline_services.http import service_app
 from faultline_services.models.device import choose_float32_precision, require_device
-from faultline_services.serving.autoscaling import BATCHES, LOAD
+from faultline_services.serving.autoscaling import BATCHES, BUSY, LASTS, LOAD
 from faultline_services.serving.engine_protocols import Engine
+from faultline_services.serving.forecast import Forecast
 from faultline_services.settings import ServiceName, ServiceSettings
 
 Served = TypeVar("Served", bound=Engine)
@@ -34,6 +36,8 @@ ITEMS = ("items", "images", "texts")
 """The fields of a call that hold one entry for each piece of work."""
 STARTS = 3
 """Weights that cannot be loaded three times will not load at a later try."""
+PROCESS_S = 10.0
+"""Seconds in which Ray starts a process that imports the services, measured on two processors."""
 STARTS_BEFORE_STOP = 2
 """A replica is kept idle for at least as long as two starts take, or a short pause would cost one."""
 
@@ -47,10 +51,14 @@ class EngineService(ABC, Generic[Served]):
 
     def __init__(self, settings: ServiceSettings, engine: Served | None = None) -> None:
         self.settings = settings
+        self.forecast = Forecast()
+        began = time.monotonic()
         self.engine = self._loaded() if engine is None else engine
         self.thread = EngineThread(
             hung_after_s=settings.request_timeout_s, calls=self.calls_at_once(settings)
         )
+        # Ray's part of a start, a process and its imports, is in neither number.
+        self._start_s = PROCESS_S + (settings.of(self.name).start_s or time.monotonic() - began)
         self._suite, self._held = load_suite(settings.suite), 0.0
 
     def _loaded(self) -> Served:
@@ -92,8 +100,14 @@ class EngineService(ABC, Generic[Served]):
         return float(getattr(self._suite, self.name).batch)
 
     def record_autoscaling_stats(self) -> dict[str, float]:
-        """Return the load of this replica: 1 if its calls fill the running batch and the next one."""
-        return {LOAD: self._held / (BATCHES * self.full_batch)}
+        """Return the load of this replica, and what it knows of the work to come.
+
+        The load is 1 if its calls fill the running batch and the next one.
+        """
+        stats = {LOAD: self._held / (BATCHES * self.full_batch), BUSY: self.forecast.busy()}
+        if (remaining := self.forecast.remaining()) is not None:
+            stats[LASTS] = max(remaining, 0.0) / self._start_s
+        return stats
 
     def merged(
         self,
@@ -119,7 +133,7 @@ class EngineService(ABC, Generic[Served]):
         self.thread.check()
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        app = service_app(self.name, self.settings, self.health)
+        app = service_app(self.name, self.settings, self.health, self.forecast.tell)
         for path, call in self.posts().items():
             app.post(path)(self._counted(call))
         for path, call in self.gets().items():
@@ -134,9 +148,11 @@ class EngineService(ABC, Generic[Served]):
         async def counted(body: Any) -> Any:
             work = self.work(body)
             self._held += work
+            self.forecast.begin()
             try:
                 return await call(body)
             finally:
+                self.forecast.end()
                 self._held -= work
 
         return counted
