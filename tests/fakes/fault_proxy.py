@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Literal, get_args
 
 Toxic = Literal["latency", "bandwidth", "slicer", "limit_data", "reset_peer", "timeout", "slow_close", "down"]
@@ -58,15 +58,23 @@ class FaultProxy:
                 self._call(self._open())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.CancelledError):
+        writers = [writer]
+        try:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
+            writers.append(up_writer)
             asked = asyncio.create_task(self._pass(reader, up_writer))
-            await self._pass(up_reader, writer, answers=True)
-            asked.cancel()
-            up_writer.close()
-        if self.toxic == "slow_close":
-            await asyncio.sleep(CLOSE_SECONDS)
-        writer.close()
+            try:
+                await self._pass(up_reader, writer, answers=True)
+            finally:
+                asked.cancel()
+            if self.toxic == "slow_close":
+                await asyncio.sleep(CLOSE_SECONDS)
+        except (ConnectionError, asyncio.CancelledError):
+            # Either side has gone, or the proxy is down.
+            return
+        finally:
+            for each in writers:
+                each.close()
 
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False

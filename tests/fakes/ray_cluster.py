@@ -161,6 +161,14 @@ class RayCluster:
         """Kill every process of the head at once."""
         self.nodes.pop(HEAD).kill()
 
+    def restart(self) -> None:
+        """Replace the head and all nodes, as an operator does when a head does not answer."""
+        workers = len(self.nodes) - 1
+        self.stop()
+        self.start_head()
+        for _ in range(workers):
+            self.add_node()
+
     def remove(self, number: int) -> None:
         """End what is left of a node whose raylet was killed, or kill all of it."""
         self.nodes.pop(number).kill()

@@ -47,7 +47,7 @@ async def leave(runs: ReferenceRuns, run_id: str, number: int) -> None:
         writer.write(b'{"sources": [' + b" " * 50_000)
         await writer.drain()
     elif "wait" not in asked:
-        await reader.read(100)
+        assert b" 200 " in await reader.read(100)
     writer.transport.abort()
 
 

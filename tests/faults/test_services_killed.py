@@ -1,4 +1,4 @@
-"""F1, F2, F4, F8 and F9: what runs on the cluster is killed, or starved, during the reference run."""
+"""F1, F2, F4, F5, F8 and F9: what runs on the cluster is killed, or starved, during the reference run."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ KILLS = 5
 # What a killed replica costs at most, beside the work that is repeated.
 SECONDS_PER_KILL = 20.0
 ATTEMPTS = 3
+BACK_SECONDS = 150.0
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,9 @@ def undisturbed(stack: ClusterStack) -> Told:
 
 
 @contextmanager
-def nothing_lost(stack: ClusterStack, undisturbed: Told, name: str, kills: int) -> Iterator[str]:
+def nothing_lost(
+    stack: ClusterStack, undisturbed: Told, name: str, kills: int, *, seconds: float = SECONDS_PER_KILL
+) -> Iterator[str]:
     """Start the reference run, and hold it to the undisturbed one when the block has killed what it kills."""
     stack.polls.clear()
     run_id = stack.start_run()
@@ -48,7 +51,7 @@ def nothing_lost(stack: ClusterStack, undisturbed: Told, name: str, kills: int) 
     assert told.state == "completed"
     assert told.items == undisturbed.items
     assert set(stack.polls) == {200}
-    assert told.seconds <= undisturbed.seconds + kills * SECONDS_PER_KILL
+    assert told.seconds <= undisturbed.seconds + kills * seconds
 
 
 @pytest.mark.fault("F1")
@@ -115,3 +118,18 @@ def test_f08_a_lost_node_loses_nothing(stack: ClusterStack, undisturbed: Told) -
     cluster.remove(lost)
     assert set(cluster.actors("ServeReplica").values()) == {1}
     cluster.add_node()
+
+
+@pytest.mark.fault("F5")
+@pytest.mark.timeout(400)
+def test_f05_a_killed_control_store_loses_nothing(stack: ClusterStack, undisturbed: Told) -> None:
+    cluster = stack.cluster
+    with nothing_lost(stack, undisturbed, "F5", 1, seconds=BACK_SECONDS) as run_id:
+        stack.wait_for_items(run_id, ITEMS // 4)
+        cluster.kill_gcs()
+        look_until(lambda: cluster.living_nodes() == 0)
+        # What supervises the head starts it again; Ray remembers nothing.
+        cluster.restart()
+        stack.deploy()
+        before = stack.ended_items(run_id)
+        look_until(lambda: stack.ended_items(run_id) > before)
