@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class ClusterStack(ReferenceRuns):
 
     cluster: RayCluster
     settings: ServiceSettings
+    deployed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The arguments of each application."""
 
     def deploy(self, **editor: Any) -> None:
         """Deploy the applications as ``serve deploy`` does: those whose arguments changed are upgraded.
@@ -41,7 +43,8 @@ class ClusterStack(ReferenceRuns):
         for application in config["applications"]:
             application["import_path"] = f"fakes.served_engines:{application['name']}"
             if application["name"] == "editor":
-                application["args"] |= editor
+                application["args"] = application["args"] | editor
+            self.deployed[application["name"]] = application["args"]
         with self.cluster.http() as http:
             answer = http.put("/api/serve/applications/", json=config)
         assert answer.is_success, answer.text
@@ -63,8 +66,11 @@ class ClusterStack(ReferenceRuns):
         return [one for one in found if state in (None, one["state"])]
 
     def is_settled(self) -> bool:
-        """Whether every application runs, with all replicas that it shall have and no other."""
+        """Whether every application runs as it was deployed last, with all of its replicas and no other."""
         state = self.serve_state()
+        known = {name: (each["deployed_app_config"] or {}).get("args") for name, each in state.items()}
+        if known != self.deployed or any(each["status"] != "RUNNING" for each in state.values()):
+            return False
         deployed = [one for each in state.values() for one in each["deployments"].values()]
         return bool(state) and all(
             one["status"] == "HEALTHY"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,10 +160,10 @@ async def test_the_worker_waits_for_an_unavailable_ledger(
     run_id, lease_groups = await created(gateway), Ledger.lease_groups
     troubles = iter([BackendUnavailable("locked")])
 
-    def sometimes(ledger: Ledger, worker: str, *, seconds: float, most: int) -> object:
+    def sometimes(ledger: Ledger, worker: str, **asked: Any) -> object:
         for trouble in troubles:
             raise trouble
-        return lease_groups(ledger, worker, seconds=seconds, most=most)
+        return lease_groups(ledger, worker, **asked)
 
     monkeypatch.setattr(Ledger, "lease_groups", sometimes)
     stop = asyncio.Event()

@@ -16,6 +16,7 @@ from fakes.engines import FakeCaptioner, FakeClassifiers, FakePerturber, FakeSco
 from faultline_core.contract.base import (
     DEADLINE_HEADER,
     PROBLEM_MEDIA_TYPE,
+    REMAINING_HEADER,
     REQUEST_ID_HEADER,
     SECRET_HEADER,
     Problem,
@@ -31,7 +32,7 @@ from faultline_services.perturber.deployment import build as build_perturber
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.scorer.deployment import build as build_scorer
 from faultline_services.service_options import FLOAT32_SERVICES
-from faultline_services.serving.autoscaling import LOAD
+from faultline_services.serving.autoscaling import BUSY, LASTS, LOAD
 from faultline_services.serving.engine_service import EngineService, deployment_options
 from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
 
@@ -119,7 +120,11 @@ async def test_a_replica_reports_the_work_that_it_holds() -> None:
     engine.go_on.clear()
     service = ScorerDeployment(settings(max_replicas=3), engine=engine)
     async with client(application(service)) as http:
-        waiting = [asyncio.create_task(http.post("/v1/score", json=score_body(8))) for _ in range(4)]
+        # Nothing that is no number of seconds is taken.
+        told = [{REMAINING_HEADER: seconds} for seconds in ("600", "-1", "soon", "9" * 40)]
+        waiting = [
+            asyncio.create_task(http.post("/v1/score", json=score_body(8), headers=each)) for each in told
+        ]
         await asyncio.to_thread(engine.started.wait)
         await settle()
         held = service.record_autoscaling_stats()
@@ -127,7 +132,10 @@ async def test_a_replica_reports_the_work_that_it_holds() -> None:
         await asyncio.gather(*waiting)
         health = (await http.get("/healthz")).json()
     # Thirty-two items are one full batch: one runs, and there is room for the next.
-    assert (held, service.record_autoscaling_stats()) == ({LOAD: 0.5}, {LOAD: 0.0})
+    assert (held[LOAD], service.record_autoscaling_stats()[LOAD]) == (0.5, 0.0)
+    assert 0 < held[BUSY] <= 1
+    # A replica whose engine is there at once starts in the 10 s of its process.
+    assert held[LASTS] == pytest.approx(60, abs=1)
     assert (health["replicas"], health["calls"]) == (3, 3 * ScorerDeployment.calls)
 
 
