@@ -45,11 +45,13 @@ class ImportRecords(LedgerPart):
 
     def add_shards(self, leased: LeasedListing, shards: Sequence[NewShard], *, last: bool) -> LeasedListing:
         """Store some more shards; after the ``last`` ones the listing has ended."""
+        # In the order in which they are found: an import does not wait for those that were asked for later.
+        now = self._lease_time()
         new = [
             {
                 "dataset": leased.dataset, "ordinal": leased.listed + number, "path": shard.path,
                 "label": shard.label, "files": None if shard.files is None else list(shard.files),
-                "state": "pending", "fence": 0, "attempts": 0, "due_at": 0.0, "position": 0, "taken": 0,
+                "state": "pending", "fence": 0, "attempts": 0, "due_at": now, "position": 0, "taken": 0,
                 "rejected": 0,
             }
             for number, shard in enumerate(shards)

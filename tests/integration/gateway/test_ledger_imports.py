@@ -30,14 +30,14 @@ def new(number: int, label: str = "sled", *, group: str | None = None) -> NewSou
     )  # fmt: skip
 
 
-def listed(ledger: Ledger, shards: int = 3) -> None:
+def listed(ledger: Ledger, shards: int = 3, *, name: str = "photos") -> None:
     """An import of so many shards that are found already."""
-    ledger.create_dataset("photos", None)
-    ledger.create_import("photos", ImportCreate(url=URL), "webdataset")
+    ledger.create_dataset(name, None)
+    ledger.create_import(name, ImportCreate(url=URL), "webdataset")
     listing = ledger.lease_import(seconds=SECONDS)
     assert isinstance(listing, LeasedListing)
-    names = [f"s3://bucket/shard-{number:06d}.tar" for number in range(shards)]
-    ledger.add_shards(listing, [NewShard(path=name, mark=name) for name in names], last=True)
+    paths = [f"s3://bucket/shard-{number:06d}.tar" for number in range(shards)]
+    ledger.add_shards(listing, [NewShard(path=path, mark=path) for path in paths], last=True)
 
 
 def shard(ledger: Ledger) -> LeasedShard:
@@ -108,6 +108,13 @@ def test_a_cancelled_import_stops_its_workers_and_can_be_asked_for_again(ledger:
     ledger.create_import("photos", ImportCreate(url=URL), "webdataset")
     assert isinstance(ledger.lease_import(seconds=SECONDS), LeasedListing)
     assert shard(ledger).position == 700
+
+
+def test_an_import_that_was_asked_for_first_is_read_first(ledger: Ledger, clock: Clock) -> None:
+    listed(ledger, 2)
+    clock.now += 1
+    listed(ledger, 2, name="a-later-one")
+    assert [shard(ledger).dataset for _ in range(3)] == ["photos", "photos", "a-later-one"]
 
 
 def test_a_shard_that_kills_its_workers_fails_and_the_others_are_read(ledger: Ledger, clock: Clock) -> None:
