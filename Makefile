@@ -116,7 +116,7 @@ contract: $(STAMP) ## fuzz a live gateway by its OpenAPI document, and use a cli
 	@CONTRACT_CASES=$(or $(CASES),200) CONTRACT_SEED=$(or $(SEED),1) $(INTEGRATION) --capture=no tests/contract
 
 faults: $(STAMP) system ## kill what runs on a Ray cluster of several nodes, and hold each run to the one that nobody disturbs (ONLY=f08)
-	@$(INTEGRATION) tests/faults $(if $(ONLY),-k $(ONLY))
+	@$(INTEGRATION) tests/faults $(if $(ONLY),-k "$(ONLY)") $(if $(RECORD),--record)
 
 coverage: $(STAMP) ## run all tests under coverage
 	$(BIN)/python -m pytest tests evaluation/tests --ignore=tests/faults --cov --cov-report=term-missing:skip-covered

@@ -15,6 +15,7 @@ import uvicorn
 
 from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, token_of, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
 from fakes.world import CLASSES, FakeWorld
 from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest
 from faultline_gateway.http.connection import HeaderLimits, http_protocol
@@ -41,6 +42,7 @@ class Known:
     image: str
     cursors: dict[str, str]
     """The cursor of a listing's second page, by path."""
+    jobs: list[str]
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ def _services(world: FakeWorld) -> Services:
 async def live_gateway(folder: Path) -> AsyncIterator[Live]:
     """Open the gateway with its state in ``folder``, and close it."""
     settings: dict[str, Any] = {"max_items_per_run": MAX_ITEMS, "import_from": ("memory://",)}
-    async with fake_gateway(folder, ports=_services, **settings) as gateway:
+    # A cluster that takes every job; no launcher asks it to.
+    clusters = clusters_of(FakeRayJobs(), folder)
+    async with fake_gateway(folder, ports=_services, clusters=clusters, **settings) as gateway:
         known = await _known(gateway)
         async with _served(gateway) as address:
             yield Live(address, known, gateway.source("sled", 99)["content_base64"])
@@ -116,7 +120,12 @@ async def _known(gateway: FakeGateway) -> Known:
         cursors[f"/v1/{kind}s/{{run_id}}/items"] = page["after"]
         cursors[f"/v1/{kind}s"] = (await _got(gateway, f"/v1/{kind}s?limit=1"))["after"]
     cursors["/v1/runs"] = (await _got(gateway, "/v1/runs?limit=1"))["after"]
-    return Known(runs, item, gateway.ledger.sources("demo")[0].image, cursors)
+    for _ in range(2):
+        of_job = {"kind": "stress-test", "request": STRESS_TEST}
+        await _created(gateway, "/v1/jobs", {"cluster": NAME, "workers": 1, "run": of_job})
+    cursors["/v1/jobs"] = (await _got(gateway, "/v1/jobs?limit=1"))["after"]
+    jobs = [job.id for job in gateway.ledger.job_list().jobs]
+    return Known(runs, item, gateway.ledger.sources("demo")[0].image, cursors, jobs)
 
 
 async def _created(gateway: FakeGateway, path: str, body: dict[str, Any]) -> None:

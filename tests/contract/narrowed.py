@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from contract.live import Live
+from fakes.ray_jobs_api import NAME
 
 NOWHERE = "nowhere"
 
@@ -17,6 +18,7 @@ CLASSES = {"enum": ["sled", "plate"]}
 DATASET = {"enum": ["demo", NOWHERE]}
 CLASSIFIER = {"enum": ["steady", "leaning", NOWHERE]}
 SHIFT = {"enum": ["in the snow", "at night"]}
+OF_JOB = ("StressTestOfJob", "ShiftBenchmarkOfJob", "BugHuntOfJob")
 NEW = {"type": "string", "pattern": "^new-[0-9a-f]{16}$"}
 
 
@@ -40,7 +42,8 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     document = with_known_ids(document, live)
     schemas = document["components"]["schemas"]
     choices = _choices(live)
-    models = {place.partition(".")[0] for place in choices} | {"SourcesAdd", "GivenSeeds", "TokenFilesAdd"}
+    outer = {"SourcesAdd", "GivenSeeds", "TokenFilesAdd", *OF_JOB}
+    models = {place.partition(".")[0] for place in choices} | outer
     # Copies: the answers have some of these models in them, too.
     for model in models:
         text = json.dumps(schemas[model])
@@ -79,6 +82,8 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
 def _narrow(parameter: dict[str, Any], method: str, path: str, live: Live) -> None:
     schema, kind = parameter["schema"], path.removeprefix("/v1/").partition("s/")[0]
     match parameter["name"]:
+        case "job_id" | "ref" | "name" | "image_source" as name:
+            schema["enum"] = _known_values(live)[name]
         case "run_id" if method == "delete" or path.endswith(":register"):
             # What other operations ask for must stay, and a dataset of any valid name would be known to them.
             schema["enum"] = [NOWHERE]
@@ -89,16 +94,19 @@ def _narrow(parameter: dict[str, Any], method: str, path: str, live: Live) -> No
             schema["enum"] = [*live.known.runs[kind], NOWHERE]
         case "item_id":
             schema["enum"] = [live.known.item[kind], NOWHERE]
-        case "ref":
-            schema["enum"] = [live.known.image, "0" * 64]
-        case "name":
-            schema["enum"] = ["uploads", NOWHERE]
         case "shift":
             schema |= SHIFT
-        case "image_source":
-            schema["enum"] = ["token", "class-name"]
         case "after":
             schema["enum"] = [live.known.cursors[path]]
+
+
+def _known_values(live: Live) -> dict[str, list[str]]:
+    return {
+        "job_id": [*live.known.jobs, NOWHERE],
+        "ref": [live.known.image, "0" * 64],
+        "name": ["uploads", NOWHERE],
+        "image_source": ["token", "class-name"],
+    }
 
 
 def _narrow_field(fields: dict[str, Any], name: str, choices: dict[str, Any] | None) -> None:
@@ -186,6 +194,7 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "ShiftThresholdSet.percentile": {"enum": [0, 5, 90]},
         "ShiftThresholdSet.image_source": {"enum": ["token", "class-name"]},
         "RunRename.name": WORDS,
+        "JobCreate.cluster": {"enum": [NAME]},
         "BugHuntCreate.classifiers": CLASSIFIER,
         "BugHuntCreate.labels": {"enum": ["sled", "plate"]},
         "BugHuntCreate.classes": None,

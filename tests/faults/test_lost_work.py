@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from evaluation.evidence.lost_work import Kill
 from fakes.cluster_jobs import ITEMS, LEASE_SECONDS, PER_CLASS, Asking, Worked, worked
 from fakes.killed_programs import Programs, started_programs
 from fakes.postgres import postgres
@@ -21,8 +21,6 @@ from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.ledger import Ledger
 
 CALL_SECONDS = 0.1
-
-_logger = logging.getLogger(__name__)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +51,9 @@ def undisturbed(gateway: Asking) -> Worked:
     return worked(gateway.ledger, run_id)
 
 
-def test_a_plain_loop_that_is_killed_loses_everything(gateway: Asking, tmp_path: Path) -> None:
+def test_a_plain_loop_that_is_killed_loses_everything(
+    gateway: Asking, tmp_path: Path, measured: Callable[[Kill], None]
+) -> None:
     run_id, out = gateway.create(), tmp_path / "results.json"
     command = [
         "fakes.plain_loop",
@@ -72,12 +72,15 @@ def test_a_plain_loop_that_is_killed_loses_everything(gateway: Asking, tmp_path:
     done = next(int(line) for line in loop.stdout if int(line) >= ITEMS // 2)
     kill(loop.pid)
     loop.communicate()
-    _logger.info("plain loop: %d ended, %d of them lost", done, done)
+    # All that had ended has to be done again, and nothing was in hand.
     assert not out.exists()
+    measured(Kill(by="a plain loop", killed="the loop", ended=done, lost=done, again=0))
     gateway.ledger.cancel(run_id)
 
 
-def test_the_gateway_s_worker_that_is_killed_loses_nothing(gateway: Asking, undisturbed: Worked) -> None:
+def test_the_gateway_s_worker_that_is_killed_loses_nothing(
+    gateway: Asking, undisturbed: Worked, measured: Callable[[Kill], None]
+) -> None:
     run_id = gateway.create()
     gateway.programs.start("work")
     look_until(lambda: gateway.ended_items(run_id) >= ITEMS // 2)
@@ -88,7 +91,7 @@ def test_the_gateway_s_worker_that_is_killed_loses_nothing(gateway: Asking, undi
     look_until(lambda: gateway.ledger.run(run_id).state in FINAL_RUN_STATES)
     gateway.programs.kill("work")
     found = worked(gateway.ledger, run_id)
-    _logger.info("gateway: %d ended, %d in hand were done again", kept, found.again)
+    measured(Kill(by="the gateway's worker", killed="the worker", ended=kept, lost=0, again=found.again))
     assert ended <= kept < ITEMS
     assert found.results == undisturbed.results
     # At most what was in hand: four groups of five items.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from evaluation.evidence.lost_work import Kill
 from fakes.cluster_jobs import ITEMS, JobStack, Worked, job_stack, worked
 from fakes.postgres import postgres
 from fakes.process_trees import kill
@@ -19,9 +19,6 @@ PATIENCE_SECONDS = 240.0
 CALL_SECONDS = 0.3
 """Of each call to a service: so that a run takes long enough to be killed in its middle."""
 WORKERS = 2
-
-
-_logger = logging.getLogger(__name__)
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +100,13 @@ def kill_gateway(stack: JobStack) -> None:
 Fault = Callable[[JobStack], None]
 # The head last: it takes all nodes with it.
 FAULTS: dict[str, tuple[Fault, int]] = {
-    "child": (kill_child, 1),
-    "actor": (kill_actor, 1),
-    "gateway": (kill_gateway, 1),
-    "driver": (kill_driver, 2),
+    "one worker's program": (kill_child, 1),
+    "one actor": (kill_actor, 1),
+    "the gateway": (kill_gateway, 1),
+    "the driver": (kill_driver, 2),
     # The driver may have been on that node.
-    "node": (kill_node, 2),
-    "head": (kill_head, 2),
+    "one node": (kill_node, 2),
+    "the head and all nodes": (kill_head, 2),
 }
 """What is killed, and how many attempts the job may then need."""
 
@@ -117,17 +114,18 @@ FAULTS: dict[str, tuple[Fault, int]] = {
 @pytest.mark.fault("F5", "F8")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_nothing_is_lost_whatever_is_killed_at_half_way(
-    fault: str, stack: JobStack, undisturbed: Worked
+    fault: str, stack: JobStack, undisturbed: Worked, measured: Callable[[Kill], None]
 ) -> None:
     happen, most = FAULTS[fault]
     job = at_half_way(stack)
+    done = stack.ended_items(str(job.run))
     happen(stack)
     found, attempts = ended(stack, job)
-    _logger.info("%s: %d items again, %d attempts", fault, found.again, attempts)
     assert found.results == undisturbed.results
     assert attempts <= most
     # At most what was in hand: each of two workers has four groups of five items.
     assert found.again <= WORKERS * 4 * 5
+    measured(Kill(by="a Ray job", killed=fault, ended=done, lost=0, again=found.again, attempts=attempts))
     last = stack.ledger.job(job.id).attempts[-1].submission_id
     look_until(lambda: status(stack, last) == "SUCCEEDED")
 
