@@ -12,6 +12,7 @@ from evaluation.evidence.findings import findings_page
 from evaluation.evidence.hunt_statistics import hunt_statistics_page
 from evaluation.evidence.hunts import hunts_page
 from evaluation.evidence.load import load_drawings, load_page, read_load
+from evaluation.evidence.lost_work import lost_work_page
 from evaluation.evidence.markdown import GENERATED
 from evaluation.evidence.markers import markers
 from evaluation.evidence.quality import quality_page
@@ -42,6 +43,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "rehearsal.md": rehearsal_page(),
         EVIDENCE / "load.md": load_page(load),
         EVIDENCE / "faults.md": faults.page(covered.fault),
+        EVIDENCE / "lost-work.md": lost_work_page(),
     }
     table = papers.page(papers.PAGE.read_text(encoding="utf-8"), covered.paper)
     drawn = {EVIDENCE / name: text for name, text in load_drawings(load).items()}
