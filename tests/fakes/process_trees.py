@@ -31,6 +31,12 @@ def kill(pid: int) -> None:
         return
 
 
+def kill_all_below(ancestor: int) -> None:
+    """Kill all living processes below ``ancestor``."""
+    for pid in descendants(ancestor):
+        kill(pid)
+
+
 def resident_bytes(pid: int) -> int:
     """The memory that a process has in RAM; 0 if it is gone."""
     fields = _text(Path(f"/proc/{pid}/statm")).split()

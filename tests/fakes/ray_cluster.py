@@ -28,6 +28,8 @@ from fakes.processes import look_until
 OBJECT_STORE_BYTES = 80 * 2**20
 NODE_CPUS = 4
 HEAD = 0
+STARTS = 3
+"""Ray gives a node 30 s to start, which a busy machine may exceed."""
 QUICK = {
     # A dead node is noticed after 4 s instead of 25, and nodes without a head end after 10 s instead of 60.
     "RAY_health_check_initial_delay_ms": "1000",
@@ -216,19 +218,21 @@ class RayCluster:
         temporary.mkdir(exist_ok=True)
         (temporary / "ray_current_cluster").write_text(self.address, encoding="utf-8")
         log = self.folder / "nodes.log"
-        with log.open("ab") as said:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "fakes.ray_node", json.dumps(common | fields)],
-                env=self.environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                text=True,
-            )
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, f"the node did not start: {log.read_text(encoding='utf-8')[-2000:]}"
-        return RayNode(process, json.loads(line))
+        for _ in range(STARTS):
+            with log.open("ab") as said:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "fakes.ray_node", json.dumps(common | fields)],
+                    env=self.environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=said,
+                    text=True,
+                )
+            assert process.stdout is not None
+            if line := process.stdout.readline():
+                return RayNode(process, json.loads(line))
+            process.communicate()
+        raise AssertionError(f"the node did not start: {log.read_text(encoding='utf-8')[-2000:]}")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import ray
 from ray._private.node import Node
 from ray._private.parameter import RayParams
 
-from fakes.process_trees import descendants, kill
+from fakes.process_trees import kill_all_below
 
 
 def main(arguments: str) -> None:
@@ -26,7 +26,11 @@ def main(arguments: str) -> None:
     given = json.loads(arguments)
     head = given.pop("head")
     # The reaper would end the node when one of its processes is killed, which is for the test to see.
-    node = Node(RayParams(**given), head=head, shutdown_at_exit=False, spawn_reaper=False)
+    try:
+        node = Node(RayParams(**given), head=head, shutdown_at_exit=False, spawn_reaper=False)
+    except Exception:
+        kill_all_below(os.getpid())
+        raise
     told = {
         "gcs": node.gcs_address,
         "node": node.node_id,
@@ -38,8 +42,7 @@ def main(arguments: str) -> None:
     # The kernel buries its children: Ray's workers take a raylet that nobody buried for alive.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     sys.stdin.read()
-    for pid in descendants(os.getpid()):
-        kill(pid)
+    kill_all_below(os.getpid())
     shutil.rmtree(Path(given["temp_dir"]).parent if head else given["temp_dir"], ignore_errors=True)
 
 
