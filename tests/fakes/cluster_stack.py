@@ -14,6 +14,7 @@ from fakes.killed_programs import Programs, Victim, started_programs, write_secr
 from fakes.ledgers import migrated_file
 from fakes.postgres import free_port
 from fakes.process_trees import resident_bytes
+from fakes.processes import look_until
 from fakes.ray_cluster import RayCluster, ray_cluster
 from fakes.reference_run import ReferenceRuns, upload
 from faultline_gateway.ledger import Ledger
@@ -23,6 +24,8 @@ from faultline_services.settings import ServiceName, ServiceSettings
 EDIT_SECONDS = 0.05
 PROGRAMS: tuple[Victim, ...] = ("serve", "work")
 LEASE_SECONDS = 10.0
+START_SECONDS = 500.0
+"""For the services, on a machine that does much else; 30 s on one that does not."""
 
 
 @dataclass(kw_only=True)
@@ -119,6 +122,7 @@ def cluster_stack(
             folder=folder, programs=programs, http=http, ledger=ledger, cluster=cluster, settings=served
         )
         stack.deploy()
+        look_until(stack.is_settled, START_SECONDS)
         with started_programs(programs, PROGRAMS):
             upload(http, folder)
             yield stack

@@ -49,7 +49,7 @@ def alone(stack: ClusterStack) -> Told:
     return stack.told(stack.start_run())
 
 
-@pytest.mark.timeout(800)
+@pytest.mark.timeout(1000)
 def test_replicas_are_added_on_other_nodes_and_taken_away_without_losing_a_call(
     stack: ClusterStack, alone: Told
 ) -> None:
@@ -73,7 +73,7 @@ def test_replicas_are_added_on_other_nodes_and_taken_away_without_losing_a_call(
 
 
 @pytest.mark.fault("F26")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1000)
 def test_f26_a_service_upgraded_during_a_run_loses_nothing_and_both_versions_are_recorded(
     stack: ClusterStack, alone: Told
 ) -> None:
@@ -90,7 +90,7 @@ def test_f26_a_service_upgraded_during_a_run_loses_nothing_and_both_versions_are
     assert len(revisions) == 2, revisions
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1000)
 def test_a_flood_is_refused_with_retry_after_and_the_run_beside_it_loses_nothing(
     stack: ClusterStack, alone: Told
 ) -> None:

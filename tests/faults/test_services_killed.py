@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from fakes.cluster_stack import ClusterStack, cluster_stack
+from fakes.cluster_stack import START_SECONDS, ClusterStack, cluster_stack
 from fakes.processes import look_until
 from fakes.reference_run import ITEMS, Told, report
 from faultline_services.settings import SERVICES
@@ -55,7 +55,7 @@ def nothing_lost(
 
 
 @pytest.mark.fault("F1")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1000)
 def test_f01_an_editor_killed_five_times_loses_nothing(stack: ClusterStack, undisturbed: Told) -> None:
     draw = random.Random(1)
     with nothing_lost(stack, undisturbed, "F1", KILLS) as run_id:
@@ -67,7 +67,7 @@ def test_f01_an_editor_killed_five_times_loses_nothing(stack: ClusterStack, undi
 
 
 @pytest.mark.fault("F2")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1000)
 def test_f02_each_other_service_killed_once_loses_nothing(stack: ClusterStack, undisturbed: Told) -> None:
     others = [service for service in SERVICES if service != "editor"]
     with nothing_lost(stack, undisturbed, "F2", len(others)) as run_id:
@@ -77,7 +77,7 @@ def test_f02_each_other_service_killed_once_loses_nothing(stack: ClusterStack, u
 
 
 @pytest.mark.fault("F4")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1000)
 @pytest.mark.parametrize("actor", ["ProxyActor", "ServeController"])
 def test_f04_a_killed_proxy_or_controller_loses_nothing(
     stack: ClusterStack, undisturbed: Told, actor: str
@@ -89,7 +89,7 @@ def test_f04_a_killed_proxy_or_controller_loses_nothing(
 
 
 @pytest.mark.fault("F9")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1000)
 def test_f09_an_item_without_memory_fails_alone(stack: ClusterStack, undisturbed: Told) -> None:
     hungry = next(
         key for key, item in undisturbed.items.items() if item["edit_type"] == "domain" and int(key) > 17
@@ -107,7 +107,7 @@ def test_f09_an_item_without_memory_fails_alone(stack: ClusterStack, undisturbed
 
 
 @pytest.mark.fault("F8")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1000)
 def test_f08_a_lost_node_loses_nothing(stack: ClusterStack, undisturbed: Told) -> None:
     cluster = stack.cluster
     with nothing_lost(stack, undisturbed, "F8", 1) as run_id:
@@ -121,7 +121,7 @@ def test_f08_a_lost_node_loses_nothing(stack: ClusterStack, undisturbed: Told) -
 
 
 @pytest.mark.fault("F5")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1000)
 def test_f05_a_killed_control_store_loses_nothing(stack: ClusterStack, undisturbed: Told) -> None:
     cluster = stack.cluster
     with nothing_lost(stack, undisturbed, "F5", 1, seconds=BACK_SECONDS) as run_id:
@@ -131,5 +131,6 @@ def test_f05_a_killed_control_store_loses_nothing(stack: ClusterStack, undisturb
         # What supervises the head starts it again; Ray remembers nothing.
         cluster.restart()
         stack.deploy()
+        look_until(stack.is_settled, START_SECONDS)
         before = stack.ended_items(run_id)
         look_until(lambda: stack.ended_items(run_id) > before)
