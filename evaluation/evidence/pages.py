@@ -17,11 +17,13 @@ from evaluation.evidence.markdown import GENERATED
 from evaluation.evidence.markers import markers
 from evaluation.evidence.quality import quality_page
 from evaluation.evidence.rehearsal import rehearsal_page
+from evaluation.evidence.scale import scale_page
 from evaluation.evidence.speed import speed_page
 from evaluation.evidence.statistics import statistics_page
 from evaluation.evidence.transfers import MAP, read_transfers, transfers_map, transfers_page
 from evaluation.evidence.validity import validity_page
 from evaluation.paths import ROOT
+from evaluation.scale.report import read_scale
 
 EVIDENCE = ROOT / "docs/evidence"
 
@@ -42,6 +44,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "capacity.md": capacity_page(),
         EVIDENCE / "rehearsal.md": rehearsal_page(),
         EVIDENCE / "load.md": load_page(load),
+        EVIDENCE / "scale.md": scale_page(read_scale()),
         EVIDENCE / "faults.md": faults.page(covered.fault),
         EVIDENCE / "lost-work.md": lost_work_page(),
     }

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from evaluation.load import leases, ledger, pipeline, submissions, summaries
 from evaluation.load.benchmarks import benchmarks
+from evaluation.load.fleets import fleets
 from evaluation.load.headers import headers
 from evaluation.load.hunts import hunts
 from evaluation.load.imports import imports
@@ -42,6 +43,7 @@ GROUPS: Mapping[str, Group] = {
     "ledger": ledger.measure,
     "submissions": submissions.measure,
     "pipeline": pipeline.measure,
+    "fleet": fleets,
     "pages": pages,
     "listeners": listeners,
     "mixed": mixed,

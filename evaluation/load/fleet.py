@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from evaluation.load.fleet_services import LABEL
-from evaluation.load.gateway_programs import Program, free_port, gateway_environment, program, state_folder
+from evaluation.load.gateway_programs import (
+    PATIENCE_SECONDS,
+    Program,
+    free_port,
+    gateway_environment,
+    program,
+    state_folder,
+)
 from evaluation.load.planning import load_dataset
 from fakes.gateway import fake_gateway
 from fakes.postgres import PostgresServer, postgres
@@ -24,8 +35,8 @@ BODY: dict[str, Any] = {
 }  # fmt: skip
 A_SOURCE = 8
 """Two controls, five edits and one of LANCE-R."""
-NICE = -10
-"""Others' work on the machine then takes a tenth of the processor at most."""
+NICE = -20
+"""Others' work on the machine then takes a hundredth of the processor for each of its threads."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -85,6 +96,12 @@ class Fleet:
             worker.kill()
         self.workers.clear()
 
+    def calls(self) -> dict[str, int]:
+        """Return how often each address of the services was called."""
+        port = self.environment["FAULTLINE_SERVICES_URL"].rpartition(":")[2]
+        found: dict[str, int] = httpx.get(f"http://127.0.0.1:{port}/calls", trust_env=False).json()
+        return found
+
     def used(self) -> Used:
         """Return the processor seconds so far."""
         workers = self._gone + sum(worker.processor_seconds() for worker in self.workers)
@@ -96,6 +113,20 @@ class Fleet:
         assert glance is not None
         counts = self.ledger.run(run_id).request_counts
         return counts.total if glance.state in FINAL_RUN_STATES else counts.total - counts.pending
+
+
+def wait_for_port(port: int) -> None:
+    """Wait until somebody listens at a port of loopback."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+        else:
+            return
 
 
 def server_seconds(server: PostgresServer) -> float:
@@ -117,13 +148,16 @@ def _stat(process: int) -> list[str]:
 
 
 @contextmanager
-def fleet(folder: Path, *, seconds: float = 0.0, slots: int = 1_000, **settings: object) -> Iterator[Fleet]:
+def fleet(
+    folder: Path, *, seconds: float = 0.0, slots: int = 1_000, round_trip: float = 0.0, **settings: object
+) -> Iterator[Fleet]:
     """Start a durable database and the services.
 
     Args:
         folder: a new one, for store and logs.
         seconds: how long a call to the editor takes.
         slots: how many of them run at once.
+        round_trip: seconds that a message to the database and its answer take on their way from a worker.
         settings: of the workers.
     """
     state, services_port = state_folder(folder / "state"), free_port()
@@ -133,13 +167,25 @@ def fleet(folder: Path, *, seconds: float = 0.0, slots: int = 1_000, **settings:
         own = {f"FAULTLINE_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {
             **gateway_environment(state, free_port(), services_port),
-            "FAULTLINE_DATABASE_URL": url, "OMP_NUM_THREADS": "1", **own,
+            "FAULTLINE_DATABASE_URL": _address(stack, url, round_trip, folder), "OMP_NUM_THREADS": "1", **own,
         }  # fmt: skip
         command = ("evaluation.load.fleet_services", str(state / "store"), str(services_port))
         asked = (*command, str(seconds), str(slots))
         services = stack.enter_context(program(*asked, environment=environment, log=folder / "services.log"))
         ledger = stack.enter_context(closing(Ledger(url)))
         yield Fleet(server, url, ledger, folder, services, environment, stack)
+
+
+def _address(stack: ExitStack, url: str, round_trip: float, folder: Path) -> str:
+    """Return the database's address for workers, as far away as asked."""
+    if not round_trip:
+        return url
+    port, (host, database) = free_port(), url.rsplit("/", 1)
+    address, target = host.rsplit(":", 1)
+    command = ("evaluation.load.distant", str(port), target, str(round_trip))
+    stack.enter_context(program(*command, environment={}, log=folder / "distance.log"))
+    wait_for_port(port)
+    return f"{address}:{port}/{database}"
 
 
 @contextmanager

@@ -8,8 +8,9 @@ takes ``SECONDS``, on one of ``SLOTS`` replicas; 0 seconds for an answer at once
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -58,6 +59,7 @@ class FleetServices:
         self._handle: Handler = served(fake_services(world, editor=StoredEditor(world, stored)))
         self._seconds = seconds
         self._slots = asyncio.Semaphore(slots)
+        self._calls: Counter[str] = Counter()
         self._known: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: _Send) -> None:
@@ -76,6 +78,9 @@ class FleetServices:
         await send({"type": "http.response.body", "body": content})
 
     async def _answer(self, path: str, body: bytes) -> tuple[int, bytes]:
+        if path == "/calls":
+            return 200, json.dumps(self._calls).encode()
+        self._calls[path] += 1
         service = path.split("/")[1]
         if path == f"/{service}/healthz":
             return 200, b'{"service": "%s", "ready": true}' % service.encode()

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.load import hunt_pace, hunts, leases, ledger, pipeline, recorded_hunts, submissions
+from evaluation.load import fleets, hunt_pace, hunts, leases, ledger, pipeline, recorded_hunts, submissions
+from evaluation.load.fleet import fleet
 from evaluation.load.measuring import Load
 from evaluation.load.report import Growth, LoadRow
+from fakes.postgres import can_run_postgres
 
 
 @pytest.fixture
@@ -72,3 +74,12 @@ def test_a_hunt_is_read_summed_up_and_drawn_beside_its_generator(load: Load) -> 
     assert all(each.value > 0 for each in rows)
     assert [each.n for each in rows[-2:]] == [48, rows[-1].n]
     assert all(each.value < 1.0 for each in rows[-2:])
+
+
+@pytest.mark.skipif(not can_run_postgres(), reason="PostgreSQL is not installed")
+def test_a_fleet_loses_nothing_when_its_workers_are_killed(tmp_path: Path) -> None:
+    with fleet(tmp_path, lease_seconds=2) as started:
+        found = [each for each in fleets._killed(started, 1, 30) if isinstance(each, LoadRow)]
+    books = {each.name.partition("half-way: ")[2]: each for each in found}
+    assert [books[name].value for name in ("lost", "recorded twice", "findings of the audit")] == [0, 0, 0]
+    assert books["done again"].met
