@@ -18,6 +18,7 @@ from faultline_core.contract.datasets import Source
 PAGE = 500
 """Sources whose captions are read together."""
 
+_BLOCK = 16_384
 _DIGEST = 32
 _ALONE = -1
 
@@ -178,11 +179,13 @@ class SourceTable:
         code = int(self.groups[number])
         return None if code == _ALONE else self.group_names[code]
 
-    def in_order_of_ids(self) -> tuple[NDArray[np.intp], NDArray[np.bytes_]]:
-        """Return the numbers of the sources in the order of their ids, and the ids in that order."""
-        ids = self.ids.values[self.places]
-        order = np.argsort(ids, kind="stable")
-        return order, ids[order]
+    def in_order_of_ids(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return the numbers of the sources in the order of their ids, and which have the id before them."""
+        return in_order(self.ids.values[self.places])
+
+    def in_order_of_images(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return the numbers of the sources in the order of their images, and which repeat the one before."""
+        return in_order(self.images.values[self.places])
 
     def own_labels(self) -> NDArray[np.int32]:
         """Return the number of each source's label, in the order of this table."""
@@ -227,6 +230,17 @@ class _InMemory:
 
     def filenames(self) -> Iterator[str]:
         return (source.filename for source in self._sources)
+
+
+def in_order(values: NDArray[np.bytes_]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the places of values in their order, and whether each equals the one before it there."""
+    order = np.argsort(values, kind="stable")
+    repeats = np.zeros(len(values), dtype=bool)
+    # Block by block: all values in their order would be a second copy of them.
+    for start in range(1, len(order), _BLOCK):
+        these = order[start - 1 : start + _BLOCK]
+        repeats[start : start + _BLOCK] = values[these[1:]] == values[these[:-1]]
+    return order, repeats
 
 
 def places_within(kinds: NDArray[np.signedinteger]) -> NDArray[np.intp]:

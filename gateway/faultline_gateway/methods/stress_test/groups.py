@@ -118,14 +118,11 @@ class _Copies:
 
 
 def _copies(sources: SourceTable) -> _Copies:
-    images = sources.images.values[sources.places]
-    order = np.argsort(images, kind="stable")
-    same = images[order[1:]] == images[order[:-1]]
+    order, repeats = sources.in_order_of_images()
     repeated = np.zeros(len(sources), dtype=bool)
-    repeated[order[1:][same]] = repeated[order[:-1][same]] = True
-    found = [
-        ((images[number], sources.label(number)), number) for number in np.flatnonzero(repeated).tolist()
-    ]
+    repeated[order[1:][repeats[1:]]] = repeated[order[:-1][repeats[1:]]] = True
+    members = np.flatnonzero(repeated).tolist()
+    found = [((sources.image(number), sources.label(number)), number) for number in members]
     counted = Counter(key for key, _ in found)
     return _Copies(_equal(found), {number for key, number in found if counted[key] > 1})
 

@@ -137,9 +137,9 @@ def choose_sources(sources: SourceTable, classes: Sequence[str], limit: int | No
     number_of = {name: number for number, name in enumerate(classes)}
     numbers = np.array([number_of.get(name, -1) for name in sources.label_names], dtype=np.int32)
     # Sorted by id: the same images make the same plan in whatever order they were uploaded.
-    order, ids = sources.in_order_of_ids()
+    order, repeats = sources.in_order_of_ids()
     # An image that is listed twice is one source.
-    order = order[np.concatenate(([True], ids[1:] != ids[:-1]))] if len(order) else order
+    order = order[~repeats]
     of_class = numbers[sources.own_labels()[order]] if len(order) else np.array([], dtype=np.int32)
     if (strange := np.flatnonzero(of_class < 0)).size:
         raise _no_class(sources, int(order[strange[0]]))
