@@ -3,102 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from fakes.gateway import FakeGateway, fake_gateway
-from fakes.ledgers import Clock
-from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
-from fakes.shards import write_shards
+from fakes.jobs import LONG, REQUEST, Jobs, jobs_of
+from fakes.ray_jobs_api import NAME, FakeRayJobs
 from faultline_core.contract.jobs import MOST_WORKERS, Job
 from faultline_core.errors import LeaseLost
-from faultline_gateway import job_work
-from faultline_gateway.job_work import JobPart, run_of, until_not_needed
-from faultline_gateway.jobs.launcher import LEASE_SECONDS, Launcher
-from faultline_gateway.jobs.look import (
-    END_SECONDS,
-    LOST_SECONDS,
-    MOST_FRUITLESS,
-    QUIET_SECONDS,
-    JobLook,
-    WorkerCost,
-)
-from faultline_gateway.jobs.submission import make_run
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs.leased_jobs import LeasedJob
+from faultline_gateway.jobs.look import END_SECONDS, LOST_SECONDS, MOST_FRUITLESS, QUIET_SECONDS
 
-REQUEST: Mapping[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "seed": 1, "confirm": False}
 FUNCTION = f"http://127.0.0.1:9/{'a' * 32}/v2/models/steady/versions/1"
-LONG = 200.0
-"""Longer than any pause before an attempt."""
-
-
-@dataclass
-class Jobs:
-    """A gateway with a cluster, on a clock that the test moves."""
-
-    gateway: FakeGateway
-    ray: FakeRayJobs
-    launcher: Launcher
-    clock: Clock
-
-    @property
-    def ledger(self) -> Ledger:
-        """The gateway's ledger."""
-        return self.gateway.ledger
-
-    async def post(self, key: str | None = None, **changes: Any) -> httpx.Response:
-        """Ask for a job."""
-        run = {"kind": "stress-test", "request": REQUEST}
-        body = {"cluster": NAME, "workers": 2, "run": run} | changes
-        headers = {} if key is None else {"idempotency-key": key}
-        return await self.gateway.http.post("/v1/jobs", json=body, headers=headers)
-
-    async def submit(self) -> Job:
-        """Make a job, and look at it until its first attempt is submitted."""
-        job = Job.model_validate((await self.post()).json())
-        await self.look()
-        return self.ledger.job(job.id)
-
-    async def look(self, passing: float = 0.0) -> None:
-        """Look at every job that is due after so many seconds."""
-        self.clock.now += passing
-        while (leased := self.lease()) is not None:
-            await self.launcher.look(leased)
-
-    def lease(self) -> LeasedJob | None:
-        """Lease a job that is due, as a launcher does."""
-        return self.ledger.lease_job((NAME,), LEASE_SECONDS)
-
-    def report(self, job: Job) -> None:
-        """Let a worker of the newest attempt report."""
-        assert self.ledger.job_news(job.id, job.attempts[-1].number).needed
-
-    async def work_off(self) -> None:
-        """Work until nothing can be leased."""
-        await self.gateway.worker().work_off()
-
-
-@asynccontextmanager
-async def jobs_of(folder: Path) -> AsyncIterator[Jobs]:
-    """Open a gateway with the dataset ``demo`` and one cluster."""
-    clock, ray = Clock(), FakeRayJobs()
-    clusters = clusters_of(ray, folder)
-    async with fake_gateway(folder, clock, clusters=clusters, import_from=("memory://",)) as gateway:
-        await gateway.upload("demo", per_class=1)
-        context = gateway.http._transport.app.state.context  # type: ignore[attr-defined]  # of httpx's ASGI
-
-        async def made(job: LeasedJob) -> Any:
-            return await make_run(job, context)
-
-        look = JobLook(gateway.ledger, clusters, made, WorkerCost(worker_cpus=1.0, driver_cpus=0.1))
-        yield Jobs(gateway, ray, Launcher(gateway.ledger, look, (NAME,)), clock)
 
 
 async def test_a_job_is_durable_with_its_run_and_submitted_once_with_stated_resources(tmp_path: Path) -> None:
@@ -374,81 +292,3 @@ async def test_jobs_are_listed_newest_first_a_page_at_a_time(tmp_path: Path) -> 
         rest = (await jobs.gateway.http.get("/v1/jobs", params={"after": first["after"]})).json()
         assert [job["id"] for job in first["jobs"] + rest["jobs"]] == made[::-1]
         assert rest["after"] is None
-
-
-async def import_begun(jobs: Jobs, folder: Path, name: str) -> None:
-    """Ask for the import of two shards into a dataset."""
-    url = write_shards(f"memory://{folder.name}-{name}", 2, 2, ["boat", "sled"])
-    answer = await jobs.gateway.http.post(f"/v1/datasets/{name}/import", json={"url": url})
-    assert answer.status_code == 202, answer.text
-
-
-async def test_a_job_s_workers_import_its_dataset_alone_and_its_run_follows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_work, "NEWS_SECONDS", 0.01)
-    async with jobs_of(tmp_path) as jobs:
-        await import_begun(jobs, tmp_path, "other")
-        await import_begun(jobs, tmp_path, "late")
-        request = {**REQUEST, "dataset": "late"}
-        made = await jobs.post(run={"kind": "stress-test", "request": request})
-        assert (made.status_code, made.json()["run"]) == (202, None)
-        await jobs.look()
-        await jobs.look(passing=5.0)
-        job = jobs.ledger.job(made.json()["id"])
-        # The cluster starts workers before there is a run: they import.
-        assert (job.run, len(jobs.ray.submitted)) == (None, 1)
-        stop, part = asyncio.Event(), JobPart(job.id, 1)
-        working = asyncio.create_task(run_of(jobs.ledger, part, stop, jobs.gateway.importer))
-        for _ in range(2_000):
-            if jobs.ledger.import_ended("late"):
-                break
-            await asyncio.sleep(0.01)
-        await jobs.look(passing=5.0)
-        async with asyncio.timeout(20):
-            news = await working
-        assert news is not None
-        assert (news.run_id, news.workers) == (jobs.ledger.job(job.id).run, 2)
-        assert jobs.ledger.run(str(news.run_id)).dataset == "late"
-        assert jobs.ledger.dataset("late").n_sources == 4
-        assert not jobs.ledger.import_ended("other")
-
-
-async def test_a_job_whose_import_fails_fails_with_its_reason_and_is_stopped(tmp_path: Path) -> None:
-    async with jobs_of(tmp_path) as jobs:
-        await jobs.gateway.http.post("/v1/datasets/late/import", json={"url": "memory://nothing/a.tar"})
-        made = await jobs.post(run={"kind": "stress-test", "request": {**REQUEST, "dataset": "late"}})
-        await jobs.look()
-        importer = jobs.gateway.importer()
-        for _ in range(5):
-            while (leased := await importer.lease()) is not None:
-                await importer.work(leased)
-            jobs.clock.now += 60.0
-        await jobs.look(passing=LONG)
-        job = jobs.ledger.job(made.json()["id"])
-        assert (job.state, job.run) == ("failed", None)
-        assert job.problem is not None
-        assert job.problem.code == "dataset-empty"
-        assert jobs.ray.stopped == [job.attempts[0].submission_id]
-
-
-async def test_a_worker_of_a_job_takes_its_run_alone_and_ends_when_it_is_not_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_work, "NEWS_SECONDS", 0.01)
-    async with jobs_of(tmp_path) as jobs:
-        other = (await jobs.gateway.http.post("/v1/stress-tests", json=REQUEST)).json()["id"]
-        job = await jobs.submit()
-        assert job.run is not None
-        part = JobPart(job.id, 1)
-        stop = asyncio.Event()
-        news = await run_of(jobs.ledger, part, stop, jobs.gateway.importer)
-        assert news is not None
-        assert news.run_id == job.run
-        await jobs.gateway.worker(run_id=job.run).work_off()
-        assert jobs.ledger.run(job.run).state == "completed"
-        assert jobs.ledger.run(other).state == "queued"
-        async with asyncio.timeout(20):
-            await until_not_needed(jobs.ledger, part)
-        # Another attempt's process, and one of a job that is gone, have nothing to do.
-        assert await run_of(jobs.ledger, JobPart("gone", 1), stop, jobs.gateway.importer) is None
