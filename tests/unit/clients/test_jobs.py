@@ -15,6 +15,7 @@ from faultline._cli import bug_hunt, shift_benchmark, stress_test
 from faultline._cli.main import app
 from faultline._cli.submit import _name_of
 from faultline_core.contract.base import IDEMPOTENCY_HEADER, Problem
+from faultline_core.contract.bug_hunts import BugHuntCreate
 from faultline_core.contract.jobs import JobAttempt
 from faultline_core.errors import BackendUnavailable, ClusterRefused
 
@@ -44,6 +45,19 @@ def test_a_job_is_waited_for_and_cancelled(kind: str, monkeypatch: pytest.Monkey
     assert (job.id, job.job.state) == ("j1", "cancelling")
     assert [request.method for request in session.seen] == ["GET", "POST"]
     assert session.seen[1].url.path == "/v1/jobs/j1:cancel"
+
+
+def test_a_run_is_submitted_to_a_cluster_and_jobs_are_listed(kind: str) -> None:
+    hunt = BugHuntCreate(labels=["bus"], classifiers=["steady"], seed=3)
+    session = Session(kind, job_answer(), ok({"jobs": []}))
+    session(lambda client: client.jobs.submit(hunt, cluster="gpus", workers=8, idempotency_key="mine"))
+    assert session(lambda client: client.jobs.list()) == []
+    sent, listed = session.seen
+    request = {"labels": ["bus"], "classifiers": ["steady"], "seed": 3}
+    run_of_job = {"kind": "bug-hunt", "request": request}
+    assert json.loads(sent.content) == {"cluster": "gpus", "workers": 8, "run": run_of_job}
+    assert (sent.method, sent.url.path, sent.headers[IDEMPOTENCY_HEADER]) == ("POST", "/v1/jobs", "mine")
+    assert (listed.method, listed.url.path) == ("GET", "/v1/jobs")
 
 
 def test_a_submitted_command_makes_a_job_and_follows_its_run(play: Play) -> None:

@@ -14,11 +14,10 @@ import pytest
 from fakes.adversarial_requests import ADVERSARIAL, adversarial
 from fakes.estimates import ESTIMATES, estimate_answer, hunt_estimate_answer
 from fakes.hunt_requests import HUNTED, hunt
-from fakes.sdk import Session, a_run, a_summary, figure, job_answer, ok, run_answer, summary_answer
+from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
 from fakes.token_requests import SENT, tokens_answer, upload_tokens
 from fakes.transfer_requests import TRANSFERRED, transfer
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
-from faultline_core.contract.bug_hunts import BugHuntCreate
 from faultline_core.contract.datasets import SourceUpload
 from faultline_core.contract.interventions import Intervention
 
@@ -29,7 +28,6 @@ RESOURCES = (
     "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
     "transfers", "datasets", "token_files", "classifiers", "services", "jobs",
 )  # fmt: skip
-HUNT = BugHuntCreate(labels=["bus"], classifiers=["steady"], seed=3)
 REF = "a" * 64
 DATASET = {
     "name": "mine", "classes": ["bus"], "n_sources": 1, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
@@ -187,17 +185,6 @@ METHODS = (
         "classifiers.list", lambda c: c.classifiers.list(), "GET", "/v1/classifiers",
         lambda: ok({"classifiers": []}),
     ),
-    Method(
-        "jobs.submit",
-        lambda c: c.jobs.submit(HUNT, cluster="gpus", workers=8, idempotency_key="mine"),
-        "POST", "/v1/jobs", job_answer,
-        body={
-            "cluster": "gpus", "workers": 8,
-            "run": {"kind": "bug-hunt", "request": {"labels": ["bus"], "classifiers": ["steady"], "seed": 3}},
-        },
-    ),
-    Method("jobs.get", lambda c: c.jobs.get("j1"), "GET", "/v1/jobs/j1", job_answer),
-    Method("jobs.list", lambda c: c.jobs.list(), "GET", "/v1/jobs", lambda: ok({"jobs": []})),
     Method("services.list", lambda c: c.services.list(), "GET", "/v1/services", lambda: ok({"services": []})),
 )  # fmt: skip
 
@@ -274,7 +261,7 @@ def test_both_clients_send_the_same_bytes(method: Method) -> None:
 def test_every_public_method_is_in_the_tables() -> None:
     session = Session("sync")
     # These send several requests, and have tests of their own.
-    several = {"datasets.upload", "stress_tests.apply", "jobs.cancel"}
+    several = {"datasets.upload", "stress_tests.apply", "jobs.cancel", "jobs.get", "jobs.list", "jobs.submit"}
     known = {method.name for method in METHODS} | several
     found = {
         f"{resource}.{name}"
