@@ -261,7 +261,9 @@ def test_both_clients_send_the_same_bytes(method: Method) -> None:
 def test_every_public_method_is_in_the_tables() -> None:
     session = Session("sync")
     # These send several requests, and have tests of their own.
-    several = {"datasets.upload", "stress_tests.apply", "jobs.cancel", "jobs.get", "jobs.list", "jobs.submit"}
+    imports = {"datasets.cancel_import", "datasets.wait", "datasets.import_from"}
+    jobs = {"jobs.cancel", "jobs.get", "jobs.list", "jobs.submit"}
+    several = {"datasets.upload", "stress_tests.apply"} | imports | jobs
     known = {method.name for method in METHODS} | several
     found = {
         f"{resource}.{name}"
