@@ -1,0 +1,137 @@
+"""The commands of the page "From a laptop to a cluster", as they stand but for addresses and paths."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import secrets
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fakes.postgres import free_port, postgres
+from fakes.ray_cluster import ray_cluster
+from manifests.rendering import K8S, ROOT
+
+PAGE = (ROOT / "docs" / "how-to" / "cluster.md").read_text(encoding="utf-8")
+PROGRAMS = str(Path(sys.executable).parent)
+SHARDS = 2
+
+
+def commands(heading: str) -> str:
+    """Return the commands of a section."""
+    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", PAGE, flags=re.DOTALL | re.MULTILINE)
+    return "".join(re.findall(r"^```bash\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE))
+
+
+def executed(script: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """Run a script of the page in a folder and return what it says."""
+    # What it leaves running ends with it.
+    ending = "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", ending + script],
+        cwd=folder,
+        env={**environment, "PATH": f"{PROGRAMS}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+def rendered(folder: Path) -> Path:
+    """Draw photographs of the miniature world, a folder for each class."""
+    photos = folder / "photos"
+    draw = [sys.executable, "-m", "faultline_miniature.training.held_out", str(photos), "--per-class", "2"]
+    subprocess.run(draw, check=True, capture_output=True)
+    return photos
+
+
+def packed(photos: Path, folder: Path) -> None:
+    """Write the images as the shards of a WebDataset."""
+    images = sorted(photos.glob("*/*.png"))[: 4 * SHARDS]
+    for number in range(SHARDS):
+        with tarfile.open(folder / f"shard-{number:06}.tar", "w") as shard:
+            for place, path in enumerate(images[number::SHARDS]):
+                png = io.BytesIO()
+                Image.open(path).save(png, format="PNG")
+                members = {"png": png.getvalue(), "txt": path.parent.name.encode()}
+                for suffix, content in members.items():
+                    member = tarfile.TarInfo(f"{place:06}.{suffix}")
+                    member.size = len(content)
+                    shard.addfile(member, io.BytesIO(content))
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return rendered(tmp_path_factory.mktemp("world"))
+
+
+@pytest.mark.timeout(600)
+def test_one_machine(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "photos").symlink_to(photos)
+    ports = {"FAULTLINE_PORT": str(free_port()), "FAULTLINE_SERVICES_PORT": str(free_port())}
+    script = commands("One machine").replace(
+        "faultline up",
+        f"faultline up --port {ports['FAULTLINE_PORT']} --services-port {ports['FAULTLINE_SERVICES_PORT']}",
+    )
+    executed(script, tmp_path, os.environ | {"XDG_DATA_HOME": str(tmp_path / "data")})
+    assert "</html>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.timeout(1200)
+def test_several_machines(photos: Path, tmp_path: Path) -> None:
+    packed(photos, tmp_path)
+    secret = tmp_path / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text(secrets.token_hex(16), encoding="utf-8")
+    services, gateway = free_port(), free_port()
+    with postgres() as server:
+        node = {
+            "FAULTLINE_DATABASE_URL": server.empty_database(),
+            "FAULTLINE_STORE_URL": str(tmp_path / "store"),
+            "FAULTLINE_SECRET_FILE": str(secret),
+            "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{services}",
+            "FAULTLINE_IMPORT_FROM": f"file://{tmp_path}/",
+            "FAULTLINE_STATE_DIR": str(tmp_path / "state"),
+            "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+        }
+        with ray_cluster(2, environment=node) as cluster:
+            here = {
+                "postgresql+psycopg://faultline:PASSWORD@db.example.com/faultline": node[
+                    "FAULTLINE_DATABASE_URL"
+                ],
+                "s3://bucket/store": node["FAULTLINE_STORE_URL"],
+                "/etc/faultline/secret": str(secret),
+                "http://head.example.com:8101": node["FAULTLINE_SERVICES_URL"],
+                "http://head.example.com:8265": cluster.dashboard,
+                "/etc/faultline/ray-token": str(cluster.token_file),
+                "s3://bucket/": node["FAULTLINE_IMPORT_FROM"],
+                "SERVICES_HOST=0.0.0.0": f"SERVICES_HOST=127.0.0.1 FAULTLINE_SERVICES_PORT={services}",
+                "127.0.0.1:8080": f"127.0.0.1:{gateway}",
+            }
+            script = commands("Several machines")
+            for told, meant in here.items():
+                assert told in script
+                script = script.replace(told, meant)
+            own = {
+                "FAULTLINE_PORT": str(gateway),
+                "FAULTLINE_URL": f"http://127.0.0.1:{gateway}",
+                "FAULTLINE_STATE_DIR": node["FAULTLINE_STATE_DIR"],
+            }
+            said = executed(script, tmp_path, os.environ | own)
+    assert "8 images" in said or "planned" in said
+    assert "</html>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_names_overlays_that_are_rendered() -> None:
+    named = re.findall(r"kubectl apply --kustomize k8s/(\S+)", PAGE)
+    assert named == ["overlays/laptop", "overlays/gpu"]
+    assert all((K8S / name / "kustomization.yaml").is_file() for name in named)
