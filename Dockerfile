@@ -30,7 +30,7 @@ FROM base AS gateway
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
     extras = p['optional-dependencies']; \
     print(*p['dependencies'], *extras['cli'], *extras['s3'], \
-    *(r for r in extras['gateway'] if not r.startswith('faultline')), sep='\n')" \
+    *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('faultline')), sep='\n')" \
     > gateway.txt && pip install --constraint requirements.lock --requirement gateway.txt
 COPY --from=wheels /wheels/gateway /wheels
 RUN pip install --no-deps /wheels/*.whl
@@ -48,7 +48,7 @@ FROM base AS services-requirements
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
     extras = p['optional-dependencies']; \
     print(*p['dependencies'], *extras['services'], *extras['cli'], *extras['s3'], \
-    *(r for r in extras['gateway'] if not r.startswith('faultline')), sep='\n')" > services.txt
+    *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('faultline')), sep='\n')" > services.txt
 
 FROM services-requirements AS services-cpu
 # PyTorch's index of builds for CPUs. Without it, torch comes with CUDA: it works, and takes 5 GB more.
