@@ -39,6 +39,7 @@ from faultline_core.suite import load_suite
 from faultline_core.text.plain_text import check_caption
 from faultline_gateway.http import bodies
 from faultline_gateway.images.intake import checked_classes, register_folder
+from faultline_gateway.imports.storage import Storage
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.services.clients import services_of
 from faultline_http import ProblemMiddleware
@@ -283,6 +284,16 @@ async def refused_token(folder: Path) -> None:
     await clusters_of(ray, folder).named(NAME).check()
 
 
+async def unended_import(folder: Path) -> None:
+    async with fake_gateway(folder, import_from=("memory://",)) as gateway:
+        await gateway.http.post("/v1/datasets/late/import", json={"url": "memory://bucket/a.tar"})
+        raise_problem(await gateway.http.post(ROOT, json=BODY | {"dataset": "late"}))
+
+
+async def missing_shard(folder: Path) -> None:
+    Storage(("memory://",)).stamp("memory://bucket/nowhere.tar")
+
+
 async def unknown_suite(folder: Path) -> None:
     load_suite("nonsense")
 
@@ -301,6 +312,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "cancelled": (departed_client, "'/v1/edit'", "send the request again"),
     "class-map-mismatch": (confusable_classes, "'Bus' and 'bus'", "rename one"),
     "cluster-refused": (refused_token, "'cluster'", "FAULTLINE_CLUSTER_TOKEN_FILES"),
+    "dataset-not-ready": (unended_import, "dataset 'late'", "wait until its import has ended"),
     "dataset-empty": (empty_folder, "images'", "put PNG, JPEG or WebP files"),
     "deadline-exceeded": (
         through_guard({DEADLINE_HEADER: "0.01"}, seconds=5.0), "'/v1/score'", "send fewer items"
@@ -327,6 +339,10 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "not-acceptable": (
         through_gateway("GET", ROOT, headers={"accept": "text/html"}), "'text/html'", "send application/json"
     ),
+    "import-refused": (
+        through_gateway("POST", "/v1/datasets/mine/import", json={"url": "s3://bucket/a.tar"}),
+        "'s3://bucket/a.tar'", "FAULTLINE_IMPORT_FROM",
+    ),
     "not-found": (through_gateway("GET", f"{ROOT}/nobody"), "'nobody'", "list the runs"),
     "numerical-failure": (zero_embedding, "embedding 1 of 2", "check the encoder"),
     "payload-too-large": (
@@ -345,6 +361,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "run-not-deletable": (kept_run, "run '", "cancel it, then delete it"),
     "run-not-ended": (run_not_ended, "run '", "wait for its end"),
     "run-not-resumable": (on_ended_run("resume"), "run '", "only an ended run"),
+    "shard-unreadable": (missing_shard, "'memory://bucket/nowhere.tar'", "restore it, or leave it out"),
     "storage-full": (full_store, "10 bytes", "free some space"),
     "unauthorized": (through_guard({SECRET_HEADER: "wrong"}), SECRET_HEADER, "FAULTLINE_SECRET_FILE"),
     "unknown-dataset": (

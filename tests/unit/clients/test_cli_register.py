@@ -21,7 +21,10 @@ LISTED = [ok({"runs": []})] * 4 + [ok({"runs": [json.loads(MADE.model_dump_json(
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [([], "fooling\t12 images\n"), (["--json"], json.dumps(DATASET | {"rejected": []}, indent=2) + "\n")],
+    [
+        ([], "fooling\t12 images\n"),
+        (["--json"], json.dumps(DATASET | {"rejected": [], "imported": None}, indent=2) + "\n"),
+    ],
 )
 def test_the_kept_images_become_a_dataset(play: Play, more: list[str], said: str) -> None:
     script = play(*LISTED, ok(DATASET))

@@ -19,13 +19,14 @@ from faultline_core.errors import (
     InvalidRequest,
     RateLimited,
     ResourceExhausted,
+    ShardUnreadable,
     StorageFull,
     error_classes,
 )
 
 SERVICES: dict[str, list[str]] = {"services": []}
 PASSING = (BackendUnavailable, BadBackendOutput, DeadlineExceeded, IdempotencyInFlight, RateLimited,
-           ResourceExhausted, StorageFull)  # fmt: skip
+           ResourceExhausted, ShardUnreadable, StorageFull)  # fmt: skip
 
 
 def services(client: Any) -> Any:

@@ -122,3 +122,21 @@ def test_an_explicit_secret_overrides_the_file(tmp_path: Path) -> None:
 def test_a_missing_secret_names_the_variable_to_set(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
         settings(state_dir=tmp_path).shared_secret()
+
+
+@pytest.mark.fault("T9")
+def test_unsafe_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="characters"):
+        settings(secret="short")
+    with pytest.raises(ValueError, match="min_replicas"):
+        settings(min_replicas=2, max_replicas=1)
+    with pytest.raises(ValueError, match=r"every port of this machine; name '127\.0\.0\.1:<port>'"):
+        settings(oip_hosts=("models.test", "127.0.0.1"))
+    with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
+        settings(secret=None, secret_file="/nowhere/secret").shared_secret()
+
+
+def test_settings_never_print_their_secret() -> None:
+    found = settings(secret=SECRET)
+    assert SECRET not in repr(found)
+    assert SECRET not in found.model_dump_json()
