@@ -33,6 +33,6 @@ def gateway_program() -> str:
     if found is None:
         raise FileNotFoundError(
             f"{PROGRAM} is not installed on this node: a job's workers need the gateway's packages, as "
-            "`pip install faultline[gateway,postgresql,s3]`"
+            "`pip install faultline[services,gateway,s3]`"
         )
     return found
