@@ -33,7 +33,7 @@ def commands(heading: str) -> str:
 def executed(script: str, folder: Path, environment: Mapping[str, str]) -> str:
     """Run a script of the page in a folder and return what it says."""
     # What it leaves running ends with it.
-    ending = "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n"
+    ending = "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", ending + script],
         cwd=folder,
@@ -82,7 +82,15 @@ def test_one_machine(photos: Path, tmp_path: Path) -> None:
         "faultline up",
         f"faultline up --port {ports['FAULTLINE_PORT']} --services-port {ports['FAULTLINE_SERVICES_PORT']}",
     )
-    executed(script, tmp_path, os.environ | {"XDG_DATA_HOME": str(tmp_path / "data")})
+    own = {
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "FAULTLINE_URL": f"http://127.0.0.1:{ports['FAULTLINE_PORT']}",
+    }
+    try:
+        executed(script, tmp_path, os.environ | own)
+    finally:
+        # After a command that failed, too; it says so and does nothing where all is stopped.
+        subprocess.run([f"{PROGRAMS}/faultline", "down"], env=os.environ | own, check=True)
     assert "</html>" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
