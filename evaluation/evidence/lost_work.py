@@ -57,6 +57,9 @@ HOW = (
     "kill the audit of the ledger is green, each item is there once, and the results equal those of a run",
     "that nobody kills: all but which services a group asked, their seconds and costs. What was in hand is",
     "done again; a worker that is asked to stop, as when its actor is killed, gives it back first.",
+    "",
+    "A node that is lost has no row: one run lost nothing, and the recorded one did not pass its test for a",
+    "reason that was not found yet.",
 )
 
 
@@ -66,8 +69,8 @@ def lost_work_page(kills: Sequence[Kill] | None = None) -> str:
     loops = [kill for kill in kills if kill.lost]
     whole, lost = len(kills) - len(loops), sum(kill.lost for kill in loops)
     finding = (
-        f"In {whole} of {len(kills)} runs of {ITEMS} items, a kill lost nothing that had ended; a plain "
-        f"loop, which writes its results at the end, lost all {lost}."
+        f"Workers and Ray jobs, killed at half-way of {ITEMS} items, lost nothing that had ended ({whole} "
+        f"kills); a plain loop, which writes its results at the end, lost all {lost}."
     )
     rows = [
         (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from evaluation.evidence.markdown import page, table
-from evaluation.scale.prediction import COMMIT, DATABASE_CORES, ROUND_TRIP, STORE_BYTES
+from evaluation.scale.prediction import BUSY, COMMIT, DATABASE_CORES, ROUND_TRIP, STORE_BYTES
 from evaluation.scale.report import WITHIN, Judged, Predicted, ScaleReport
 from evaluation.scale.workloads import BESIDE_EDITOR, UTILISATION, UTILISATIONS
 
@@ -60,7 +60,9 @@ def finding(report: ScaleReport) -> str:
     if bound:
         named = "; ".join(f"{BINDING[row.binds]} ({row.gpus} GPUs, {row.workload})" for row in bound)
         return f"{told}. Up to {BELOW} GPUs it names a bottleneck beside them: {named}."
-    return f"{told}. Up to {BELOW} GPUs nothing but the GPUs binds."
+    tight = [row for row in report.table if row.gpus <= BELOW and row.busy["row"] >= BUSY]
+    also = "".join(f" The run's row is as busy with {row.gpus} GPUs ({row.workload})." for row in tight)
+    return f"{told}. Up to {BELOW} GPUs the GPUs bind.{also}"
 
 
 def _calibration(judged: Sequence[Judged]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
@@ -91,10 +93,12 @@ def _workload(name: str, rows: Sequence[Predicted]) -> list[str]:
 
 
 def _hours(row: Predicted) -> Sequence[str]:
+    # Where the row binds, a GPU's rate says little, and more demand is combined better: no order then.
+    found = (row.least_hours, row.hours, row.most_hours)
     return (
         f"{row.gpus}",
         f"{row.hours:,.1f}",
-        f"{row.least_hours:,.1f} to {row.most_hours:,.1f}",
+        f"{min(found):,.1f} to {max(found):,.1f}",
         f"{row.gpu_hours:,.0f}",
         f"{row.gpu_hours * row.price:,.0f}",
         f"{row.dollars_an_image:.4f}",
@@ -139,7 +143,8 @@ def _how(report: ScaleReport) -> list[str]:
         f"take {BESIDE_EDITOR:.0%} of its time. Assumed of the cluster: a round trip to the database of",
         f"{1000 * ROUND_TRIP:g} ms, a commit of {1000 * COMMIT:g} ms, {DATABASE_CORES} cores for it,",
         f"{STORE_BYTES / 1e9:g} GB/s into the store, cores as fast as here. Items a second, shares and needs",
-        f"are those at {high:.0%}, where the GPUs ask for most.",
+        f"are those at {high:.0%}, where the GPUs ask for most. Where the run's row binds, hours depend",
+        "on how many transactions are combined rather than on the GPUs.",
         "",
         f"- Machine: {report.processor}, {report.cores} cores, load average {report.load:g} at the start;",
         "  the measured programs came before all others (nice -20)",

@@ -34,6 +34,9 @@ DATABASE_CORES = 16
 STORE_BYTES = 10e9
 """Assumed: what an object store takes a second from one cluster."""
 GROUPS = 1_500
+"""Groups that are simulated at least."""
+GROUPS_A_HAND = 4
+"""All hands begin at once, and it takes some groups of each until they do not end at once, too."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,10 @@ def _row(rates: Rates, setting: _Setting) -> Predicted:
     calls, fastest = _enough(rates, most)
     demanding = _plant(rates, most, calls)
     # As the hands asked before: each for itself.
-    before = simulate(rates, replace(demanding, combined=False), groups=GROUPS)
+    before = _simulated(rates, replace(demanding, combined=False))
     workload, seconds = setting.workload, workload_seconds(setting.workload)
     busy, before_busy = _busy(fastest, workload), _busy(before, workload)
-    middle, slowest = (
-        simulate(rates, _plant(rates, each, calls), groups=GROUPS) for each in (setting, least)
-    )
+    middle, slowest = (_simulated(rates, _plant(rates, each, calls)) for each in (setting, least))
     return Predicted(
         workload=workload.name, gpu=setting.gpu.name, gpus=setting.gpus, price=setting.gpu.price,
         images=workload.images, hours=_hours(middle, workload), least_hours=_hours(fastest, workload),
@@ -90,10 +91,14 @@ def _enough(rates: Rates, setting: _Setting) -> tuple[int, Outcome]:
     """Return the fewest groups for each GPU with which something binds, and what comes of them."""
     *fewer, most = CALLS_A_REPLICA
     for calls in fewer:
-        found = simulate(rates, _plant(rates, setting, calls), groups=GROUPS)
+        found = _simulated(rates, _plant(rates, setting, calls))
         if max(found.busy.values()) >= BUSY:
             return calls, found
-    return most, simulate(rates, _plant(rates, setting, most), groups=GROUPS)
+    return most, _simulated(rates, _plant(rates, setting, most))
+
+
+def _simulated(rates: Rates, plant: Plant) -> Outcome:
+    return simulate(rates, plant, groups=max(GROUPS, GROUPS_A_HAND * plant.workers * plant.hands))
 
 
 def _binds(busy: Mapping[str, float]) -> str:

@@ -20,7 +20,7 @@ def test_the_newest_kill_of_each_kind_is_kept(tmp_path: Path) -> None:
 
 def test_the_page_says_what_was_lost_and_what_was_done_again() -> None:
     told = lost_work_page([LOOP, JOB])
-    assert "In 1 of 2 runs of 200 items, a kill lost nothing that had ended" in told
+    assert "killed at half-way of 200 items, lost nothing that had ended (1 kills)" in told
     assert "lost all 100." in told
     assert "| a Ray job | the driver | 103 | 0 | 12 | 2 |" in told
     assert "| a plain loop | the loop | 100 | 100 | 0 | - |" in told
