@@ -58,8 +58,8 @@ HOW = (
     "that nobody kills: all but which services a group asked, their seconds and costs. What was in hand is",
     "done again; a worker that is asked to stop, as when its actor is killed, gives it back first.",
     "",
-    "A node that is lost has no row: one run lost nothing, and the recorded one did not pass its test for a",
-    "reason that was not found yet.",
+    "A node that is lost has no row: its test failed when this was recorded, for a reason that was not",
+    "found, and passed when it was run again on a quiet machine.",
 )
 
 

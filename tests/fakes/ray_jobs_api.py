@@ -68,7 +68,10 @@ class FakeRayJobs:
             error = (
                 f"ValueError: Job with submission_id {submission_id} already exists. Please use a different"
             )
-            return httpx.Response(400, text=f"Traceback (most recent call last):\n{error} submission_id.\n")
+            said = f"Traceback (most recent call last):\n{error} submission_id.\n"
+            # What an agent on another node answers, the head passes on within an error of its own.
+            asked = f"RuntimeError: Request failed with status code 400: {said}.\n"
+            return httpx.Response(500, text=f"Traceback (most recent call last):\n{asked}")
         self.submitted.append(body)
         self.jobs[submission_id] = {"status": "RUNNING", "message": "Job is currently running.", **body}
         if self.lost_answers:

@@ -4,7 +4,8 @@ Ray's own client is not used: the gateway has no Ray. What it relies on, in ``ra
 
 - ``GET /api/version`` names the version of Ray.
 - ``POST /api/jobs/`` accepts a submission id once: it is put into the cluster's table only if it is not
-  there, and a second one is answered 400 with "already exists".
+  there, and a second one is answered "already exists": with 400, or with 500 where the head has asked the
+  agent of another node.
 - ``GET /api/jobs/{id}`` answers 404 for an id that the cluster does not know, such as every id after its head
   was started anew.
 - ``POST /api/jobs/{id}/stop`` ends the entrypoint and the actors that it started.
@@ -110,10 +111,11 @@ class RayCluster:
                 "entrypoint_num_cpus": submission.cpus,
             },
         )
-        if answer.status_code == 400 and "already exists" not in answer.text:
+        if f"{submission.submission_id} already exists" in answer.text:
+            return
+        if answer.status_code == 400:
             raise ClusterRefused(f"the cluster {self.name!r} refuses the job: {_last_line(answer)}")
-        if answer.status_code != 400:
-            self._require_success(answer)
+        self._require_success(answer)
 
     async def job(self, submission_id: str) -> RayJob | None:
         """Return what Ray tells of a job, or None if the cluster does not know it."""
@@ -172,6 +174,6 @@ class RayCluster:
 
 
 def _last_line(answer: httpx.Response) -> str:
-    # Ray answers with a traceback, whose last line is the error.
-    lines = answer.text.strip().splitlines()
+    # Ray answers with a traceback, whose last line is the error; of one that it passes on, a stop follows it.
+    lines = [line for line in answer.text.splitlines() if line.strip(" .")]
     return lines[-1][:300] if lines else "it said nothing"
