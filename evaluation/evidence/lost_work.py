@@ -52,14 +52,11 @@ HOW = (
     "- `make faults ONLY='ray_jobs or lost_work' RECORD=1`: one kill a row (n = 1 each)",
     "",
     "The run is a stress test of 40 images by the fake services of the tests, over PostgreSQL and one store.",
-    "A Ray job has two workers, on a head without CPUs and two nodes, all on one machine of two cores that",
-    "other programs used at the same time. Each worker has four groups of five items in hand. After each",
+    "A Ray job has two workers, on a head without CPUs and two nodes, all on one machine of two",
+    "cores. Each worker has four groups of five items in hand. After each",
     "kill the audit of the ledger is green, each item is there once, and the results equal those of a run",
     "that nobody kills: all but which services a group asked, their seconds and costs. What was in hand is",
     "done again; a worker that is asked to stop, as when its actor is killed, gives it back first.",
-    "",
-    "A node that is lost has no row: its test failed when this was recorded, for a reason that was not",
-    "found, and passed when it was run again on a quiet machine.",
 )
 
 
