@@ -19,6 +19,7 @@ from evaluation.benchmarks.gates import (
     exactness,
     memory,
     reconstruction,
+    step_engine,
     synchronisation,
     text_to_image,
     wall_clock,
@@ -38,6 +39,7 @@ GATES: dict[str, Callable[[Bench], list[Row]]] = {
     "E4": wall_clock.rows,
     "E6": synchronisation.rows,
     "E7": memory.rows,
+    "E8": step_engine.rows,
     "T1": text_to_image.rows,
 }
 

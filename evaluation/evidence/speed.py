@@ -19,6 +19,7 @@ GATES = {
     "E5": "Speed on an accelerator",
     "E6": "Waiting for the device",
     "E7": "Memory",
+    "E8": "The step engine",
     "T1": "Text-to-image in batches",
     "L1": "Memory format and compiled blocks",
 }

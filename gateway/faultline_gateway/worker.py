@@ -26,7 +26,7 @@ from faultline_gateway.runs.renewal import keep_leased
 from faultline_gateway.services.concurrency import Concurrency
 from faultline_gateway.services.functions import with_functions
 from faultline_gateway.services.ports import Services
-from faultline_gateway.services.remaining import REMAINING, RemainingTimes
+from faultline_gateway.services.remaining import REMAINING, RUN, RemainingTimes
 from faultline_gateway.shared_ledger import SharedLedger, retry_ledger
 
 IDLE_SECONDS = 0.5
@@ -165,6 +165,7 @@ class Worker:
         """Run the method while renewing the lease; the one that ends first ends the other."""
         record = LedgerRecorder(self._shared, group)
         # Tasks that this one starts inherit it, and the calls that they make.
+        RUN.set(group.run_id)
         REMAINING.set(await asyncio.to_thread(self._remaining.of, group.run_id))
         with self._shared.holding(group):
             workflow = asyncio.create_task(self._run_workflow(group, record))

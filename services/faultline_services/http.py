@@ -5,21 +5,31 @@ from __future__ import annotations
 import asyncio
 import hmac
 import math
+import time
 from collections.abc import Callable
 
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from faultline_core.contract.base import DEADLINE_HEADER, REMAINING_HEADER, SECRET_HEADER, ServiceHealth
+from faultline_core.contract.base import (
+    DEADLINE_HEADER,
+    REMAINING_HEADER,
+    RUN_HEADER,
+    SECRET_HEADER,
+    ServiceHealth,
+)
 from faultline_core.errors import Cancelled, DeadlineExceeded, InvalidRequest, RateLimited, Unauthorized
 from faultline_http import ProblemMiddleware, install_error_handlers
+from faultline_services.caller import CALLER, Caller
 from faultline_services.settings import ServiceName, ServiceSettings
 
 DISCONNECT = "http.disconnect"
 HEALTH_PATH = "/healthz"
 MOST_DIGITS = 9
 """Of the seconds for which a run goes on: thirty years."""
+LONGEST_RUN = 64
+"""Characters of a run's id, which is only a name to tell runs apart."""
 
 
 async def answer_while_connected(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,6 +99,8 @@ class RequestGuard:
             raise RateLimited(f"the queue is full ({self._max_queue} requests); retry later")
         self._inside += 1
         self._tell(request)
+        run = request.headers.get(RUN_HEADER, "")[:LONGEST_RUN]
+        CALLER.set(Caller(run, deadline=time.monotonic() + seconds))
         try:
             async with asyncio.timeout(seconds):
                 await answer_while_connected(self._app, scope, receive, send)

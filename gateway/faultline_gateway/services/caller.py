@@ -21,6 +21,7 @@ from faultline_core.contract.base import (
     IDEMPOTENCY_HEADER,
     PROBLEM_MEDIA_TYPE,
     REMAINING_HEADER,
+    RUN_HEADER,
     SECRET_HEADER,
     TRACE_HEADER,
     Problem,
@@ -37,7 +38,7 @@ from faultline_core.errors import (
 )
 from faultline_gateway.services.call_limit import CallLimit
 from faultline_gateway.services.circuit import REST_SECONDS, Circuit
-from faultline_gateway.services.remaining import REMAINING
+from faultline_gateway.services.remaining import REMAINING, RUN
 from faultline_gateway.settings import GatewaySettings
 
 A = TypeVar("A", bound=BaseModel)
@@ -98,6 +99,8 @@ class ServiceCaller:
         }
         if (remaining := REMAINING.get()) is not None:
             headers[REMAINING_HEADER] = f"{remaining:.0f}"
+        if (run := RUN.get()) is not None:
+            headers[RUN_HEADER] = run
         request = self._http.build_request(
             "POST", self._settings.service_url(service) + path, content=content, headers=headers
         )

@@ -16,6 +16,8 @@ from faultline_core.contract.runs import RequestCounts
 
 REMAINING: ContextVar[float | None] = ContextVar("remaining", default=None)
 """Seconds for which the run that this task works on will go on; None if nobody knows."""
+RUN: ContextVar[str | None] = ContextVar("run", default=None)
+"""The id of the run that this task works on."""
 LOOK_SECONDS = 5.0
 """How often the counts of a run are read."""
 WINDOW_SECONDS = 120.0

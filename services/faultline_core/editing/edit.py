@@ -11,6 +11,7 @@ from faultline_core.editing.branches import Branches, EditSettings, EditTask, So
 from faultline_core.editing.denoiser import Cancellation, Denoiser, finite_rows, never
 from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Walk
+from faultline_core.editing.driver.runner import Runner
 from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_walk
 from faultline_core.editing.noise_schedule import Timetable
@@ -19,6 +20,7 @@ from faultline_core.types import Cost
 
 __all__ = [
     "EditSettings", "EditTask", "Edited", "InvertedAndEdited", "edit", "edit_walk", "null_text_edit",
+    "run_edit", "run_null_text_edit",
 ]  # fmt: skip
 
 
@@ -87,10 +89,23 @@ def edit(
         AttentionNotHooked: the denoiser has no attention that could be controlled.
         Cancelled: the caller asked to stop.
     """
-    driver, owners = Driver(denoiser, batch=settings.batch, cancelled=cancelled), range(len(tasks))
+    driver = Driver(denoiser, batch=settings.batch, cancelled=cancelled)
+    return run_edit(driver, table, inverted, text, tasks, settings)
+
+
+def run_edit(
+    runner: Runner,
+    table: Timetable,
+    inverted: Inverted,
+    text: Tensor,
+    tasks: Sequence[EditTask],
+    settings: EditSettings,
+) -> Edited:
+    """Do what `edit` does with a runner, which decides on the batch and on cancellation."""
+    owners = range(len(tasks))
     branches = Branches(table, tasks, settings, owners)
-    latents = driver.run(edit_walk(table, inverted, text, branches))
-    return Edited(latents, finite_rows(latents), [driver.cost(owner) for owner in owners], branches.forks)
+    latents = runner.run(edit_walk(table, inverted, text, branches))
+    return Edited(latents, finite_rows(latents), [runner.cost(owner) for owner in owners], branches.forks)
 
 
 def null_text_edit(
@@ -126,10 +141,24 @@ def null_text_edit(
         Cancelled: the caller asked to stop.
     """
     driver = Driver(denoiser, batch=edit_settings.batch, cancelled=cancelled)
+    return run_null_text_edit(driver, table, clean, text, null, settings, tasks, edit_settings)
+
+
+def run_null_text_edit(
+    runner: Runner,
+    table: Timetable,
+    clean: Tensor,
+    text: Tensor,
+    null: Tensor,
+    settings: NullTextSettings,
+    tasks: Sequence[EditTask],
+    edit_settings: EditSettings,
+) -> InvertedAndEdited:
+    """Do what `null_text_edit` does with a runner, which decides on the batch and on cancellation."""
     images = [("image", row) for row in range(clean.shape[0])]
     edits = [("edit", row) for row in range(len(tasks))]
     branches = Branches(table, tasks, edit_settings, edits)
-    inverted = driver.run(null_text_walk(table, clean, text, null, settings, images, branches))
+    inverted = runner.run(null_text_walk(table, clean, text, null, settings, images, branches))
     latents = branches.collect()
-    edited = Edited(latents, finite_rows(latents), [driver.cost(owner) for owner in edits], branches.forks)
-    return InvertedAndEdited(inverted, [driver.cost(owner) for owner in images], edited)
+    edited = Edited(latents, finite_rows(latents), [runner.cost(owner) for owner in edits], branches.forks)
+    return InvertedAndEdited(inverted, [runner.cost(owner) for owner in images], edited)

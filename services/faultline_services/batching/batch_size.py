@@ -76,11 +76,11 @@ class BatchSizer:
                 results.append(within_memory(partial(work, batch)))
             except DoesNotFit:
                 if len(batch) > 1:
-                    self._shrink(len(batch))
+                    self.shrink(len(batch))
                     continue
                 too_large += batch
             else:
-                self._fit(len(batch))
+                self.fit(len(batch))
             waiting = waiting[len(batch) :]
         return BatchedResults(results, too_large)
 
@@ -97,19 +97,21 @@ class BatchSizer:
             except DoesNotFit:
                 if self.size == 1 or samples == 1:
                     return _one_by_one(items, work) if len(items) > 1 else BatchedResults([], list(items))
-                self._shrink(min(self.size, samples))
+                self.shrink(min(self.size, samples))
             else:
-                self._fit(samples)
+                self.fit(samples)
                 return BatchedResults([result], [])
         return BatchedResults([], [])
 
-    def _shrink(self, tried: int) -> None:
+    def shrink(self, tried: int) -> None:
+        """Halve the size after a batch of ``tried`` did not fit."""
         # A size that fails again is tried less and less often, because a failed batch is wasted work.
         if self._on_trial:
             self._patience = min(2 * self._patience, LONGEST_PATIENCE)
         self.size, self._fitted, self._on_trial = (tried + 1) // 2, 0, False
 
-    def _fit(self, samples: int) -> None:
+    def fit(self, samples: int) -> None:
+        """Take note of a batch that fitted; after enough full ones, twice the size is tried."""
         # A batch that was not full gives no evidence for a larger one.
         if samples < self.size or self.size == self._largest:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 import threading
 import time
@@ -52,8 +53,10 @@ class EngineThread:
             finally:
                 del self._busy_since[threading.get_ident()]
 
+        # A thread of the pool would not know whose call it works on.
+        context = contextvars.copy_context()
         # If the caller is cancelled while the call waits, the executor drops the call.
-        return await asyncio.get_running_loop().run_in_executor(self._pool, timed)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, timed)
 
     async def run_cancellable(self, function: Cancellable[Body, Value], body: Body) -> Value:
         """Run ``function`` with a flag that becomes True when the caller has gone."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from faultline_core.blobs import BlobStore
-from faultline_core.editing.denoiser import Cancellation, CountingDenoiser
+from faultline_core.editing.denoiser import Cancellation
 from faultline_core.errors import ResourceExhausted
 from faultline_core.types import Cost
 from faultline_services.batching.batch_size import BatchSizers, is_out_of_memory
+from faultline_services.editor.step_engine.mode import OWN_MODE, Mode
+from faultline_services.editor.step_engine.step_engine import RequestRunner, StepEngine
+from faultline_services.editor.step_engine.walk_under_way import Terms
 
 if TYPE_CHECKING:
     # Not at run time, because the tests of these steps need no model library.
@@ -21,37 +24,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineCall:
-    """The pipeline, the store and the batch sizes, which outlive a call, and the call's own counters.
+    """The pipeline, the store and the batch sizes, which outlive a call, and what the call itself has done.
 
-    ``denoiser`` counts the call's evaluations, including those of batches that did not fit; ``cancelled`` is
-    polled between diffusion steps; ``started`` is the start of the call in seconds of the process's clock.
+    ``terms`` say whose work it is, until when, and whether the caller has gone; ``started`` is the start of
+    the call in seconds of the process's clock.
     """
 
     pipeline: Pipeline
     store: BlobStore
     sizers: BatchSizers
-    denoiser: CountingDenoiser
-    cancelled: Cancellation
-    started: float
+    steps: StepEngine
+    terms: Terms
+    started: float = field(default_factory=perf_counter)
+    _runners: list[RequestRunner] = field(default_factory=list)
 
-    @classmethod
-    def begin(
-        cls, pipeline: Pipeline, store: BlobStore, sizers: BatchSizers, cancelled: Cancellation
-    ) -> EngineCall:
-        """Start a call: its clock runs, and its counters are zero.
+    @property
+    def cancelled(self) -> Cancellation:
+        """True once the caller has gone."""
+        return self.terms.cancelled
 
-        Args:
-            pipeline: the loaded networks.
-            store: where images are read and written.
-            sizers: the batch sizes found so far, which the call updates.
-            cancelled: True once the caller has gone.
-        """
-        denoiser = CountingDenoiser(pipeline.denoiser, pipeline.flops.evaluation)
-        return cls(pipeline, store, sizers, denoiser, cancelled, perf_counter())
+    def runner(self, mode: Mode = OWN_MODE) -> RequestRunner:
+        """Return what runs walks of this call in the engine that all calls share."""
+        runner = self.steps.runner(replace(self.terms, mode=mode))
+        self._runners.append(runner)
+        return runner
 
     def cost(self, spent: Cost) -> Cost:
-        """Return the cost of the call so far: its evaluations, its time, and ``spent`` for other work."""
-        return self.denoiser.cost + spent + Cost(seconds=perf_counter() - self.started)
+        """Return the cost of the call so far: its evaluations, its time, and ``spent`` for other work.
+
+        The evaluations include those of batches that did not fit.
+        """
+        made = sum((runner.total for runner in self._runners), start=Cost())
+        priced = self.pipeline.flops.evaluation.priced(made)
+        return priced + spent + Cost(seconds=perf_counter() - self.started)
 
 
 def with_share_of_time(cost: Cost, whole: Cost, items: int) -> Cost:

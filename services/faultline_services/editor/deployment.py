@@ -12,18 +12,19 @@ from faultline_core.contract import editor as contract
 from faultline_core.contract import tokens
 from faultline_core.suite import load_suite
 from faultline_services.editor.work import EditorCall, one_edit, planned_evaluations
-from faultline_services.serving.autoscaling import BATCHES
 from faultline_services.serving.engine_protocols import Editor
 from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
+
+CALLS = 8
+"""Calls under way at once: their steps share the network's calls, and one prepares while others denoise."""
 
 
 class EditorDeployment(EngineService[Editor]):
     """Serves an EditorEngine, which batches over images, edits and sweep values by itself."""
 
     name = "editor"
-    # It runs one call after another: one runs, one waits.
-    calls = BATCHES
+    calls = CALLS
 
     @staticmethod
     def load(settings: ServiceSettings) -> Editor:
@@ -33,6 +34,11 @@ class EditorDeployment(EngineService[Editor]):
         suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
         own = settings.of("editor")
         return EditorEngine.load(suite.editor, settings.suite_root, store, device=own.device, dtype=own.dtype)
+
+    @classmethod
+    def calls_at_once(cls, settings: ServiceSettings) -> int:
+        """Return how many calls are under way at once: their steps are packed into shared calls."""
+        return CALLS
 
     def work(self, body: EditorCall) -> float:
         """Return about how many network evaluations a call takes."""

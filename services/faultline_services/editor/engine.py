@@ -28,6 +28,7 @@ from faultline_core.images.codecs import decode_image
 from faultline_core.suite import EditorSuite
 from faultline_core.types import Cost, Decoder
 from faultline_services.batching.batch_size import BatchSizers
+from faultline_services.caller import CALLER
 from faultline_services.editor.caches import ForkCache, InversionCache, PreviewedLatents, captioned
 from faultline_services.editor.call import EngineCall, shortage_named
 from faultline_services.editor.edits.editing import JointNullTextEdits, edit_items
@@ -44,6 +45,9 @@ from faultline_services.editor.edits.results import (
 )
 from faultline_services.editor.latent_codec import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.step_engine.capacity import RowLimits
+from faultline_services.editor.step_engine.step_engine import StepEngine
+from faultline_services.editor.step_engine.walk_under_way import Terms
 from faultline_services.editor.text_to_image import LearnedWords, text_to_image
 from faultline_services.editor.tokens.learning import TokenLearning
 
@@ -60,6 +64,7 @@ class EditorEngine:
     def __init__(self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore) -> None:
         self.pipeline, self.store = pipeline, store
         self._sizers = BatchSizers(suite.batch)
+        self.steps = StepEngine(pipeline.denoiser, RowLimits.of_batch(suite.batch))
         model: dict[str, object] = {
             "revision": pipeline.identity.revision,
             "resolution": suite.resolution,
@@ -187,7 +192,9 @@ class EditorEngine:
             return TokenLearning(self._begin(cancelled), request).answer()
 
     def _begin(self, cancelled: Cancellation) -> EngineCall:
-        return EngineCall.begin(self.pipeline, self.store, self._sizers, cancelled)
+        caller = CALLER.get()
+        terms = Terms(share=caller.run, cancelled=cancelled, deadline=caller.deadline)
+        return EngineCall(self.pipeline, self.store, self._sizers, self.steps, terms)
 
     def _shown_by(self, decoder: Decoder) -> ModelIdentity:
         if decoder == "full":

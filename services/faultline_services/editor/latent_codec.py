@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +50,8 @@ class LatentCodec:
         self._vae = vae.eval().requires_grad_(requires_grad=False)
         self._preview = None if preview is None else preview.eval().requires_grad_(requires_grad=False)
         self._batch = batch
+        # Calls decode between the steps of others; two batches at once would need memory for both.
+        self._one_batch = Lock()
         self._scale = float(vae.config.scaling_factor)
         self.resolution = resolution
 
@@ -68,6 +71,10 @@ class LatentCodec:
         return torch.cat([self._encode(batch) for batch in self._batches(images)])
 
     def _encode(self, images: Sequence[Pixels]) -> Tensor:
+        with self._one_batch:
+            return self._encoded(images)
+
+    def _encoded(self, images: Sequence[Pixels]) -> Tensor:
         stacked = torch.from_numpy(np.stack(images)).to(self._vae.device, self._vae.dtype)
         normed = stacked.permute(0, 3, 1, 2) / 127.5 - 1.0
         mean: Tensor = self._vae.encode(normed).latent_dist.mean
@@ -84,10 +91,11 @@ class LatentCodec:
         return [image for batch in batches for image in self._decode(batch, decoder)]
 
     def _decode(self, latents: Tensor, decoder: Decoder) -> list[Pixels]:
-        decoded = self._previewed(latents) if decoder == "preview" else self._decoded(latents)
-        # A cast would truncate, and the image would be half a level too dark on average.
-        levels = (decoded.clamp(-1, 1) * 127.5 + 127.5).round().to(torch.uint8)
-        return list(levels.permute(0, 2, 3, 1).cpu().numpy())
+        with self._one_batch:
+            decoded = self._previewed(latents) if decoder == "preview" else self._decoded(latents)
+            # A cast would truncate, and the image would be half a level too dark on average.
+            levels = (decoded.clamp(-1, 1) * 127.5 + 127.5).round().to(torch.uint8)
+            return list(levels.permute(0, 2, 3, 1).cpu().numpy())
 
     def _decoded(self, latents: Tensor) -> Tensor:
         decoded: Tensor = self._vae.decode(latents.to(self._vae.dtype) / self._scale).sample

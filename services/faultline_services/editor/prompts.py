@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from threading import RLock
 from typing import TYPE_CHECKING
 
 import torch
@@ -28,9 +29,13 @@ class SlotReader:
     """
 
     def __init__(
-        self, text_encoder: CLIPTextModel, prompts: Sequence[Sequence[int]], ends: Tensor | None = None
+        self,
+        text_encoder: CLIPTextModel,
+        prompts: Sequence[Sequence[int]],
+        ends: Tensor | None = None,
+        turn: RLock | None = None,
     ) -> None:
-        self._text_encoder, self._ends = text_encoder, ends
+        self._text_encoder, self._ends, self._turn = text_encoder, ends, turn or RLock()
         table: Tensor = text_encoder.get_input_embeddings().weight
         # Found by identity, because releases of transformers nest the table differently.
         self._name = next(name for name, each in text_encoder.named_parameters() if each is table)
@@ -52,9 +57,11 @@ class SlotReader:
         ids = self._ids[chosen] + self._is_slot[chosen] * torch.tensor(list(starts))[:, None]
         table = torch.cat([self._rows, vectors.to(self._rows)])
         places = _places(None if self._ends is None else self._ends[chosen])
-        embedded: Tensor = functional_call(
-            self._text_encoder, {self._name: table}, (ids.to(table.device),), places
-        )[0]
+        # The table is the module's for so long; nobody else must read prompts with it.
+        with self._turn:
+            embedded: Tensor = functional_call(
+                self._text_encoder, {self._name: table}, (ids.to(table.device),), places
+            )[0]
         return embedded
 
 
@@ -73,6 +80,8 @@ class PromptEncoder:
         self, tokenizer: PreTrainedTokenizerBase, text_encoder: CLIPTextModel, pad: int | None = None
     ) -> None:
         self._tokenizer = tokenizer
+        # Several calls prepare at once; neither tokenizer nor text encoder may be shared within a moment.
+        self._turn = RLock()
         self._pad = int(tokenizer.pad_token_id) if pad is None else pad
         self._text_encoder = text_encoder.eval().requires_grad_(requires_grad=False)
         positions = int(text_encoder.config.max_position_embeddings)
@@ -119,7 +128,8 @@ class PromptEncoder:
 
     def _tokenized(self, text: str) -> TokenizedPrompt:
         # Not verbose: transformers would warn about lengths that we refuse.
-        encoding = self._tokenizer(text, truncation=False, verbose=False)
+        with self._turn:
+            encoding = self._tokenizer(text, truncation=False, verbose=False)
         return TokenizedPrompt(tuple(encoding["input_ids"]), tuple(encoding.word_ids(0)))
 
     def _with_slot(self, text: str, vectors: int) -> TokenizedPrompt:
@@ -156,7 +166,8 @@ class PromptEncoder:
         prompts = [self.tokenize(text) for text in distinct]
         ids = torch.tensor([self._padded(prompt) for prompt in prompts], device=self._text_encoder.device)
         # The padding is not masked, because Stable Diffusion was trained to attend to it.
-        embedded: Tensor = self._text_encoder(ids, **_places(self._ends(prompts)))[0]
+        with self._turn:
+            embedded: Tensor = self._text_encoder(ids, **_places(self._ends(prompts)))[0]
         return embedded[[distinct.index(text) for text in texts]]
 
     @torch.no_grad()
@@ -178,7 +189,7 @@ class PromptEncoder:
         """Tokenize prompts, each with its number of vectors in its slot; raises as ``tokenize`` does."""
         tokenized = [self.tokenize(text, vectors) for text, vectors in prompts]
         rows = [self._padded(prompt) for prompt in tokenized]
-        return SlotReader(self._text_encoder, rows, self._ends(tokenized))
+        return SlotReader(self._text_encoder, rows, self._ends(tokenized), self._turn)
 
     def _ends(self, prompts: Sequence[TokenizedPrompt]) -> Tensor | None:
         """Return the positions of the end tokens (R,) if the text encoder pools there."""

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Walk
 from faultline_core.editing.generate import (
     GuidedPrompts,
@@ -45,12 +44,12 @@ def text_to_image(
     Raises:
         InvalidRequest: the scheduler does not support this number of steps.
     """
-    driver, owners = Driver(call.denoiser, cancelled=call.cancelled), range(len(items))
-    pipeline, seeds = call.pipeline, [item.seed for item in items]
-    with pipeline.denoiser.guided(request.guidance) as guidance:
-        prompts = GuidedPrompts(text=text, null=pipeline.null, guidance=guidance, owners=owners)
-        latents = driver.run(_walk(pipeline, request, seeds, prompts))
-    return latents, [driver.cost(owner) for owner in owners]
+    owners, pipeline, seeds = range(len(items)), call.pipeline, [item.seed for item in items]
+    mode, guidance = pipeline.denoiser.guided(request.guidance)
+    runner = call.runner(mode)
+    prompts = GuidedPrompts(text=text, null=pipeline.null, guidance=guidance, owners=owners)
+    latents = runner.run(_walk(pipeline, request, seeds, prompts))
+    return latents, [runner.cost(owner) for owner in owners]
 
 
 def _walk(

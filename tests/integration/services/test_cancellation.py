@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
 from starlette.types import ASGIApp, Message
 
 from fakes.engines import FakeEditor, FakeScorer
-from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
-from faultline_services.editor.deployment import EditorDeployment
+from fakes.processes import look_until
+from faultline_core.contract.base import DEADLINE_HEADER, RUN_HEADER, SECRET_HEADER
+from faultline_services.caller import CALLER
+from faultline_services.caller import Caller as Whose
+from faultline_services.editor.deployment import CALLS, EditorDeployment
 from faultline_services.http import answer_while_connected
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.settings import ServiceSettings
@@ -129,18 +133,18 @@ async def test_the_next_caller_is_served_in_full_after_a_disconnect(app: ASGIApp
     assert answer["outcomes"][0]["value"]["variants"][0]["self_replace"] == 0.5
 
 
-async def test_a_caller_who_leaves_the_queue_never_reaches_the_engine(
-    app: ASGIApp, engine: FakeEditor
-) -> None:
-    staying = Caller(app, "/v1/edit", BODIES["/v1/edit"])
-    await asyncio.to_thread(engine.started.wait, LONG)
+async def test_a_caller_who_leaves_the_queue_never_reaches_the_engine(engine: FakeEditor) -> None:
+    settings = ServiceSettings.model_validate({"secret": SECRET, "max_queue": CALLS + 1})
+    app = EditorDeployment(settings, engine=engine).__serve_build_asgi_app__()
+    staying = [Caller(app, "/v1/edit", BODIES["/v1/edit"]) for _ in range(CALLS)]
+    await asyncio.to_thread(look_until, lambda: engine.begun == CALLS)
     leaving = Caller(app, "/v1/edit", BODIES["/v1/edit"])
     await settle()
     leaving.hang_up()
     assert (await leaving.answer())[0] == 409
     engine.go_on.set()
-    assert (await staying.answer())[0] == 200
-    assert engine.begun == 1
+    assert [(await each.answer())[0] for each in staying] == [200] * CALLS
+    assert engine.begun == CALLS
 
 
 async def test_a_caller_who_disconnects_frees_a_place_in_the_queue(app: ASGIApp, engine: FakeEditor) -> None:
@@ -183,3 +187,14 @@ async def test_an_application_error_propagates_while_the_client_is_connected() -
 
     with pytest.raises(ZeroDivisionError):
         await answer_while_connected(failing, {"type": "http"}, silent, ignore)
+
+
+async def test_an_engine_knows_whose_call_it_works_on_and_until_when(
+    app: ASGIApp, engine: FakeEditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = list[Whose]()
+    monkeypatch.setattr(engine, "_walk", lambda steps, cancelled: known.append(CALLER.get()))
+    headers = {RUN_HEADER: "r" * 100, DEADLINE_HEADER: "30"}
+    assert (await Caller(app, "/v1/edit", BODIES["/v1/edit"], **headers).answer())[0] == 200
+    assert known[0].run == "r" * 64
+    assert known[0].deadline == pytest.approx(time.monotonic() + 30, abs=5)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import torch
 
 from faultline_core.editing.denoiser import Cancellation, Denoiser, never, raise_if_cancelled
+from faultline_core.editing.driver.account import Account
 from faultline_core.editing.driver.evaluation import Answer, Evaluation, Owner, T, Walk
 from faultline_core.editing.driver.joined_call import JoinedCall, Piece
 from faultline_core.types import Cost
@@ -24,25 +24,11 @@ class Driver:
         self, denoiser: Denoiser, *, batch: int | None = None, cancelled: Cancellation = never
     ) -> None:
         self._denoiser, self._batch, self._cancelled = denoiser, batch, cancelled
-        self._calls: Counter[Owner] = Counter()
-        self._rows: Counter[Owner] = Counter()
-        self._backward: Counter[Owner] = Counter()
-        self._map_bytes: Counter[Owner] = Counter()
-        self._host_syncs: Counter[Owner] = Counter()
+        self._account = Account()
 
     def cost(self, owner: Owner) -> Cost:
-        """Return the cost of an owner's evaluations so far.
-
-        Calls and host synchronisations count for every owner that took part in them. Evaluations (samples),
-        backward evaluations (samples) and attention maps (bytes) count only for their owner.
-        """
-        return Cost(
-            unet_calls=self._calls[owner],
-            unet_evaluations=self._rows[owner],
-            unet_backward_evaluations=self._backward[owner],
-            attention_map_bytes=self._map_bytes[owner],
-            host_syncs=self._host_syncs[owner],
-        )
+        """Return the cost of an owner's evaluations so far, as `Account.cost` counts them."""
+        return self._account.cost(owner)
 
     def run(self, walk: Walk[T]) -> T:
         """Run one walk to its end.
@@ -79,29 +65,12 @@ class Driver:
         # Guidance doubles the samples of a batch; a backward pass needs about twice the memory.
         for pieces in [*_packed(plain, 2 * batch), *_packed(optimised, batch)]:
             raise_if_cancelled(self._cancelled)
-            self._charge(pieces)
+            self._account.charge(pieces)
             call = JoinedCall(pieces)
             for piece, answer in zip(pieces, call.answers(self._denoiser), strict=True):
                 found[id(piece.evaluation)].append(answer)
-            self._settle(pieces, call)
+            self._account.settle(pieces, call)
         return [Answer.join(found[id(evaluation)]) for evaluation in evaluations]
-
-    def _charge(self, pieces: Sequence[Piece]) -> None:
-        """Charge a call to all owners that take part, before it is made, so that failed calls count too."""
-        payers = [payer for piece in pieces for payer in piece.payers]
-        self._calls.update(set(payers))
-        self._rows.update(payers)
-        if pieces[0].evaluation.objective is not None:
-            self._backward.update(payers)
-
-    def _settle(self, pieces: Sequence[Piece], call: JoinedCall) -> None:
-        """Charge the attention maps and host synchronisations of a call to the owners that take part."""
-        if call.row_map_bytes:
-            for payer in (payer for piece in pieces if piece.carried for payer in piece.payers):
-                self._map_bytes[payer] += call.row_map_bytes
-        if call.host_syncs:
-            for payer in {payer for piece in pieces for payer in piece.payers}:
-                self._host_syncs[payer] += call.host_syncs
 
 
 def _packed(evaluations: Sequence[Evaluation], capacity: int) -> list[list[Piece]]:

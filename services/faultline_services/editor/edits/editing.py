@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from faultline_core.contract.editor import EditItem, EditRequest
-from faultline_core.editing.edit import Edited, edit, null_text_edit
+from faultline_core.editing.edit import Edited, run_edit, run_null_text_edit
 from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.sweep import Fork, latest_fork
 from faultline_services.batching.batch_size import BatchSizer
@@ -54,8 +54,8 @@ class JointNullTextEdits:
         pipeline, preset = self.call.pipeline, self.request.preset
         table = preset_timetable(pipeline.schedule, preset)
         chosen = {index: item for index, item in self.items.items() if captioned(item) in images}
-        joint = null_text_edit(
-            self.call.denoiser,
+        joint = run_null_text_edit(
+            self.call.runner(),
             table,
             latents,
             text,
@@ -63,7 +63,6 @@ class JointNullTextEdits:
             null_text_settings(preset),
             edit_tasks(pipeline, list(chosen.values()), images, preset),
             edit_settings(self.request, table, preset.guidance, batch=self.sizer.size),
-            cancelled=self.call.cancelled,
         )
         costs, edited, edits = list(joint.costs), joint.edited, dict[int, ItemLatents]()
         for row, (index, finite) in enumerate(zip(chosen, edited.finite.tolist(), strict=True)):
@@ -125,13 +124,12 @@ def _edit(
     images = list(dict.fromkeys(captioned(item) for item in items.values()))
     starts = [latest_fork(known[index], table, request.values, preset.injection_end) for index in items]
     tasks = edit_tasks(pipeline, list(items.values()), images, preset)
-    with pipeline.denoiser.guided(preset.guidance) as guidance:
-        return edit(
-            call.denoiser,
-            table,
-            Inverted.concatenate([inverted[image] for image in images]),
-            pipeline.prompts.encode([image.caption for image in images]),
-            [replace(task, start=start) for task, start in zip(tasks, starts, strict=True)],
-            edit_settings(request, table, guidance, batch=batch),
-            cancelled=call.cancelled,
-        )
+    mode, guidance = pipeline.denoiser.guided(preset.guidance)
+    return run_edit(
+        call.runner(mode),
+        table,
+        Inverted.concatenate([inverted[image] for image in images]),
+        pipeline.prompts.encode([image.caption for image in images]),
+        [replace(task, start=start) for task, start in zip(tasks, starts, strict=True)],
+        edit_settings(request, table, guidance, batch=batch),
+    )

@@ -10,7 +10,6 @@ from torch import Tensor
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.editing.branches import Branches
 from faultline_core.editing.denoiser import finite_rows
-from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Owner, Walk
 from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.inversion.null_text import null_text_walk
@@ -21,6 +20,7 @@ from faultline_services.editor.caches import CaptionedImage
 from faultline_services.editor.call import EngineCall
 from faultline_services.editor.edits.results import ItemLatents
 from faultline_services.editor.edits.settings import image_noise, null_text_settings, preset_timetable
+from faultline_services.editor.step_engine.mode import OWN_MODE, Mode
 
 HALF_PRECISIONS = ("float16", "bfloat16")
 
@@ -47,7 +47,12 @@ class InvertedBatch:
 
 
 def invert_batch(
-    call: EngineCall, preset: EditorPreset, images: Sequence[CaptionedImage], latents: Tensor, text: Tensor
+    call: EngineCall,
+    preset: EditorPreset,
+    images: Sequence[CaptionedImage],
+    latents: Tensor,
+    text: Tensor,
+    mode: Mode = OWN_MODE,
 ) -> InvertedBatch:
     """Invert images by the preset's method; each is charged for its denoiser calls.
 
@@ -57,6 +62,7 @@ def invert_batch(
         images: the B images; their digests seed the noise of virtual inversion.
         latents: their encoded pixels (B, C, h, w).
         text: their encoded captions (B, L, D).
+        mode: how the network computes.
     """
     pipeline = call.pipeline
     table = preset_timetable(pipeline.schedule, preset)
@@ -64,9 +70,9 @@ def invert_batch(
         noise = image_noise(preset, [image.image for image in images], pipeline.latent_shape)
         inverted = virtual_inversion(table, latents, pipeline.null, noise.to(latents))
         return _split(inverted, [Cost()] * len(images))
-    driver, owners = Driver(call.denoiser, cancelled=call.cancelled), range(len(images))
-    inverted = driver.run(_walk(table, preset, latents, text, pipeline.null, owners))
-    return _split(inverted, [driver.cost(owner) for owner in owners])
+    runner, owners = call.runner(mode), range(len(images))
+    inverted = runner.run(_walk(table, preset, latents, text, pipeline.null, owners))
+    return _split(inverted, [runner.cost(owner) for owner in owners])
 
 
 def _split(inverted: Inverted, costs: Sequence[Cost]) -> InvertedBatch:
@@ -113,8 +119,8 @@ def retry_in_float32(
     rows = [row for row, image in enumerate(batch.images) if _lost(call, preset, image.inverted)]
     if not rows:
         return batch
-    with call.pipeline.denoiser.in_float32():
-        again = invert_batch(call, preset, [images[row] for row in rows], latents[rows], text[rows])
+    chosen = [images[row] for row in rows]
+    again = invert_batch(call, preset, chosen, latents[rows], text[rows], Mode(float32=True))
     found = list(batch.images)
     for row, image in zip(rows, again.images, strict=True):
         cost = batch.images[row].cost + image.cost + Cost(float32_retries=1)

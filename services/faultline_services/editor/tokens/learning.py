@@ -18,7 +18,6 @@ from faultline_core.contract.tokens import (
     TokenDescription,
     TokenOffer,
 )
-from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.textual_inversion import TextualInversionSettings, pinned, textual_inversion_walk
 from faultline_core.editing.training_task import Learned
 from faultline_core.errors import Cancelled, FaultlineError, NumericalFailure, ResourceExhausted
@@ -124,7 +123,7 @@ class TokenLearning:
     def _learn(self, states: Mapping[int, ClassState], batch: int) -> dict[int, ClassState | FaultlineError]:
         """Train classes in shared denoiser calls of ``batch`` samples."""
         call, preset = self._call, self._preset
-        driver = Driver(call.denoiser, batch=batch, cancelled=call.cancelled)
+        runner = call.runner()
         settings = TextualInversionSettings(
             learning_rate=preset.learning_rate, weight_decay=preset.weight_decay, pin_norm=preset.pin_norm
         )
@@ -136,8 +135,8 @@ class TokenLearning:
         reader = self._pipeline.prompts.slot_reader([(prompt, preset.vectors) for prompt in prompts])
         token_tasks = [task.token_task(self._latents, numbers) for task in tasks]
         walk = textual_inversion_walk(token_tasks, reader, self._pipeline.schedule, settings, list(states))
-        learned = dict(zip(states, driver.run(walk), strict=True))
-        costs = {index: self._pipeline.flops.evaluation.priced(driver.cost(index)) for index in states}
+        learned = dict(zip(states, runner.run(walk), strict=True))
+        costs = {index: self._pipeline.flops.evaluation.priced(runner.cost(index)) for index in states}
         return {
             index: self._ended(replace(state, cost=state.cost + costs[index]), learned[index])
             for index, state in states.items()

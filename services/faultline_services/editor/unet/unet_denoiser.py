@@ -12,6 +12,7 @@ from torch import Tensor
 
 from faultline_core.editing.denoiser import AttentionControl
 from faultline_core.editing.noise_schedule import DISTILLED_STEPS, NoiseSchedule
+from faultline_services.editor.step_engine.mode import Mode
 from faultline_services.editor.unet.added_conditions import AddedConditions
 from faultline_services.editor.unet.attention_processors import attach
 
@@ -49,25 +50,28 @@ class UNetDenoiser:
         """Whether guidance is an input of the network instead of a mix of two evaluations."""
         return self._width is not None
 
-    @contextmanager
-    def guided(self, guidance: float) -> Iterator[float]:
-        """Set the guidance within the context, if it is an input of the network.
+    def guided(self, guidance: float) -> tuple[Mode, float]:
+        """Return the mode for a guidance scale, and the scale that is left to apply between two evaluations.
 
-        Yields:
-            The guidance that the caller has to apply between two evaluations; 1 if the network applies it.
+        What is left is 1 where guidance is an input of the network.
         """
-        if self._width is None:
-            yield guidance
-            return
-        self._guidance = guidance
+        return (Mode(), guidance) if self._width is None else (Mode(guidance=guidance), 1.0)
+
+    @contextmanager
+    def in_mode(self, mode: Mode) -> Iterator[None]:
+        """Compute in ``mode`` within the context; the original weights are always restored afterwards."""
+        self._guidance = mode.guidance
         try:
-            yield 1.0
+            if mode.float32:
+                with self._in_float32():
+                    yield
+            else:
+                yield
         finally:
             self._guidance = 1.0
 
     @contextmanager
-    def in_float32(self) -> Iterator[None]:
-        """Compute in float32 within the context; the original weights are always restored afterwards."""
+    def _in_float32(self) -> Iterator[None]:
         # Restored rather than cast back: this is exact, and graphs captured over them stay valid.
         kept = [(part, part.data) for part in [*self._unet.parameters(), *self._unet.buffers()]]
         try:

@@ -1,0 +1,1 @@
+"""One loop that owns the network, and packs the steps of all requests into few calls."""
