@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
@@ -61,6 +61,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--device", default="cpu", help="device for --model; on a CPU the architecture is reduced"
     )
+    parser.add_argument("--compile", action="store_true", help="compile the network of --model first")
     parser.add_argument("--out", type=Path, help="result file")
     given = parser.parse_args(arguments)
     if given.device != "cpu" and given.model is None:
@@ -100,14 +101,17 @@ def earlier_rows(out: Path, report: EditorBenchmark) -> dict[str, list[Row]]:
     return found
 
 
-def measured_on(model: Model, device: torch.device) -> EditorBenchmark:
-    """Measure an architecture's speed, in full on an accelerator, shrunk on a CPU."""
+def measured_on(model: Model, device: torch.device, *, compiled: bool) -> Iterator[EditorBenchmark]:
+    """Measure an architecture, in full on an accelerator, shrunk on a CPU, report by longer report."""
     small = device.type == "cpu"
-    return EditorBenchmark(
+    report = EditorBenchmark(
         machine=this_machine(str(device)),
         settings={"model": model, "device": device.type, "size": "small" if small else "published"},
-        rows=device_rows.measured(model, device, small=small),
+        rows=[],
     )
+    for rows in device_rows.measured(model, device, small=small, compiled=compiled):
+        report = report.model_copy(update={"rows": [*report.rows, *rows]})
+        yield report
 
 
 def write(report: EditorBenchmark, out: Path) -> None:
@@ -122,5 +126,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.model is None:
         measured(given.size, given.only.split(","), given.out or OUT)
     else:
-        report = measured_on(given.model, torch.device(given.device))
-        write(report, given.out or OUT.with_name(f"{given.model}-{given.device}.json"))
+        out = given.out or OUT.with_name(f"{given.model}-{given.device}.json")
+        for report in measured_on(given.model, torch.device(given.device), compiled=given.compile):
+            write(report, out)

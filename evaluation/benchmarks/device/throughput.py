@@ -18,11 +18,14 @@ from faultline_core.editing.generate import generate
 from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.inversion.tuning_free import direct_inversion
+from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 
 F_FLOPS = 0.803e12
 """1 F: one evaluation of SD 1.4 at 512 pixels."""
 GUIDANCE, CROSS = 7.5, 0.8
+DECODED = 8
+"""Latents decoded in one pass."""
 SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
@@ -31,6 +34,11 @@ class Load:
     """Sizes of one measurement."""
 
     gemm: int
+    rows: int
+    images_at_once: int
+    scored: int
+    clip: str
+    resnet: str
     batch: int
     images: int
     edits: int
@@ -43,31 +51,51 @@ class Load:
 
 REAL = Load(
     gemm=8192,
+    rows=128,
+    images_at_once=64,
+    scored=256,
+    clip="ViT-L-14",
+    resnet="resnet50",
     batch=16,
     images=4,
     edits=5,
     steps=50,
-    edit_steps=50,
+    edit_steps=5,
     inner_steps=10,
-    oracle_steps=10,
-    repetitions=3,
+    oracle_steps=4,
+    repetitions=2,
 )
 SMALL = Load(
-    gemm=64, batch=2, images=1, edits=1, steps=2, edit_steps=2, inner_steps=1, oracle_steps=1, repetitions=1
+    gemm=64,
+    rows=2,
+    images_at_once=2,
+    scored=1,
+    clip="ViT-S-32-alt",
+    resnet="resnet10t",
+    batch=2,
+    images=1,
+    edits=1,
+    steps=2,
+    edit_steps=2,
+    inner_steps=1,
+    oracle_steps=1,
+    repetitions=1,
 )
 
 
 def seconds(work: Callable[[], object], device: torch.device, repetitions: int) -> list[float]:
     """Time ``work`` after one run to warm up; a device is waited for before each look at the clock."""
     work()
-    laps = []
-    for _ in range(repetitions):
-        _wait(device)
-        started = perf_counter()
-        work()
-        _wait(device)
-        laps.append(perf_counter() - started)
-    return laps
+    return [lap(work, device) for _ in range(repetitions)]
+
+
+def lap(work: Callable[[], object], device: torch.device) -> float:
+    """Return the seconds that ``work`` takes."""
+    _wait(device)
+    started = perf_counter()
+    work()
+    _wait(device)
+    return perf_counter() - started
 
 
 def _wait(device: torch.device) -> None:
@@ -78,36 +106,82 @@ def _wait(device: torch.device) -> None:
 def matrix_flops(device: torch.device, dtype: torch.dtype, load: Load) -> list[float]:
     """Operations a second of a square matrix product: the peak that can be had in practice."""
     matrix = torch.ones(load.gemm, load.gemm, device=device, dtype=dtype)
-    return [2 * load.gemm**3 / lap for lap in seconds(lambda: matrix @ matrix, device, load.repetitions + 4)]
+    return [
+        2 * load.gemm**3 / each for each in seconds(lambda: matrix @ matrix, device, load.repetitions + 4)
+    ]
 
 
 @torch.no_grad()
-def evaluations(networks: Networks, load: Load) -> list[float]:
-    """Evaluations a second at the load's batch."""
-    latents, text = networks.noise(load.batch), networks.text(load.batch)
-    time = torch.full((load.batch,), 500, device=networks.device)
+def evaluations(networks: Networks, load: Load, rows: int) -> list[float]:
+    """Evaluations a second in calls of ``rows``."""
+    latents, text = networks.noise(rows), networks.text(rows)
+    time = torch.full((rows,), 500, device=networks.device)
     laps = seconds(lambda: networks.denoiser(latents, time, text), networks.device, load.repetitions + 2)
-    return [load.batch / lap for lap in laps]
+    return [rows / each for each in laps]
+
+
+@torch.no_grad()
+def graphed_evaluations(networks: Networks, load: Load, rows: int) -> list[float]:
+    """Evaluations a second where a CUDA graph replays the call, so that no kernel waits to be launched."""
+    latents, text = networks.noise(rows), networks.text(rows)
+    time = torch.full((rows,), 500, device=networks.device)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        networks.denoiser(latents, time, text)
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        networks.denoiser(latents, time, text)
+    return [rows / each for each in seconds(graph.replay, networks.device, load.repetitions + 2)]
+
+
+@torch.no_grad()
+def clip_images(device: torch.device, load: Load, dtype: torch.dtype) -> list[float]:
+    """Images a second through an image encoder of CLIP, weights random."""
+    import open_clip
+
+    with device:
+        encoder = open_clip.create_model(load.clip, pretrained=None).visual.to(dtype).eval()
+    pixels = torch.zeros(load.scored, 3, 224, 224, device=device, dtype=dtype)
+    return [load.scored / each for each in seconds(lambda: encoder(pixels), device, load.repetitions + 2)]
+
+
+@torch.no_grad()
+def resnet_images(device: torch.device, load: Load, dtype: torch.dtype) -> list[float]:
+    """Images a second through a classifier, weights random."""
+    import timm
+
+    with device:
+        network = timm.create_model(load.resnet, pretrained=False)
+    network = network.to(dtype=dtype, memory_format=torch.channels_last).eval()
+    pixels = torch.zeros(load.scored, 3, 224, 224, device=device, dtype=dtype)
+    pixels = pixels.contiguous(memory_format=torch.channels_last)
+    return [load.scored / each for each in seconds(lambda: network(pixels), device, load.repetitions + 2)]
 
 
 @torch.no_grad()
 def images(networks: Networks, load: Load) -> list[float]:
     """Images a second, text to pixels, guided."""
     table = networks.schedule.timetable(load.steps)
-    noise, text, null = networks.noise(load.batch), networks.text(load.batch), networks.text(1, seed=2)[0]
+    count = load.images_at_once
+    noise, text, null = networks.noise(count), networks.text(count), networks.text(1, seed=2)[0]
+    short = networks.schedule.timetable(1)
 
-    def work() -> None:
-        latents = generate(networks.denoiser, table, noise, text, null, guidance=GUIDANCE)
-        for one in latents.split(1):
-            networks.vae.decode(one.to(networks.vae.dtype))
+    def work(levels: Timetable = table) -> None:
+        latents = generate(networks.denoiser, levels, noise, text, null, guidance=GUIDANCE)
+        for part in latents.split(DECODED):
+            networks.vae.decode(part.to(networks.vae.dtype))
 
-    return [load.batch / lap for lap in seconds(work, networks.device, load.repetitions)]
+    # One step warms up as well as fifty.
+    work(short)
+    laps = [lap(work, networks.device) for _ in range(load.repetitions)]
+    return [count / each for each in laps]
 
 
 def inversions(networks: Networks, load: Load, batch: int) -> list[float]:
     """Images a second through null-text inversion, in batches of the given size."""
     laps = seconds(lambda: null_text(networks, load, batch), networks.device, load.repetitions)
-    return [batch / lap for lap in laps]
+    return [batch / each for each in laps]
 
 
 def null_text(networks: Networks, load: Load, batch: int) -> Inverted:
@@ -141,7 +215,7 @@ def edits(
         inverted = invert(networks, load, load.images)
         edit(networks.denoiser, table, inverted, captions, tasks, settings)
 
-    return [len(tasks) / lap for lap in seconds(work, networks.device, load.repetitions)]
+    return [len(tasks) / each for each in seconds(work, networks.device, load.repetitions)]
 
 
 def swap(length: int) -> CrossEdit:
@@ -166,4 +240,4 @@ def reference_edits(architecture: Architecture, networks: Networks, load: Load) 
             tolerance=0.0, velocity=architecture.prediction == "v_prediction",
         )  # fmt: skip
 
-    return [load.edits / lap for lap in seconds(work, networks.device, 1)]
+    return [load.edits / each for each in seconds(work, networks.device, 1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from faultline_core.editing.denoiser import AttentionControl
 from faultline_core.editing.noise_schedule import DISTILLED_STEPS, NoiseSchedule
-from faultline_services.editor.step_engine.mode import Mode
+from faultline_services.editor.step_engine.mode import OWN_MODE, Mode
 from faultline_services.editor.unet.added_conditions import AddedConditions
 from faultline_services.editor.unet.attention_processors import attach
 
@@ -38,7 +38,17 @@ class UNetDenoiser:
         self._width: int | None = unet.config.time_cond_proj_dim
         trained = TRAINED_STRIDE * unet.config.sample_size if side is None else side
         self._added = AddedConditions.of(unet.config, trained)
-        self._guidance = 1.0
+        self._mode = OWN_MODE
+        self._compiled: Callable[..., tuple[Tensor]] | None = None
+
+    def compile(self) -> None:
+        """Compile the network for calls without attention control and gradient, for any number of rows.
+
+        The first such call takes about a minute. Controlled calls and gradients stay as they are: a control
+        replaces the attention call by call.
+        """
+        self._unet.to(memory_format=torch.channels_last)
+        self._compiled = torch.compile(self._unet, dynamic=True)
 
     @property
     def precision(self) -> str:
@@ -60,7 +70,7 @@ class UNetDenoiser:
     @contextmanager
     def in_mode(self, mode: Mode) -> Iterator[None]:
         """Compute in ``mode`` within the context; the original weights are always restored afterwards."""
-        self._guidance = mode.guidance
+        self._mode = mode
         try:
             if mode.float32:
                 with self._in_float32():
@@ -68,7 +78,7 @@ class UNetDenoiser:
             else:
                 yield
         finally:
-            self._guidance = 1.0
+            self._mode = OWN_MODE
 
     @contextmanager
     def _in_float32(self) -> Iterator[None]:
@@ -91,8 +101,11 @@ class UNetDenoiser:
         """
         dtype = self._unet.dtype
         words, added = (text.to(dtype), None) if self._added is None else self._added.split(text.to(dtype))
+        network: Callable[..., tuple[Tensor]] = self._unet
+        if self._compiled is not None and control is None and self._is_plain(text):
+            network = self._compiled
         with self._seat.taken_by(control):
-            output: Tensor = self._unet(
+            output: Tensor = network(
                 latents.to(dtype),
                 timestep,
                 words,
@@ -102,10 +115,14 @@ class UNetDenoiser:
             )[0]
         return output.to(latents.dtype)
 
+    def _is_plain(self, text: Tensor) -> bool:
+        # In float32 it would be compiled once more, for a few calls.
+        return not self._mode.float32 and not (torch.is_grad_enabled() and text.requires_grad)
+
     def _condition(self, rows: int) -> Tensor | None:
         if self._width is None:
             return None
-        embedded = guidance_embedding(self._guidance, self._width)
+        embedded = guidance_embedding(self._mode.guidance, self._width)
         return embedded.to(self._unet.device, self._unet.dtype).expand(rows, -1)
 
 
