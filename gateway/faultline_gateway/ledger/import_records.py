@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, insert, update
 
 from faultline_core.contract.datasets import RejectedSource
-from faultline_core.errors import FaultlineError
+from faultline_core.errors import FaultlineError, ShardUnreadable
 from faultline_gateway.ledger import schema
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.datasets import locked_dataset, stored_with
@@ -70,13 +70,24 @@ class ImportRecords(LedgerPart):
         return replace(leased, listed=listed, mark=mark)
 
     def restart_shard(self, leased: LeasedShard, stamp: str) -> LeasedShard:
-        """Read a shard from its beginning, as it is now; images that were taken in stay."""
+        """Read a shard from its beginning, as it is now; images that were taken in stay.
+
+        Raises:
+            ShardUnreadable: it was found changed ``MAX_ATTEMPTS`` times before.
+        """
         anew = {
             "stamp": stamp, "position": 0, "taken": 0, "rejected": 0, "rejections": None, "problem": None
         }  # fmt: skip
         with self._database.writing() as connection:
-            held(connection, leased)
-            change(connection, leased, anew)
+            row = held(connection, leased)
+            # It begins anew each time, so that what it records is no sign that it will end.
+            if _keeps_changing(leased, row):
+                raise ShardUnreadable(
+                    f"the shard {leased.path!r} was changed {row['changes']} times while it was imported; "
+                    "import it when nobody writes to it"
+                )
+            changes = row["changes"] + (row["stamp"] is not None)
+            change(connection, leased, anew | {"changes": changes})
         return replace(leased, stamp=stamp, position=0)
 
     def record_part(
@@ -131,7 +142,7 @@ class ImportRecords(LedgerPart):
         with self._database.writing() as connection:
             dataset = locked_dataset(connection, leased.dataset)
             row = held(connection, leased)
-            if error.retryable and row["attempts"] < MAX_ATTEMPTS:
+            if error.retryable and row["attempts"] < MAX_ATTEMPTS and not _keeps_changing(leased, row):
                 due = self._lease_time() + RETRY_SECONDS * 2 ** max(0, row["attempts"] - 1)
                 again: dict[str, Any] = {"due_at": due, "fence": leased.fence + 1}
                 change(
@@ -146,6 +157,10 @@ class ImportRecords(LedgerPart):
                 fail_import(connection, leased.dataset, error)
             else:
                 end_if_all_ended(connection, dataset)
+
+
+def _keeps_changing(leased: LeasedImport, row: RowMapping) -> bool:
+    return isinstance(leased, LeasedShard) and row["changes"] >= MAX_ATTEMPTS
 
 
 def _added(

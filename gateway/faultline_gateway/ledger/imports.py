@@ -209,7 +209,8 @@ def _leased_shard(dataset: RowMapping, whole: RowMapping, row: RowMapping) -> Le
 def _open_again(connection: Connection, known: RowMapping) -> None:
     mine = _shards.dataset == known["dataset"]
     left = mine & _shards.state.in_(("failed", "stopped"))
-    again = {"state": "pending", "attempts": 0, "due_at": 0.0, "problem": None, "fence": _shards.fence + 1}
+    again = {"state": "pending", "attempts": 0, "due_at": 0.0, "problem": None}
+    again |= {"changes": 0, "fence": _shards.fence + 1}
     connection.execute(update(schema.import_shards).where(left).values(again))
     # The listing goes on behind its mark: if it had ended, it finds nothing more.
     values = {"state": "listing", "problem": None, "attempts": 0, "due_at": 0.0}

@@ -141,6 +141,7 @@ import_shards = Table(
     Column("attempts", Integer, nullable=False),
     Column("due_at", Float, nullable=False),
     Column("stamp", Prose),
+    Column("changes", Integer, nullable=False, server_default="0"),
     Column("position", BigInteger, nullable=False),
     Column("taken", Integer, nullable=False),
     Column("rejected", Integer, nullable=False),
@@ -151,7 +152,7 @@ import_shards = Table(
 """A part of an import that one worker reads: a tar, a Parquet file, or some ``files`` of one folder.
 
 ``position``: where the part begins that is not recorded yet. ``stamp``: size and version of the shard when
-its first images were recorded; another one means that it was changed.
+its first images were recorded; another one means that it was changed, which ``changes`` counts.
 """
 
 runs = Table(

@@ -191,3 +191,19 @@ def digest_of_all(ledger: Ledger, dataset: Dataset) -> str:
     groups = {source.id: source.group for source in sources if source.group}
     more = {"groups": sorted(groups.items())} if groups else {}
     return cache_key(classes=dataset.classes, sources=sorted(source.id for source in sources), **more)
+
+
+def test_a_shard_that_never_stops_changing_fails(ledger: Ledger, clock: Clock) -> None:
+    listed(ledger, 1)
+    for change in range(MAX_ATTEMPTS + 1):
+        leased = ledger.restart_shard(shard(ledger), f"{change} bytes")
+        assert ledger.record_part(leased, [new(change)], [], position=700, last=False, known=None)
+        ledger.fail_part(leased, ShardUnreadable("it was changed"), whole=False)
+        clock.now += SECONDS
+    found = imported(ledger)
+    assert found.problem is not None
+    assert (found.state, found.problem.code) == ("failed", "shard-unreadable")
+    # Asked for again, it has as many tries as a new one.
+    ledger.create_import("photos", ImportCreate(url=URL), "webdataset")
+    assert isinstance(ledger.lease_import(seconds=SECONDS), LeasedListing)
+    assert ledger.restart_shard(shard(ledger), "one more").position == 0
