@@ -145,8 +145,8 @@ validate-hunt: $(STAMP) ## compare bug hunts with rendered truth: evaluation/res
 validate-transfers: $(STAMP) ## show images that fool one classifier to its copy and to all others: evaluation/results/transfers.json (CAPTIONS= PROCESSES=)
 	$(BIN)/python -m evaluation.transfers $(if $(CAPTIONS),--captions $(CAPTIONS)) $(if $(PROCESSES),--processes $(PROCESSES))
 
-bench: $(STAMP) ## compare the editor with the reference and diffusers: evaluation/results/editor.json (QUICK=1 ONLY=E2,E3; MODEL=sd14|sd21|sdxl DEVICE=cuda)
-	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.benchmarks $(if $(QUICK),--size quick) $(if $(ONLY),--only $(ONLY)) $(if $(MODEL),--model $(MODEL)) $(if $(DEVICE),--device $(DEVICE))
+bench: $(STAMP) ## compare the editor with the reference and diffusers: evaluation/results/editor.json (QUICK=1 ONLY=E2,E3; MODEL=sd14|sd21|sdxl DEVICE=cuda COMPILE=1)
+	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.benchmarks $(if $(QUICK),--size quick) $(if $(ONLY),--only $(ONLY)) $(if $(MODEL),--model $(MODEL)) $(if $(DEVICE),--device $(DEVICE)) $(if $(COMPILE),--compile)
 
 capacity: $(STAMP) ## measure each engine's rate by the size of its calls: evaluation/results/capacity.json (SUITE= DEVICE=cuda ONLY=editor)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.capacity $(if $(SUITE),--suite $(SUITE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(ONLY),--only $(ONLY))

@@ -20,6 +20,7 @@ GATES = {
     "E6": "Waiting for the device",
     "E7": "Memory",
     "E8": "The step engine",
+    "S1": "Speed of scorer and classifiers",
     "T1": "Text-to-image in batches",
     "L1": "Memory format and compiled blocks",
 }

@@ -64,6 +64,11 @@ class ServiceOptions(BaseModel):
         description="Whether float32 may be computed as TF32 on a GPU, with 10 of its 23 bits; null for "
         "PyTorch's own default, convolutions only. Scorer and classifiers never do. Speed not measured.",
     )
+    compile: bool | None = Field(
+        default=None,
+        description="Whether the editor compiles its network for calls without attention control or "
+        "gradient, such as text-to-image; a replica starts about a minute later. Other services refuse it.",
+    )
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class ResolvedOptions:
     max_queue: int
     start_s: float | None
     tf32: bool | None = None
+    compile: bool = False
     node_group: str | None = None
 
     @property

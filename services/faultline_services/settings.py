@@ -261,6 +261,7 @@ class ServiceSettings(BaseModel):
             max_queue=own.max_queue or self.max_queue * QUEUE_FACTORS.get(service, 1),
             start_s=own.start_s,
             tf32=False if service in FLOAT32_SERVICES and own.tf32 is None else own.tf32,
+            compile=bool(own.compile),
             node_group=own.node_group,
         )
 
@@ -289,6 +290,11 @@ def _require_consistent(service: ServiceName, own: ResolvedOptions) -> None:
     if service in FLOAT32_SERVICES and own.tf32:
         raise ValueError(
             f"the {service} computes in float32 only, not TF32; unset {own_variable(service, 'tf32')}"
+        )
+    if own.compile and service != "editor":
+        raise ValueError(
+            f"only the editor compiles its network, the {service} does not; unset "
+            f"{own_variable(service, 'compile')}"
         )
     if own.on_gpu and own.num_gpus == 0:
         raise ValueError(

@@ -27,6 +27,8 @@ def open_rows() -> list[Row]:
         row("E4", "times the reference's edits a second on the same device, fast, SD 1.4", [], at_least(60)),
         row("E6", "times the null-text images a second of batch 1, batch 16, SD 1.4", [], at_least(8)),
         row("E7", "GB at most, null-text and edits at E=5, SD 1.4", [], MEMORY),
+        row("S1", "images a second, CLIP ViT-L/14", [], at_least(2500)),
+        row("S1", "images a second, ResNet-50", [], at_least(10_000)),
         row("T1", "images a second, SD 1.4, 512 pixels, 50 steps", [], IMAGES_A_SECOND["sd14"]),
         row("T1", "images a second, SDXL, 1024 pixels, 50 steps", [], IMAGES_A_SECOND["sdxl"]),
     ]
@@ -80,7 +82,7 @@ def _in_f(networks: Networks, rates: list[float]) -> list[float]:
 def _rates(model: Model, networks: Networks, load: Load, how: str, peak: float) -> list[Row]:
     packed = throughput.evaluations(networks, load, load.rows)
     one = throughput.evaluations(networks, load, GUIDED_ROWS)
-    found = [
+    return [
         row("E5", f"F of one evaluation, {model}", [networks.evaluation_flops / F_FLOPS]),
         row("E5", f"F/s ({model}, bf16, {how}, {load.rows} rows)", _in_f(networks, packed), at_least(600)),
         row("E5", f"share of the measured matrix peak ({model}, bf16, {how}, {load.rows} rows)",
@@ -88,7 +90,6 @@ def _rates(model: Model, networks: Networks, load: Load, how: str, peak: float) 
         row("E5", f"times one guided image's evaluations a second, {load.rows} rows ({model}, bf16, {how})",
             [each / other for each, other in zip(packed, one, strict=True)], at_least(3)),
     ]  # fmt: skip
-    return found
 
 
 def _beside_graph(model: Model, networks: Networks, load: Load, how: str) -> list[Row]:

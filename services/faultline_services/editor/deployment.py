@@ -33,7 +33,12 @@ class EditorDeployment(EngineService[Editor]):
 
         suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
         own = settings.of("editor")
-        return EditorEngine.load(suite.editor, settings.suite_root, store, device=own.device, dtype=own.dtype)
+        engine = EditorEngine.load(
+            suite.editor, settings.suite_root, store, device=own.device, dtype=own.dtype
+        )
+        if own.compile:
+            engine.compile()
+        return engine
 
     @classmethod
     def calls_at_once(cls, settings: ServiceSettings) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
+
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.editor import (
@@ -23,7 +25,7 @@ from faultline_core.contract.editor import (
 )
 from faultline_core.contract.tokens import LearnTokensRequest, LearnTokensResponse
 from faultline_core.editing.denoiser import Cancellation, never
-from faultline_core.errors import PromptTooLong
+from faultline_core.errors import BackendUnavailable, PromptTooLong
 from faultline_core.images.codecs import decode_image
 from faultline_core.suite import EditorSuite
 from faultline_core.types import Cost, Decoder
@@ -88,6 +90,28 @@ class EditorEngine:
             dtype: the precision of the UNet.
         """
         return cls(load_pipeline(suite, root, device=device, dtype=dtype), suite, store)
+
+    def compile(self) -> None:
+        """Compile the network for plain calls, and make the first of them: it takes about a minute.
+
+        Raises:
+            BackendUnavailable: this machine lacks what compiling needs.
+        """
+        self.pipeline.denoiser.compile()
+        try:
+            self._first_call()
+        # The compiler's errors have no class in common: a missing compiler, an operator, a driver.
+        except Exception as error:
+            raise BackendUnavailable(
+                f"the editor's network cannot be compiled here ({type(error).__name__}: {error}); unset "
+                "FAULTLINE_EDITOR_COMPILE"
+            ) from error
+
+    @torch.no_grad()
+    def _first_call(self) -> None:
+        pipeline = self.pipeline
+        latents = torch.zeros(2, *pipeline.latent_shape, device=pipeline.device)
+        pipeline.denoiser(latents, torch.zeros(2, device=pipeline.device), pipeline.null.expand(2, -1, -1))
 
     @property
     def identity(self) -> ModelIdentity:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,7 @@ from faultline_core.editing.inversion.tuning_free import direct_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.errors import AttentionNotHooked, InternalError
+from faultline_services.editor.step_engine.mode import Mode
 from faultline_services.editor.unet.attention_processors import attach, attention_sites
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser, schedule_from_config
 
@@ -196,3 +198,33 @@ def test_a_scheduler_configuration_becomes_a_noise_schedule() -> None:
     )  # fmt: skip
     assert read == NoiseSchedule(prediction="v_prediction")
     assert schedule_from_config({}).beta_schedule == "linear"
+
+
+def test_only_plain_calls_run_compiled_and_give_the_same() -> None:
+    torch.manual_seed(4)
+    unet, taken = tiny_unet(), list[int]()
+    calls = [draw(rows, 4, 4, 4, seed=rows) for rows in (2, 3, 5)]
+    text, level = draw(5, LENGTH, WIDTH, seed=1), torch.full((5,), 500)
+    denoiser = UNetDenoiser(unet)
+    with torch.no_grad():
+        before = [denoiser(latents, level[: len(latents)], text[: len(latents)]) for latents in calls]
+
+    def counted(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        def run(*args: object) -> object:
+            taken.append(1)
+            return graph(*args)
+
+        return run
+
+    denoiser.compile(backend=counted)
+    with torch.no_grad():
+        after = [denoiser(latents, level[: len(latents)], text[: len(latents)]) for latents in calls]
+    assert taken
+    for one, other in zip(before, after, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+    taken.clear()
+    leaf = text[:2].clone().requires_grad_()
+    denoiser(calls[0], level[:2], leaf).sum().backward()
+    with torch.no_grad(), denoiser.in_mode(Mode(float32=True)):
+        denoiser(calls[0], level[:2], text[:2])
+    assert not taken

@@ -74,6 +74,7 @@ def test_a_service_on_the_cpu_reserves_no_gpu_of_the_common_share() -> None:
         ({"scorer": {"dtype": "float16"}}, "unset FAULTLINE_SCORER_DTYPE"),
         ({"classifiers": {"dtype": "bfloat16"}}, "unset FAULTLINE_CLASSIFIERS_DTYPE"),
         ({"scorer": {"tf32": True}}, "unset FAULTLINE_SCORER_TF32"),
+        ({"captioner": {"compile": True}}, "unset FAULTLINE_CAPTIONER_COMPILE"),
         ({"device": "cuda", "num_gpus": 0}, "set FAULTLINE_CAPTIONER_NUM_GPUS above 0"),
         ({"editor": {"device": "gpu"}}, "editor.device"),
         ({"editor": {"gpus": 1}}, "editor.gpus"),

@@ -19,7 +19,7 @@ def test_a_reduced_architecture_is_measured_without_a_verdict(model: Model, tmp_
     main(["--model", model, "--device", "cpu", "--out", str(out)])
     report = EditorBenchmark.model_validate_json(out.read_bytes())
     assert report.settings == {"model": model, "device": "cpu", "size": "small"}
-    assert {row.gate for row in report.rows} == {"E4", "E5", "E6", "T1"}
+    assert {row.gate for row in report.rows} == {"E4", "E5", "E6", "S1", "T1"}
     assert all(row.value and row.target is None and row.met is None for row in report.rows)
     assert any(f"({model}" in row.measure for row in report.rows)
 

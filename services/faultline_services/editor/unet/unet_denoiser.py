@@ -41,14 +41,14 @@ class UNetDenoiser:
         self._mode = OWN_MODE
         self._compiled: Callable[..., tuple[Tensor]] | None = None
 
-    def compile(self) -> None:
+    def compile(self, backend: str | Callable[..., object] = "inductor") -> None:
         """Compile the network for calls without attention control and gradient, for any number of rows.
 
         The first such call takes about a minute. Controlled calls and gradients stay as they are: a control
         replaces the attention call by call.
         """
         self._unet.to(memory_format=torch.channels_last)
-        self._compiled = torch.compile(self._unet, dynamic=True)
+        self._compiled = torch.compile(self._unet, dynamic=True, backend=backend)
 
     @property
     def precision(self) -> str:
