@@ -19,6 +19,9 @@ from faultline_services.settings import ServiceSettings
 CALLS = 8
 """Calls under way at once: their steps share the network's calls, and one prepares while others denoise."""
 
+CALIBRATIONS = "calibration"
+"""The folder of the state folder that keeps what a device is fastest with."""
+
 
 class EditorDeployment(EngineService[Editor]):
     """Serves an EditorEngine, which batches over images, edits and sweep values by itself."""
@@ -38,6 +41,8 @@ class EditorDeployment(EngineService[Editor]):
         )
         if own.compile:
             engine.compile()
+        if own.on_gpu:
+            engine.calibrate(settings.state_dir / CALIBRATIONS)
         return engine
 
     @classmethod

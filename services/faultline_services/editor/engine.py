@@ -47,11 +47,13 @@ from faultline_services.editor.edits.results import (
 )
 from faultline_services.editor.latent_codec import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.step_engine.calibration import Calibration, calibrated, measured
 from faultline_services.editor.step_engine.capacity import RowLimits
 from faultline_services.editor.step_engine.step_engine import StepEngine
 from faultline_services.editor.step_engine.walk_under_way import Terms
 from faultline_services.editor.text_to_image import LearnedWords, text_to_image
 from faultline_services.editor.tokens.learning import TokenLearning
+from faultline_services.models.device import device_name
 
 
 class EditorEngine:
@@ -65,7 +67,7 @@ class EditorEngine:
 
     def __init__(self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore) -> None:
         self.pipeline, self.store = pipeline, store
-        self._sizers = BatchSizers(suite.batch)
+        self._sizers, self._batch = BatchSizers(suite.batch), suite.batch
         self.steps = StepEngine(pipeline.denoiser, RowLimits.of_batch(suite.batch))
         model: dict[str, object] = {
             "revision": pipeline.identity.revision,
@@ -106,6 +108,24 @@ class EditorEngine:
                 f"the editor's network cannot be compiled here ({type(error).__name__}: {error}); unset "
                 "FAULTLINE_EDITOR_COMPILE"
             ) from error
+
+    def calibrate(self, folder: Path) -> None:
+        """Let calls hold as many rows as this device is fastest with, at least those of the suite's batch.
+
+        It is measured once, in some seconds, and kept in ``folder``.
+        """
+        pipeline = self.pipeline
+        latents = torch.zeros(1, *pipeline.latent_shape, device=pipeline.device)
+
+        def measure(key: str) -> Calibration:
+            return measured(pipeline.denoiser, latents, pipeline.null[None], key)
+
+        limits = calibrated(
+            folder, RowLimits.of_batch(self._batch), measure,
+            revision=pipeline.identity.revision, shape=list(pipeline.latent_shape), torch=torch.__version__,
+            precision=pipeline.denoiser.precision, device=device_name(pipeline.device),
+        )  # fmt: skip
+        self.steps = StepEngine(pipeline.denoiser, limits)
 
     @torch.no_grad()
     def _first_call(self) -> None:

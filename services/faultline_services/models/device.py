@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from faultline_core.errors import BackendUnavailable
 from faultline_services.settings import ServiceName, ServiceSettings, own_variable
+
+if TYPE_CHECKING:
+    import torch
 
 
 def require_devices(settings: ServiceSettings, services: Sequence[ServiceName]) -> None:
@@ -60,6 +64,13 @@ def require_device(settings: ServiceSettings, service: ServiceName) -> None:
                 f"{torch.cuda.get_device_name(index)} has no bfloat16, which the {service} is to compute in; "
                 f"set {own_variable(service, 'dtype')} to float16"
             )
+
+
+def device_name(device: torch.device) -> str:
+    """Return the name of a card, or of the kind of device."""
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def choose_float32_precision(settings: ServiceSettings, service: ServiceName) -> None:
