@@ -27,7 +27,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench capacity rehearse load simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench bench-product capacity rehearse load simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -147,6 +147,9 @@ validate-transfers: $(STAMP) ## show images that fool one classifier to its copy
 
 bench: $(STAMP) ## compare the editor with the reference and diffusers: evaluation/results/editor.json (QUICK=1 ONLY=E2,E3; MODEL=sd14|sd21|sdxl DEVICE=cuda COMPILE=1)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.benchmarks $(if $(QUICK),--size quick) $(if $(ONLY),--only $(ONLY)) $(if $(MODEL),--model $(MODEL)) $(if $(DEVICE),--device $(DEVICE)) $(if $(COMPILE),--compile)
+
+bench-product: $(STAMP) ## run the demo of an earlier commit and of this one in turn, and the engines alone: evaluation/results/product.json (PAIRS=3 COMMIT=7f2e204)
+	$(BIN)/python -m evaluation.product_speed $(if $(PAIRS),--pairs $(PAIRS)) $(if $(COMMIT),--commit $(COMMIT))
 
 capacity: $(STAMP) ## measure each engine's rate by the size of its calls: evaluation/results/capacity.json (SUITE= DEVICE=cuda ONLY=editor)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.capacity $(if $(SUITE),--suite $(SUITE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(ONLY),--only $(ONLY))

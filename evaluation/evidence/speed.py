@@ -11,6 +11,7 @@ from evaluation.paths import RESULTS
 
 EDITOR = RESULTS / "editor.json"
 LAYOUT = RESULTS / "layout.json"
+PRODUCT = RESULTS / "product.json"
 GATES = {
     "E1": "Same results as the reference",
     "E2": "Evaluations of the exact mode",
@@ -20,6 +21,8 @@ GATES = {
     "E6": "Waiting for the device",
     "E7": "Memory",
     "E8": "The step engine",
+    "E9": "Serving",
+    "P1": "The whole product",
     "S1": "Speed of scorer and classifiers",
     "T1": "Text-to-image in batches",
     "L1": "Memory format and compiled blocks",
@@ -27,10 +30,11 @@ GATES = {
 HEADER = ("measure", "target", "value", "range", "n", "met")
 
 
-def speed_page(file: Path = EDITOR, layout: Path = LAYOUT) -> str:
+def speed_page(file: Path = EDITOR, others: Sequence[Path] = (LAYOUT, PRODUCT)) -> str:
     """Write the page."""
     report = EditorBenchmark.model_validate_json(file.read_bytes())
-    rows = [*report.rows, *EditorBenchmark.model_validate_json(layout.read_bytes()).rows]
+    more = [EditorBenchmark.model_validate_json(other.read_bytes()) for other in others]
+    rows = [*report.rows, *(row for each in more for row in each.rows)]
     machine = report.machine
     device = "" if machine.device is None else f", {machine.device}"
     body = [line for gate, title in GATES.items() for line in _section(gate, title, rows)]
@@ -38,6 +42,7 @@ def speed_page(file: Path = EDITOR, layout: Path = LAYOUT) -> str:
         "- `make bench` (`QUICK=1` for a minute, `ONLY=E2,E3` for some rows)",
         "- `make bench MODEL=sd14 DEVICE=cuda` (`sd21`, `sdxl`) measures an accelerator, with random weights",
         "- `python -m evaluation.benchmarks.layout` measures L1, by the processor time of one thread",
+        "- `make bench-product` measures P1 and E9: the demo of an earlier commit and of this one, in turn",
         "",
         "Values are medians with their range over n images or repetitions. F is one evaluation of the UNet;",
         "N is the number of images, E of edits per image, S of values in the sweep, J of inner iterations.",

@@ -75,10 +75,12 @@ def _row(rates: Rates, setting: _Setting) -> Predicted:
     workload, seconds = setting.workload, workload_seconds(setting.workload)
     busy, before_busy = _busy(fastest, workload), _busy(before, workload)
     middle, slowest = (_simulated(rates, _plant(rates, each, calls)) for each in (setting, least))
+    # Where the run's row is what binds, the plant decides and not the utilisation: the order may be another.
+    hours = [_hours(each, workload) for each in (fastest, middle, slowest)]
     return Predicted(
         workload=workload.name, gpu=setting.gpu.name, gpus=setting.gpus, price=setting.gpu.price,
-        images=workload.images, hours=_hours(middle, workload), least_hours=_hours(fastest, workload),
-        most_hours=_hours(slowest, workload), items_per_second=fastest.items_per_second, binds=_binds(busy),
+        images=workload.images, hours=hours[1], least_hours=min(hours), most_hours=max(hours),
+        items_per_second=fastest.items_per_second, binds=_binds(busy),
         busy=busy, before_items_per_second=before.items_per_second, before_binds=_binds(before_busy),
         before_busy=before_busy, workers=demanding.workers, hands=demanding.hands,
         database_cores=_database(fastest) / DATABASE_SPARE,
