@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TypeVar
 
@@ -9,7 +10,7 @@ import torch
 
 from faultline_core.editing.driver.account import Account
 from faultline_core.editing.driver.evaluation import Owner, Walk
-from faultline_core.errors import BackendUnavailable
+from faultline_core.errors import BackendUnavailable, InternalError
 from faultline_core.types import Cost
 from faultline_services.editor.step_engine.capacity import RowLimits
 from faultline_services.editor.step_engine.counters import StepCounters
@@ -18,6 +19,8 @@ from faultline_services.editor.step_engine.step_loop import StepLoop
 from faultline_services.editor.step_engine.walk_under_way import Terms, WalkUnderWay
 
 T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
 
 IDLE_S = 1.0
 """Seconds without work after which the loop's thread ends, so that an engine that nobody uses leaves
@@ -74,7 +77,12 @@ class StepEngine:
     @torch.no_grad()
     def _run(self) -> None:
         while self._admit():
-            self._loop.turn()
+            try:
+                self._loop.turn()
+            # Whoever waits must get an answer, and the thread must live: a fault of ours ends these walks.
+            except Exception as error:
+                _logger.exception("a turn of the step engine failed")
+                self._loop.fail(InternalError(f"unexpected {type(error).__name__}: {error}"))
 
     def _admit(self) -> bool:
         """Wait for work and begin the walks that have arrived; False once the engine is closed or idle."""

@@ -17,9 +17,10 @@ from evaluation.reference.toy_denoisers import TinyAttention
 from fakes.walks import DTYPES, KINDS, alone, walk
 from faultline_core.editing.denoiser import AttentionControl, CountingDenoiser
 from faultline_core.editing.driver.evaluation import Evaluation, Walk
-from faultline_core.errors import BackendUnavailable, Cancelled, NumericalFailure
+from faultline_core.errors import BackendUnavailable, Cancelled, InternalError, NumericalFailure
 from faultline_services.batching.batch_size import DoesNotFit
 from faultline_services.editor.step_engine.capacity import RowLimits
+from faultline_services.editor.step_engine.fair_shares import FairShares
 from faultline_services.editor.step_engine.mode import Mode, PlainDenoiser
 from faultline_services.editor.step_engine.step_engine import StepEngine
 from faultline_services.editor.step_engine.walk_under_way import Terms
@@ -225,3 +226,15 @@ def test_rows_of_different_modes_are_never_in_one_call() -> None:
     assert [float(result.mean()) for result in found] == list(scales)
     # A change may convert all weights, so it is not made at every call.
     assert model.changes < 80
+
+
+def test_a_fault_of_the_engine_itself_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a fault")
+
+    with running(noop, RowLimits.of_batch(2)) as engine:
+        with monkeypatch.context() as patched:
+            patched.setattr(FairShares, "pick", broken)
+            with pytest.raises(InternalError, match="a fault"):
+                engine.runner().run(steps(*rows(1), 3))
+        assert engine.runner().run(steps(*rows(1), 3)).shape[0] == 1
