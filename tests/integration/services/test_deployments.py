@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -341,14 +342,22 @@ def test_each_engine_loads_on_its_own_device_in_its_own_precision(
 ) -> None:
     asked: dict[str, Any] = {}
 
-    def load(*given: Any, **options: Any) -> None:
+    class Loaded:
+        def calibrate(self, folder: Path) -> None:
+            asked["calibrated"] = folder
+
+    def load(*given: Any, **options: Any) -> Loaded:
         asked.update(options, given=given)
+        return Loaded()
 
     engines = importlib.import_module(f"faultline_services.{service}.engine")
     deployments = importlib.import_module(f"faultline_services.{service}.deployment")
     monkeypatch.setattr(getattr(engines, f"{service.capitalize()}Engine"), "load", load)
     own = {"device": "cuda:3"} | ({} if service in FLOAT32_SERVICES else {"dtype": "bfloat16"})
-    getattr(deployments, f"{service.capitalize()}Deployment").load(settings(**{service: own}))
+    given = settings(**{service: own})
+    getattr(deployments, f"{service.capitalize()}Deployment").load(given)
+    # Only the editor's calls are packed, and on a processor its limits are the suite's.
+    assert asked.get("calibrated") == (given.state_dir / "calibration" if service == "editor" else None)
     assert asked.get("dtype", "bfloat16") == "bfloat16"
     assert (asked["given"][-1].device if service == "classifiers" else asked["device"]) == "cuda:3"
 
