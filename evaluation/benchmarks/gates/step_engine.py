@@ -88,7 +88,7 @@ def steady(rows_: int, number: int) -> Walk[Tensor]:
 
 
 def sampled(rows_: int, number: int) -> Walk[Tensor]:
-    """Sample with DDIM, at guidance that the network does not need: one row an image and step."""
+    """Sample with DDIM under guidance: two rows an image and step."""
     table = NoiseSchedule().timetable(4 * TURNS)
     text = torch.zeros(rows_ // 2, *TEXT)
     prompts = GuidedPrompts(text=text, null=text[0], guidance=2.0, owners=range(rows_ // 2))

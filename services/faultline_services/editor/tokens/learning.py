@@ -71,8 +71,8 @@ class TokenLearning:
         }
         encoding = sum((state.cost for state in waiting.values()), start=Cost())
 
-        def work(indices: Sequence[int], batch: int) -> dict[int, ClassState | FaultlineError]:
-            return self._learn({index: waiting[index] for index in indices}, batch)
+        def work(indices: Sequence[int], _: int) -> dict[int, ClassState | FaultlineError]:
+            return self._learn({index: waiting[index] for index in indices})
 
         samples = len(waiting) * self._preset.batch
         done = self._call.sizers.of("learn").run_at_once(list(waiting), samples, work)
@@ -120,8 +120,8 @@ class TokenLearning:
             format=CHECKPOINT_FORMAT, recipe=dict(task.recipe), until=task.until, precision=precision
         )
 
-    def _learn(self, states: Mapping[int, ClassState], batch: int) -> dict[int, ClassState | FaultlineError]:
-        """Train classes in shared denoiser calls of ``batch`` samples."""
+    def _learn(self, states: Mapping[int, ClassState]) -> dict[int, ClassState | FaultlineError]:
+        """Train classes in calls that all requests share."""
         call, preset = self._call, self._preset
         runner = call.runner()
         settings = TextualInversionSettings(
