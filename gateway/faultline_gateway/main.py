@@ -36,6 +36,7 @@ from faultline_gateway.jobs.look import JobLook, WorkerCost
 from faultline_gateway.jobs.submission import make_run
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
+from faultline_gateway.process_readings import ProcessReadings
 from faultline_gateway.runs.columns import ColumnKeeper
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.joined import JoinedWork
@@ -137,7 +138,8 @@ async def _serving(settings: GatewaySettings) -> None:
         # Beside the answers: what a killed gateway has left half done may be a million rows.
         going_on = asyncio.create_task(asyncio.to_thread(ledger.go_on, stopped.is_set))
         launching = _launching(settings, ledger, clusters, app.state.context)
-        async with _keeping_columns(ledger, joined, columns), _until_left(budget.keep()), launching:
+        telling = _until_left(ProcessReadings(ledger, caller.counts).keep())
+        async with _keeping_columns(ledger, joined, columns), _until_left(budget.keep()), launching, telling:
             await server_of(app, settings).serve()
         stopped.set()
         await going_on
@@ -245,7 +247,8 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         )
         # A process that was killed while it cancelled or deleted a large run has left it half done.
         await asyncio.to_thread(ledger.go_on, stop.is_set)
-        async with _stopping_with(ledger, part, stop):
+        readings = ProcessReadings(ledger, caller.counts, lambda: worker.reading)
+        async with _stopping_with(ledger, part, stop), _until_left(readings.keep()):
             await worker.work(stop)
     ledger.close()
 

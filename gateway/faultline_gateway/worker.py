@@ -23,6 +23,7 @@ from faultline_gateway.runs.items import LeasedGroup, LeasedItem
 from faultline_gateway.runs.looks import LookingMethod
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.renewal import keep_leased
+from faultline_gateway.runs.worker_reading import WorkerReading
 from faultline_gateway.services.concurrency import Concurrency
 from faultline_gateway.services.functions import with_functions
 from faultline_gateway.services.ports import Services
@@ -132,6 +133,14 @@ class Worker:
 
     def _is_busy(self) -> bool:
         return self._working > 0
+
+    @property
+    def reading(self) -> WorkerReading:
+        """What the worker does now, without its calls."""
+        return WorkerReading(
+            worker=self._shared.name, groups=self._concurrency.groups, busy=self._working,
+            occupancy=self._concurrency.occupancy if self._working else None,
+        )  # fmt: skip
 
     async def _until_drained(self, work: Coroutine[None, None, None], stop: asyncio.Event) -> None:
         working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())

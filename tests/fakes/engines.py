@@ -224,6 +224,9 @@ class FakeEditor(_Fake):
         self.started, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
         self.go_on.set()
 
+    def rows(self) -> tuple[int, int]:
+        return self.begun, 2 * self.begun
+
     def reconstruct(
         self, request: editor.ReconstructRequest, *, cancelled: Callable[[], bool]
     ) -> editor.ReconstructResponse:

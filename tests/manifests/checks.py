@@ -172,7 +172,8 @@ def files() -> Problems:
         (kustomization,) = documents(folder / "kustomization.yaml")
         listed = {"kustomization.yaml", *kustomization.get("resources", ())}
         listed |= {patch["path"] for patch in kustomization.get("patches", ())}
-        listed |= {file for each in kustomization["configMapGenerator"] for file in each.get("envs", ())}
+        for generator in kustomization["configMapGenerator"]:
+            listed |= {*generator.get("envs", ()), *generator.get("files", ())}
         for path in folder.iterdir():
             if path.is_file() and path.name not in listed:
                 yield f"{path.relative_to(K8S)} is in no kustomization"

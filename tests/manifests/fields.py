@@ -26,6 +26,7 @@ class Strict(BaseModel):
 class Metadata(Strict):
     name: Name
     annotations: Labels = {}
+    labels: Labels = {}
 
 
 class Expression(Strict):

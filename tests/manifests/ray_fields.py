@@ -22,6 +22,7 @@ from manifests.fields import (
     Strict,
     Template,
 )
+from manifests.monitoring_fields import RulesSpec, ServiceMonitorSpec
 from manifests.rendering import Document
 
 FIRST_VERSIONS = {
@@ -100,6 +101,8 @@ SPECS: dict[str, tuple[str, type[Strict]]] = {
     "Ingress": ("networking.k8s.io/v1", IngressSpec),
     "HorizontalPodAutoscaler": ("autoscaling/v2", ScalerSpec),
     "PodDisruptionBudget": ("policy/v1", DisruptionSpec),
+    "ServiceMonitor": ("monitoring.coreos.com/v1", ServiceMonitorSpec),
+    "PrometheusRule": ("monitoring.coreos.com/v1", RulesSpec),
     "RayService": ("ray.io/v1", RayServiceSpec),
     "RayCluster": ("ray.io/v1", RayCluster),
 }

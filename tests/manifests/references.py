@@ -36,10 +36,25 @@ def references(found: list[Document]) -> Iterator[str]:
         token = cluster["spec"]["authOptions"].get("secretName", "")
         if "auth_token" not in secrets.get(token, ()):
             yield f"cluster {named(cluster)}: no key auth_token in a secret {token}"
+    yield from _monitors(found, secrets)
     for ingress in (each for each in found if each["kind"] == "Ingress"):
         for tls in ingress["spec"]["tls"]:
             if tls["secretName"] not in secrets:
                 yield f"ingress: no secret {tls['secretName']}"
+
+
+def _monitors(found: list[Document], secrets: dict[str, set[str]]) -> Iterator[str]:
+    services = [each for each in found if each["kind"] == "Service"]
+    for monitor in (each for each in found if each["kind"] == "ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        asked = [each for each in services if wanted <= each["metadata"].get("labels", {}).items()]
+        for endpoint in monitor["spec"]["endpoints"]:
+            ports = [port["name"] for each in asked for port in each["spec"]["ports"]]
+            if endpoint["port"] not in ports:
+                yield f"monitor {named(monitor)} finds no port {endpoint['port']}"
+            key = endpoint["authorization"]["credentials"]
+            if key["key"] not in secrets.get(key["name"], ()):
+                yield f"monitor {named(monitor)}: no key {key['key']} in a secret {key['name']}"
 
 
 def _volumes(pod: MadePod, secrets: dict[str, set[str]]) -> Iterator[str]:

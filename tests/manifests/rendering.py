@@ -84,13 +84,15 @@ def _generate(folder: Path, generator: Document, found: list[Document]) -> None:
     for file in generator.get("envs", ()):
         lines += (folder / file).read_text(encoding="utf-8").splitlines()
     data = dict(line.split("=", 1) for line in lines)
+    for file in generator.get("files", ()):
+        data[file] = (folder / file).read_text(encoding="utf-8")
     if generator.get("behavior") == "merge":
         (target,) = (
             each for each in found if each["kind"] == "ConfigMap" and named(each) == generator["name"]
         )
         target["data"] |= data
     else:
-        metadata = {"name": generator["name"]}
+        metadata = {"name": generator["name"], **generator.get("options", {})}
         found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 

@@ -13,24 +13,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faultline_core.contract.services import CircuitState, StoreUse
 from faultline_core.errors import RateLimited
-from faultline_core.types import Cost
+from faultline_gateway.http.stage_metrics import StageMetrics
+from faultline_gateway.ledger.measurements import Measurements
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Fine for polling, which must stay fast; coarse for summaries, whose bootstraps take seconds.
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-
-class _CostOfRuns(Collector):
-    """A counter for each count of a cost; workers are other processes, so the ledger knows the totals."""
-
-    def __init__(self) -> None:
-        self.total = Cost()
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield the totals as they were last set."""
-        for name, amount in self.total.model_dump().items():
-            what = f"{name.replace('_', ' ')} that the recorded items of all runs took."
-            yield CounterMetricFamily(f"faultline_cost_{name}", what.capitalize(), value=amount)
 
 
 class _UseOfStore(Collector):
@@ -52,7 +40,7 @@ class _UseOfStore(Collector):
 
 
 class Metrics:
-    """Requests by route and status, their latency, runs and their cost, and which services are left alone."""
+    """Requests by route and status, their latency, what the ledger knows, and circuits of services."""
 
     def __init__(self) -> None:
         # Not the library's global registry, in which two gateways of one process would clash.
@@ -64,16 +52,13 @@ class Metrics:
             "faultline_request_seconds", "Time until the answer began.", ("method", "route"),
             buckets=_LATENCY_BUCKETS, registry=self._registry,
         )  # fmt: skip
-        self._active_runs = Gauge(
-            "faultline_active_runs", "Runs that have not ended.", registry=self._registry
-        )
         self._circuits = Gauge(
             "faultline_service_circuit", "1 for the state of a service's circuit in this process.",
             ("service", "state"), registry=self._registry,
         )  # fmt: skip
 
-        self._cost = _CostOfRuns()
-        self._registry.register(self._cost)
+        self._stages = StageMetrics()
+        self._registry.register(self._stages)
         self._store = _UseOfStore()
         self._registry.register(self._store)
 
@@ -88,14 +73,12 @@ class Metrics:
 
     def exposition(
         self,
-        active_runs: int,
+        measured: Measurements,
         circuits: Mapping[str, CircuitState],
-        cost: Cost,
         store: StoreUse | None = None,
     ) -> bytes:
-        """Return all series in Prometheus' text format; ``cost`` is what all runs took so far."""
-        self._active_runs.set(active_runs)
-        self._cost.total = cost
+        """Return all series in Prometheus' text format; ``measured`` is what the ledger knows."""
+        self._stages.measured = measured
         self._store.use = store
         for service, now in circuits.items():
             # A series for each state, so that an alert reads `state="open"` and not a number's meaning.

@@ -23,6 +23,7 @@ from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.large_runs import LargeRuns
 from faultline_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
 from faultline_gateway.ledger.leases import Leases, no_lease_left
+from faultline_gateway.ledger.measurements import MeasurementRows, Measurements
 from faultline_gateway.ledger.new_events import NewEvents
 from faultline_gateway.ledger.new_sources import NewSource, Stored
 from faultline_gateway.ledger.outcomes import Outcomes, lease_lost, run_of
@@ -38,7 +39,7 @@ from faultline_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outco
 
 __all__ = [
     "MAX_ATTEMPTS", "Done", "Ended", "Failed", "Filtered", "LeasedImport", "LeasedListing", "LeasedShard",
-    "Ledger", "NewShard", "NewSource", "Outcome", "Stored", "StoredAnswer",
+    "Ledger", "Measurements", "NewShard", "NewSource", "Outcome", "Stored", "StoredAnswer",
     "lease_lost", "no_lease_left", "run_of",
 ]  # fmt: skip
 
@@ -46,7 +47,7 @@ __all__ = [
 class Ledger(
     Datasets, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads,
     NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted,
-    Audit, LargeRuns, SourceTables, Jobs, JobLeases,
+    Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

@@ -42,6 +42,9 @@ class Audit(LedgerPart):
         """Return in words which totals over all runs are not what the runs say; empty if none."""
         with self._database.reading() as connection:
             kept = tallies.active_runs(connection), tallies.total_cost(connection)
+            kept_open = tallies.open_items(connection)
+            open_items = connection.execute(select(func.sum(schema.runs.c.pending)).where(rows.KEPT))
+            counted_open = open_items.scalar_one() or 0
             state, cost, gone = schema.runs.c.state, schema.runs.c.cost, schema.deleted_runs.c.cost
             going = select(func.count()).where(state.not_in(FINAL_RUN_STATES), rows.KEPT)
             active = connection.execute(going).scalar_one()
@@ -50,6 +53,11 @@ class Audit(LedgerPart):
         spent = sum((Cost.model_validate(each) for each in noted if each is not None), Cost())
         return [
             *([] if kept[0] == active else [f"{kept[0]} runs are kept as going on, {active} go on"]),
+            *(
+                []
+                if kept_open == counted_open
+                else [f"{kept_open} items are kept as open, {counted_open} are"]
+            ),
             *([] if _same(kept[1], spent) else [f"the cost kept is {kept[1]}, the runs cost {spent}"]),
         ]
 

@@ -10,10 +10,11 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, s
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from faultline_core.errors import LeaseLost
-from faultline_gateway.ledger import rows, schema, work
+from faultline_gateway.ledger import rows, schema, tallies, work
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
-from faultline_gateway.ledger.transitions import OPEN_STATES, move, record
+from faultline_gateway.ledger.tallies import LEASE_LOST, Attempt
+from faultline_gateway.ledger.transitions import OPEN_STATES, Step, move_by, record
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
 
 UNEXPECTED_SECONDS = 60.0
@@ -162,12 +163,15 @@ class Leases(LedgerPart):
     ) -> list[LeasedGroup]:
         if run["state"] not in OPEN_STATES:
             return []
-        now, groups = self._lease_time(), list[LeasedGroup]()
+        now, groups, lost = self._lease_time(), list[LeasedGroup](), list[Attempt]()
         found = work.earliest_item(connection, run)
         while found is not None and found["due_at"] <= now and len(groups) < most:
             if found["attempts"] >= MAX_ATTEMPTS:
                 break
             leased = self._lease(connection, run, found, worker, now, until=now + seconds)
+            if found["state"] == "leased":
+                # Leased together, they ran out together: nobody came back with the outcomes.
+                lost += [Attempt(item.kind, LEASE_LOST) for item in leased if item.attempt > 1]
             groups.append(_group(run, found["item_group"], leased))
             found = work.earliest_item(connection, run)
         if groups:
@@ -176,6 +180,7 @@ class Leases(LedgerPart):
             _set(connection, run, {"idle_until": _waiting_until(found, now)})
         else:
             self._fail_exhausted(connection, run, found["item_group"], now)
+        tallies.add(connection, run["id"], attempts=lost)
         return groups
 
     def _lease(
@@ -217,8 +222,13 @@ class Leases(LedgerPart):
         )  # fmt: skip
         detail = f"{MAX_ATTEMPTS} workers took this item and none came back"
         values = {"state": "failed", "worker": None, "code": LeaseLost.code, "detail": detail}
-        ids = connection.execute(update(schema.items).where(spent).values(values).returning(_items.id)).all()
-        move(connection, run, {"pending": -len(ids), "failed": len(ids)}, now=self._clock(), message=detail)
+        failing = update(schema.items).where(spent).values(values).returning(_items.kind)
+        kinds = connection.execute(failing).scalars().all()
+        attempts = [Attempt(kind, outcome) for kind in kinds for outcome in (LEASE_LOST, "failed")]
+        changes = {"pending": -len(kinds), "failed": len(kinds)}
+        move_by(
+            connection, run, [Step(changes=changes, message=detail, attempts=attempts)], now=self._clock()
+        )
 
 
 def _ready(now: float) -> ColumnElement[bool]:

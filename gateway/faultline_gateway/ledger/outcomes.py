@@ -12,6 +12,7 @@ from faultline_core.types import Cost, ItemState
 from faultline_gateway.ledger import rows, schema, work
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
+from faultline_gateway.ledger.tallies import Attempt
 from faultline_gateway.ledger.transitions import Step, move_by
 from faultline_gateway.runs.items import MAX_ATTEMPTS
 from faultline_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
@@ -141,7 +142,10 @@ def _pause(item: RowMapping) -> float:
 def _step(item: RowMapping, outcome: Outcome, values: Mapping[str, Any]) -> Step:
     state: ItemState = values["state"]
     changes = {} if state == "pending" else {"pending": -1, state: 1}
-    return Step(changes=changes, message=_message(item, state, values), cost=_cost(outcome))
+    attempt = Attempt(item["kind"], "retried" if state == "pending" else state)
+    return Step(
+        changes=changes, message=_message(item, state, values), cost=_cost(outcome), attempts=[attempt]
+    )
 
 
 def _cost(outcome: Outcome) -> Cost | None:

@@ -92,7 +92,8 @@ class Runs(LedgerPart):
                 insert_items(connection, planned)
                 counts = {name: row[name] for name in ("total", *rows.COUNTED)}
                 record(connection, run_id, row["state"], counts, "created")
-                tallies.add(connection, run_id, active=int(row["state"] not in FINAL_RUN_STATES))
+                going_on = int(row["state"] not in FINAL_RUN_STATES)
+                tallies.add(connection, run_id, active=going_on, opened=row["pending"])
         except IntegrityError:
             # Two calls with one key raced; the unique column accepted one of them, whose run is the answer.
             known = None if idempotency_key is None else self.run_for_key(idempotency_key, fingerprint)

@@ -64,6 +64,7 @@ ENDED_ITEMS = text("state IN ('done', 'filtered', 'failed', 'cancelled')")
 RUNS_TO_SERVE = text("state IN ('queued', 'in_progress') AND idle_until IS NULL")
 IDLE_RUNS = text("idle_until IS NOT NULL")
 RUNS_TO_PLAN = text("state IN ('validating', 'finalizing')")
+RUNS_UNDER_WAY = text("state IN ('queued', 'in_progress')")
 OPEN_JOBS = text("state IN ('queued', 'in_progress', 'cancelling')")
 
 
@@ -193,6 +194,7 @@ runs = Table(
     _partial("runs_to_serve", "served_at", "created_at", "id", where=RUNS_TO_SERVE),
     _partial("runs_idle", "idle_until", where=IDLE_RUNS),
     _partial("runs_to_plan", "planning_due_at", "created_at", "id", where=RUNS_TO_PLAN),
+    _partial("runs_under_way", "created_at", where=RUNS_UNDER_WAY),
 )
 """``functions``: the addresses of the functions that the run tests, by name. They hold secrets: only workers
 and the plans of child runs read them, and `rows.run` leaves them out.
@@ -340,8 +342,29 @@ tallies = Table(
     Column("shard", Integer, primary_key=True, autoincrement=False),
     Column("active_runs", Integer, nullable=False),
     Column("cost", JSON, nullable=False),
+    Column("open_items", BigInteger, nullable=False, server_default="0"),
+    Column("attempts", JSON, nullable=False, server_default="{}"),
 )
-"""Totals over all runs: how many have not ended, and what all cost, deleted ones too."""
+"""Totals over all runs: how many have not ended, what all cost, how many items are open, and how often an
+attempt at an item of each kind came to what, deleted runs too.
+"""
+
+process_counts = Table(
+    "process_counts",
+    metadata,
+    Column("series", Line(200), primary_key=True),
+    Column("amount", Float, nullable=False),
+)
+"""What all processes have counted beside the runs, such as calls to services; it only grows."""
+
+worker_readings = Table(
+    "worker_readings",
+    metadata,
+    Column("worker", Line(255), primary_key=True),
+    Column("seen_at", Float, nullable=False),
+    Column("reading", JSON, nullable=False),
+)
+"""What each worker does at the moment, as it told last."""
 
 lease_readings = Table(
     "lease_readings",

@@ -1,4 +1,4 @@
-"""Totals over all runs, kept in the transaction that changes a run: how many go on, and what all have cost.
+"""Totals over all runs, kept in the transaction that changes a run: runs under way, open items, cost.
 
 Counting them would read every run at each scrape of the metrics. The totals are divided over several rows by
 the run's id, because a transaction holds its row until it is durable: with one row, writers of different runs
@@ -8,6 +8,9 @@ would wait for each other on PostgreSQL.
 from __future__ import annotations
 
 import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, select, update
 
@@ -19,31 +22,67 @@ SHARDS = 16
 
 _tallies = schema.tallies.c
 _MINE = _tallies.shard == bindparam("of_shard")
-_ADD_ACTIVE = (
-    update(schema.tallies).where(_MINE).values(active_runs=_tallies.active_runs + bindparam("more"))
-)  # fmt: skip
-_COST = select(_tallies.cost).where(_MINE).with_for_update()
-_SET_COST = update(schema.tallies).where(_MINE).values(cost=bindparam("spent"))
+_COUNTERS = {
+    "active_runs": _tallies.active_runs + bindparam("more"),
+    "open_items": _tallies.open_items + bindparam("opened"),
+}
+_ADD = update(schema.tallies).where(_MINE).values(_COUNTERS)
+_DOCUMENTS = select(_tallies.cost, _tallies.attempts).where(_MINE).with_for_update()
+_SET = (
+    update(schema.tallies)
+    .where(_MINE)
+    .values({**_COUNTERS, "cost": bindparam("spent"), "attempts": bindparam("came_to")})
+)
 
 
-def add(connection: Connection, run_id: str, *, active: int = 0, cost: Cost | None = None) -> None:
+LEASE_LOST = "lease-lost"
+"""A lease ran out before its worker came back; the item is leased again, or fails with it."""
+
+
+class Attempt(NamedTuple):
+    """What an attempt at an item came to: ``done``, ``filtered``, ``failed``, ``retried`` or `LEASE_LOST`."""
+
+    kind: str
+    outcome: str
+
+
+def add(
+    connection: Connection,
+    run_id: str,
+    *,
+    active: int = 0,
+    opened: int = 0,
+    cost: Cost | None = None,
+    attempts: Iterable[Attempt] = (),
+) -> None:
     """Add what a transition of a run changes; the last lock that a transaction takes.
 
     Args:
         connection: a writing transaction.
         run_id: the run.
         active: 1 if the run begins or goes on again, -1 if it ends.
+        opened: how many items are open that were not, below 0 if they ended.
         cost: the cost of the items recorded now.
+        attempts: the attempts that ended now.
     """
-    if not active and cost is None:
+    ended = list(attempts)
+    numbers = {"of_shard": zlib.crc32(run_id.encode()) % SHARDS, "more": active, "opened": opened}
+    if cost is None and not ended:
+        if active or opened:
+            connection.execute(_ADD, numbers)
         return
-    mine = {"of_shard": zlib.crc32(run_id.encode()) % SHARDS}
-    if active:
-        connection.execute(_ADD_ACTIVE, {**mine, "more": active})
-    if cost is not None:
-        # Read and written as JSON: counts of operations exceed the integers of both databases.
-        known = connection.execute(_COST, mine).scalar_one()
-        connection.execute(_SET_COST, {**mine, "spent": (Cost.model_validate(known) + cost).model_dump()})
+    # Read and written as JSON: counts of operations exceed the integers of both databases.
+    known = connection.execute(_DOCUMENTS, numbers).one()
+    spent = known.cost if cost is None else (Cost.model_validate(known.cost) + cost).model_dump()
+    connection.execute(_SET, {**numbers, "spent": spent, "came_to": _with(known.attempts, ended)})
+
+
+def _with(known: Mapping[str, Mapping[str, int]], ended: Iterable[Attempt]) -> dict[str, dict[str, int]]:
+    counts = {kind: dict(outcomes) for kind, outcomes in known.items()}
+    for (kind, outcome), number in Counter(ended).items():
+        of_kind = counts.setdefault(kind, {})
+        of_kind[outcome] = of_kind.get(outcome, 0) + number
+    return counts
 
 
 def change_of_state(before: str, after: str) -> int:
@@ -54,6 +93,20 @@ def change_of_state(before: str, after: str) -> int:
 def active_runs(connection: Connection) -> int:
     """Return how many runs have not ended."""
     return sum(connection.execute(select(_tallies.active_runs)).scalars())
+
+
+def open_items(connection: Connection) -> int:
+    """Return how many items of all runs have not ended."""
+    return int(sum(connection.execute(select(_tallies.open_items)).scalars()))
+
+
+def attempts(connection: Connection) -> Counter[Attempt]:
+    """Return how many attempts at items came to what."""
+    found = Counter[Attempt]()
+    for document in connection.execute(select(_tallies.attempts)).scalars():
+        for kind, outcomes in document.items():
+            found.update({Attempt(kind, outcome): number for outcome, number in outcomes.items()})
+    return found
 
 
 def total_cost(connection: Connection) -> Cost:

@@ -21,11 +21,15 @@ _NEW_EVENT = insert(schema.events)
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A change of a run's counters, with the message of its event; ``cost`` is added to the run's so far."""
+    """A change of a run's counters, with the message of its event; ``cost`` is added to the run's so far.
+
+    ``attempts``: the attempts at items that ended with it.
+    """
 
     changes: Mapping[str, int]
     message: str
     cost: Cost | None = None
+    attempts: Sequence[tallies.Attempt] = ()
 
 
 def move(
@@ -57,8 +61,11 @@ def move_by(connection: Connection, run: RowMapping, steps: Sequence[Step], *, n
         values["cost"] = (Cost.model_validate(run["cost"] or {}) + spent).model_dump()
     connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(values))
     connection.execute(_NEW_EVENT, events)
-    gone_on = tallies.change_of_state(run["state"], events[-1]["state"])
-    tallies.add(connection, run["id"], active=gone_on, cost=spent)
+    tallies.add(
+        connection, run["id"], active=tallies.change_of_state(run["state"], events[-1]["state"]),
+        opened=counters["pending"] - run["pending"], cost=spent,
+        attempts=[each for step in steps for each in step.attempts],
+    )  # fmt: skip
 
 
 def end(
@@ -96,7 +103,7 @@ def change(connection: Connection, run: RowMapping, values: Mapping[str, Any], m
     gone_on = tallies.change_of_state(run["state"], changed["state"])
     counts = {name: changed[name] for name in ("total", *rows.COUNTED)}
     record(connection, run["id"], changed["state"], counts, message)
-    tallies.add(connection, run["id"], active=gone_on)
+    tallies.add(connection, run["id"], active=gone_on, opened=changed["pending"] - run["pending"])
 
 
 def record(connection: Connection, run_id: str, state: str, counts: Mapping[str, int], message: str) -> None:

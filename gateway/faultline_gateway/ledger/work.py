@@ -50,7 +50,7 @@ _FIRST_FREE = (
 )
 _FIRST = select(_runs.id).where(_TO_SERVE).order_by(*_IN_TURN).limit(1)
 _EARLIEST = (
-    select(_items.id, _items.item_group, _items.attempts, _items.due_at)
+    select(_items.id, _items.item_group, _items.attempts, _items.due_at, _items.state)
     .where(_items.run_id == bindparam("run"), _items.stage == bindparam("of_stage"), OPEN)
     .order_by(_items.due_at, _items.ordinal)
     .limit(1)

@@ -56,9 +56,7 @@ def _require_room(context: GatewayContext) -> None:
     "/metrics", tags=["health"], response_class=Response, responses={200: {"content": {"text/plain": {}}}}
 )
 def metrics(context: Context) -> Response:
-    """Return the gateway's counters and the cost of its runs in the Prometheus text format."""
-    ledger = context.ledger
-    series = context.metrics.exposition(
-        ledger.active_runs(), context.health.circuits(), ledger.total_cost(), context.store_use
-    )
+    """Return what the gateway, the workers and the runs came to, in the Prometheus text format."""
+    measured = context.ledger.measurements()
+    series = context.metrics.exposition(measured, context.health.circuits(), context.store_use)
     return Response(series, media_type=CONTENT_TYPE)

@@ -36,6 +36,7 @@ from faultline_core.errors import (
     RateLimited,
     Unauthorized,
 )
+from faultline_gateway.services.call_counts import CallCounts
 from faultline_gateway.services.call_limit import CallLimit
 from faultline_gateway.services.circuit import REST_SECONDS, Circuit
 from faultline_gateway.services.remaining import REMAINING, RUN
@@ -72,6 +73,7 @@ class ServiceCaller:
         self._jitter = jitter or random.Random()
         self._circuits: defaultdict[str, Circuit] = defaultdict(lambda: Circuit(clock))
         self._limits: defaultdict[str, CallLimit] = defaultdict(lambda: CallLimit(clock))
+        self.counts = CallCounts(clock)
 
     def limit(self, service: str) -> CallLimit:
         """Return how many calls this process makes to ``service`` at once."""
@@ -137,7 +139,8 @@ class ServiceCaller:
     async def _timed(self, service: str, request: httpx.Request, seconds: float) -> httpx.Response:
         started = self._clock()
         try:
-            response = await self._once(service, request, seconds)
+            with self.counts.call(service):
+                response = await self._once(service, request, seconds)
         except DeadlineExceeded:
             self._limits[service].took(seconds, seconds)
             raise

@@ -33,6 +33,8 @@ class Concurrency:
         self._fixed, self._health, self._sharing = fixed, health, sharing
         self._least = LEAST if sharing == 1 else 1
         self.groups = LEAST if fixed is None else fixed
+        self.occupancy: float | None = None
+        """The share of the editor's rows that are used, as a replica said last; None if none said it."""
 
     async def follow(self, stop: asyncio.Event, busy: Callable[[], bool]) -> None:
         """Ask the services every half minute, while there is work, until ``stop`` is set.
@@ -52,6 +54,7 @@ class Concurrency:
         if self._health is None:
             return
         states = await self._health.services()
+        self.occupancy = next((state.occupancy for state in states if state.occupancy is not None), None)
         replicas = [state.replicas for state in states if state.replicas is not None]
         if self._fixed is None and len(replicas) == len(states):
             share = math.ceil(CALLS_PER_REPLICA * sum(replicas) / self._sharing)

@@ -219,3 +219,10 @@ class ServiceHealth(ResponseBody):
         description="Number of calls at once that keep all these replicas busy, or null if it does not say; "
         "the gateway makes no more.",
     )
+    occupancy: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Share of the rows of its network's calls that were used lately by the replica that "
+        "answers, or null if it does not say; only the editor does.",
+    )

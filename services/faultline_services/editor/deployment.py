@@ -2,6 +2,7 @@
 
 # Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -10,7 +11,9 @@ from ray.serve import Application
 from faultline_core.blobs import BlobStore
 from faultline_core.contract import editor as contract
 from faultline_core.contract import tokens
+from faultline_core.contract.base import ServiceHealth
 from faultline_core.suite import load_suite
+from faultline_services.editor.occupancy import RecentOccupancy
 from faultline_services.editor.work import EditorCall, one_edit, planned_evaluations
 from faultline_services.serving.engine_protocols import Editor
 from faultline_services.serving.engine_service import EngineService, application
@@ -28,6 +31,14 @@ class EditorDeployment(EngineService[Editor]):
 
     name = "editor"
     calls = CALLS
+
+    def __init__(self, settings: ServiceSettings, engine: Editor | None = None) -> None:
+        super().__init__(settings, engine)
+        self._occupancy = RecentOccupancy(self.engine.rows, time.monotonic)
+
+    def health(self) -> ServiceHealth:
+        """Return the health, and how full the network's calls were lately."""
+        return super().health().model_copy(update={"occupancy": self._occupancy.look()})
 
     @staticmethod
     def load(settings: ServiceSettings) -> Editor:

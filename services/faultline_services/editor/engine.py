@@ -145,6 +145,10 @@ class EditorEngine:
         """The largest number of tokens of a prompt, including the start and end marks."""
         return self.pipeline.prompts.length
 
+    def rows(self) -> tuple[int, int]:
+        """Return how many rows the network's calls had so far, and how many they could have had."""
+        return self.steps.counters.rows, self.steps.counters.offered
+
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of ``text``, including the start and end marks."""
         return self.pipeline.prompts.count_tokens(text)

@@ -39,6 +39,8 @@ class Perturber(Engine, Protocol):
 class Editor(Engine, Protocol):
     """Edits and generates images and learns tokens; polls ``cancelled`` between diffusion steps."""
 
+    def rows(self) -> tuple[int, int]: ...
+
     def reconstruct(
         self, request: editor.ReconstructRequest, *, cancelled: Callable[[], bool]
     ) -> editor.ReconstructResponse: ...

@@ -24,8 +24,10 @@ from manifests.references import stated_secrets
 from manifests.rendering import K8S, Document, named, overlay, ray_service
 from manifests.variables import gateway_settings, services_settings
 
-UPGRADE, JOBS = "incremental-upgrade", "jobs"
-RENDERED = [("laptop",), ("gpu",), ("gpu", UPGRADE), ("gpu", JOBS), ("gpu", UPGRADE, JOBS)]
+UPGRADE, JOBS, OBSERVABILITY = "incremental-upgrade", "jobs", "observability"
+RENDERED = [
+    ("laptop",), ("gpu",), ("gpu", UPGRADE), ("gpu", JOBS), ("gpu", UPGRADE, JOBS), ("gpu", OBSERVABILITY),
+]  # fmt: skip
 KEYS = {"FAULTLINE_API_KEYS": "sixteen-letters-or-more"}
 SERVE_PORT, DASHBOARD_PORT = 8101, 8265
 
@@ -173,6 +175,10 @@ def ready_with_services(found: list[Document]) -> None:
     pod_of(found, "gateway")["containers"][0]["readinessProbe"]["httpGet"]["path"] = "/readyz"
 
 
+def unlabelled_gateway(found: list[Document]) -> None:
+    del found_in(found, "Service", "gateway")["metadata"]["labels"]
+
+
 def open_names(found: list[Document]) -> None:
     found_in(found, "NetworkPolicy", "names")["spec"]["egress"] = [{}]
 
@@ -206,6 +212,7 @@ DEFECTS: dict[Callable[[list[Document]], None], str] = {
     without_policy("head-to-kubernetes"): "services/headgroup does not reach the Kubernetes API",
     ready_with_services: "/readyz, which depends on the services",
     open_names: "reaches port 6379 of everyone",
+    unlabelled_gateway: "monitor gateway finds no port http",
     unknown_jobs: "the gateway submits jobs to jobs-head-svc:8266, where nothing answers",
     token_without_secret: "cluster jobs: no key auth_token in a secret faultline-token",
     open_egress: "services/editor reaches the cloud's metadata",
@@ -224,7 +231,7 @@ def test_nothing_is_wrong_with_the_rendered_manifests(rendered: tuple[str, ...])
 
 @pytest.mark.parametrize("spoil", DEFECTS, ids=lambda spoil: spoil.__name__)
 def test_each_defect_is_found(spoil: Callable[[list[Document]], None]) -> None:
-    found = overlay("gpu", JOBS)
+    found = overlay("gpu", JOBS, OBSERVABILITY)
     spoil(found)
     told = problems(found)
     assert any(DEFECTS[spoil] in problem for problem in told), told
