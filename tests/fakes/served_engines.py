@@ -63,6 +63,9 @@ class FakeEngine:
 class FakeEditorEngine(FakeEngine):
     """The editor: it takes its time, polls whether its caller has gone, and may have a hungry item."""
 
+    def rows(self) -> tuple[int, int]:
+        return 0, 0
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         asked = super().__getattr__(name)
 
