@@ -22,6 +22,7 @@ from faultline_gateway.runs.items import LeasedGroup, LeasedItem, LeasedStage, P
 from faultline_gateway.runs.method import AnyMethod
 from faultline_gateway.runs.outcomes import Done, Failed, Outcome
 from faultline_gateway.runs.recorded_items import RecordedItem
+from faultline_gateway.runs.source_table import SourceTable
 from faultline_gateway.runs.stages import StagedMethod, StageResults
 from faultline_gateway.services.ports import Services
 
@@ -61,6 +62,10 @@ class HeldLedger:
     def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
         """The images of a dataset, or the first of them."""
         return self.datasets[name][:most]
+
+    def source_table(self, name: str, *, most: int | None = None) -> SourceTable:
+        """The images of a dataset as a table."""
+        return SourceTable.of(self.sources(name, most=most))
 
     def run(self, run_id: str, kind: RunKind | None = None) -> Run:
         """An ended run; raises `NotFound`."""

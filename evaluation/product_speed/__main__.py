@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from evaluation.benchmarks.interleaved import ratios
 from evaluation.benchmarks.machine import this_machine
-from evaluation.benchmarks.report import EditorBenchmark, Row, at_least, row
+from evaluation.benchmarks.report import EditorBenchmark, Row, at_least, at_most, row
 from evaluation.paths import RESULTS, ROOT
 from evaluation.product_speed import contestant
 from evaluation.product_speed.earlier import BASELINE, Tree, unpacked
@@ -25,6 +25,8 @@ OUT = RESULTS / "product.json"
 TWICE = at_least(2.0)
 PORTS = (18080, 18101)
 """Not the defaults, which another stack of this machine may use."""
+PER_CLASS = 6
+"""Images of each class in the demo's dataset."""
 Taken = dict[str, float]
 
 
@@ -45,6 +47,36 @@ def taken(tree: Tree) -> tuple[Taken, dict[str, int]]:
         told = json.loads(out.read_bytes())
     counts = told.pop("counts")
     return told, counts
+
+
+def taken_bare() -> tuple[Taken, dict[str, int]]:
+    """Run the same stress test over the engines alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "taken.json"
+        command = [sys.executable, "-m", "evaluation.product_speed.bare_engines", str(PER_CLASS), str(out)]
+        subprocess.run(
+            command, env=os.environ | {"OMP_NUM_THREADS": "1"}, cwd=ROOT, check=True, stdout=sys.stderr
+        )
+        told = json.loads(out.read_bytes())
+    counts = told.pop("counts")
+    return told, counts
+
+
+def overhead(laps: dict[str, list[Taken]], items: dict[str, dict[str, int]], commit: str) -> list[Row]:
+    """Return what services and gateway add to an item, beside the engines alone."""
+    each = {
+        name: [lap["run_processor_s"] / items[name]["total"] for lap in some] for name, some in laps.items()
+    }
+    added = [served - bare for served, bare in zip(each["present"], each["bare"], strict=True)]
+    share = [one / before for one, before in zip(added, each["earlier"], strict=True)]
+    return [
+        row("E9", "ms of processor time an item that services and gateway add to the engines alone",
+            [1e3 * one for one in added], at_most(15.0), advisory=True),
+        row("E9", f"the same beside the processor time of an item of {commit}", share, at_most(0.05),
+            advisory=True),
+        row("E9", "ms of processor time an item, engines alone", [1e3 * one for one in each["bare"]],
+            advisory=True),
+    ]  # fmt: skip
 
 
 def rows(laps: dict[str, list[Taken]], commit: str) -> list[Row]:
@@ -74,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=OUT, help="result file")
     given = parser.parse_args(arguments)
     trees = {"earlier": unpacked(given.commit, ROOT / "build" / "earlier"), "present": Tree(ROOT)}
-    runs = {name: partial(taken, tree) for name, tree in trees.items()}
+    runs = {name: partial(taken, tree) for name, tree in trees.items()} | {"bare": taken_bare}
     laps: dict[str, list[Taken]] = {name: [] for name in runs}
     items: dict[str, dict[str, int]] = {}
     for _ in tqdm(range(given.pairs), desc="pair"):
@@ -85,12 +117,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings: dict[str, str | int | float | list[float]] = {
         "commit": given.commit,
         **{f"{name} items": counts["total"] for name, counts in items.items()},
-        **{f"{name} seconds": [each["start_s"] + each["run_s"] for each in laps[name]] for name in laps},
+        **{
+            f"{name} seconds": [each.get("start_s", 0.0) + each["run_s"] for each in laps[name]]
+            for name in laps
+        },
     }
     report = EditorBenchmark(
         machine=this_machine(),
         settings=settings,
-        rows=rows(laps, given.commit),
+        rows=[*rows(laps, given.commit), *overhead(laps, items, given.commit)],
     )
     given.out.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
