@@ -27,7 +27,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench bench-product capacity rehearse load simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -160,8 +160,11 @@ rehearse: $(STAMP) ## serve published architectures at full size with random wei
 load: $(STAMP) system ## measure ledger and gateway under load: evaluation/results/load.json (QUICK=1 ONLY=leases,listeners)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.load $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
-simulate: $(STAMP) system ## simulate large runs: hours, dollars, what binds: evaluation/results/scale.json (GPUS=64 PRICE=2.5 GPU=a100; CALIBRATE=1 measures this machine first)
+scale: $(STAMP) system ## simulate large runs: hours, dollars, what binds: evaluation/results/scale.json (GPUS=64 PRICE=2.5 GPU=a100; CALIBRATE=1 measures this machine first)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.scale $(if $(GPUS),--gpus $(GPUS)) $(if $(PRICE),--price $(PRICE)) $(if $(GPU),--gpu $(GPU)) $(if $(CALIBRATE),--calibrate)
+
+simulate: $(STAMP) ## simulate gateway, workers, clock, network and disk over the real ledger, and judge every step (SEEDS=2000, goes on where it stopped; SEED=17 plays one again; RECORD=1)
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEED),--seed $(SEED)) $(if $(RECORD),--record)
 
 soak: $(STAMP) ## keep gateway and worker at 60 % of their capacity for two hours: the group soak of evaluation/results/load.json (SOAK_SECONDS=7200)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.load --only soak --soak-seconds $(or $(SOAK_SECONDS),7200)

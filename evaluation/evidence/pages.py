@@ -18,6 +18,7 @@ from evaluation.evidence.markers import markers
 from evaluation.evidence.quality import quality_page
 from evaluation.evidence.rehearsal import rehearsal_page
 from evaluation.evidence.scale import scale_page
+from evaluation.evidence.simulated_faults import simulated_page
 from evaluation.evidence.speed import speed_page
 from evaluation.evidence.statistics import statistics_page
 from evaluation.evidence.transfers import MAP, read_transfers, transfers_map, transfers_page
@@ -47,6 +48,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "scale.md": scale_page(read_scale()),
         EVIDENCE / "faults.md": faults.page(covered.fault),
         EVIDENCE / "lost-work.md": lost_work_page(),
+        EVIDENCE / "simulated-faults.md": simulated_page(),
     }
     table = papers.page(papers.PAGE.read_text(encoding="utf-8"), covered.paper)
     drawn = {EVIDENCE / name: text for name, text in load_drawings(load).items()}

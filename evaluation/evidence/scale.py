@@ -131,7 +131,7 @@ def _bound(name: str, busy: Mapping[str, float]) -> str:
 def _how(report: ScaleReport) -> list[str]:
     low, high = UTILISATIONS
     return [
-        "- `make simulate` (`GPUS=64 PRICE=2.5 GPU=a100` for figures of your own; `CALIBRATE=1` measures",
+        "- `make scale` (`GPUS=64 PRICE=2.5 GPU=a100` for figures of your own; `CALIBRATE=1` measures",
         "  this machine first)",
         "",
         "Real workers on a real PostgreSQL, with services that cost nothing or sleep. The rates of the model",

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
     parser.add_argument("--gpus", type=int, help="how many; default: 8, 64 and 512")
     parser.add_argument("--price", type=float, help="dollars a GPU an hour; default: an assumption")
     parser.add_argument("--gpu", choices=tuple(GPUS), default="h100")

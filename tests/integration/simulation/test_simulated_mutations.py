@@ -1,0 +1,91 @@
+"""The simulation finds what it is for: each of these defects, put into the product's code, is found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, RowMapping, func, insert, select
+
+from faultline_core.blobs import BlobStore, digest
+from faultline_core.contract.runs import Run
+from faultline_gateway import worker
+from faultline_gateway.ledger import Ended, Ledger, cancellations, outcomes, schema, transitions
+from faultline_gateway.runs import following
+from simulation.simulating import simulate
+
+SEEDS = 60
+"""Of which the first that meets the defect ends the search."""
+
+
+def first_violation(first: int = 0) -> str:
+    """What the first seed that finds anything finds; the search begins at the seed ``first``."""
+    for seed in range(first, first + SEEDS):
+        if (found := simulate(seed).violation) is not None:
+            return found
+    return f"nothing in {SEEDS} seeds"
+
+
+def without_fence(connection: Connection, ended: Sequence[Ended]) -> dict[tuple[str, int], RowMapping]:
+    """Take whatever lease the item has for the caller's."""
+    found = connection.execute(outcomes._LEASED, {"ids": [each.item_id for each in ended]}).mappings()
+    leased = {item["id"]: item for item in found}
+    return {(each.item_id, each.fence): leased[each.item_id] for each in ended if each.item_id in leased}
+
+
+@pytest.mark.fault("F6")
+def test_a_dropped_fence_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcomes, "_leased", without_fence)
+    # One seed in twenty stops a worker for long enough while its item is leased to another.
+    assert first_violation(25).startswith("I5: ")
+
+
+def test_a_row_before_its_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = BlobStore.put
+
+    def stored_later(store: BlobStore, data: bytes) -> str:
+        asyncio.get_running_loop().call_later(0.5, stored, store, data)
+        return digest(data)
+
+    monkeypatch.setattr(BlobStore, "put", stored_later)
+    assert first_violation().startswith("I3: ")
+
+
+def test_a_lease_that_is_not_renewed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(worker, "keep_leased", never)
+    assert first_violation().startswith("I5: ")
+
+
+def test_a_lost_cancel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answered_only(ledger: Ledger, run_id: str) -> Run:
+        return ledger.run(run_id).model_copy(update={"state": "cancelled"})
+
+    monkeypatch.setattr(Ledger, "cancel", answered_only)
+    assert first_violation().startswith("I7: ")
+
+
+def test_a_cancellation_that_leaves_leases_valid_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_cancelled(connection: Connection, run: RowMapping, most: int) -> int:
+        return min(most, int(run["pending"]))
+
+    monkeypatch.setattr(cancellations, "_cancel_some", none_cancelled)
+    assert first_violation().startswith("I1: ")
+
+
+def test_an_event_number_that_is_used_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = select(func.coalesce(func.max(schema.events.c.id), 0) + 1).scalar_subquery()
+    monkeypatch.setattr(transitions, "_NEW_EVENT", insert(schema.events).values(id=newest))
+    assert first_violation(10).startswith("events: ")
+
+
+def test_an_event_that_is_sent_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def since(run: following.FollowedRun, after: int) -> list[following.Told]:
+        return [event for event in run._events if event.id >= after]
+
+    monkeypatch.setattr(following.FollowedRun, "since", since)
+    assert first_violation().startswith("events: ")
