@@ -84,25 +84,6 @@ class BatchSizer:
             waiting = waiting[len(batch) :]
         return BatchedResults(results, too_large)
 
-    def run_at_once(
-        self, items: Sequence[Item], samples: int, work: Callable[[Sequence[Item], int], Result]
-    ) -> BatchedResults[Item, Result]:
-        """Do ``work`` on all items at once; it splits their ``samples`` into calls of the given size.
-
-        If not even single samples fit for all items together, each item is tried on its own.
-        """
-        while items:
-            try:
-                result = within_memory(partial(work, items, self.size))
-            except DoesNotFit:
-                if self.size == 1 or samples == 1:
-                    return _one_by_one(items, work) if len(items) > 1 else BatchedResults([], list(items))
-                self.shrink(min(self.size, samples))
-            else:
-                self.fit(samples)
-                return BatchedResults([result], [])
-        return BatchedResults([], [])
-
     def shrink(self, tried: int) -> None:
         """Halve the size after a batch of ``tried`` did not fit."""
         # A size that fails again is tried less and less often, because a failed batch is wasted work.
@@ -120,13 +101,22 @@ class BatchSizer:
             self.size, self._fitted, self._on_trial = min(2 * self.size, self._largest), 0, True
 
 
-def _one_by_one(
-    items: Sequence[Item], work: Callable[[Sequence[Item], int], Result]
+def together_or_alone(
+    items: Sequence[Item], work: Callable[[Sequence[Item]], Result]
 ) -> BatchedResults[Item, Result]:
+    """Do ``work`` on all items at once, or, if that does not fit, on each alone.
+
+    For work that itself divides its samples into calls that fit.
+    """
+    try:
+        return BatchedResults([within_memory(partial(work, items))] if items else [], [])
+    except DoesNotFit:
+        if len(items) == 1:
+            return BatchedResults([], list(items))
     results, too_large = list[Result](), list[Item]()
     for item in items:
         try:
-            results.append(within_memory(partial(work, [item], 1)))
+            results.append(within_memory(partial(work, [item])))
         except DoesNotFit:
             too_large.append(item)
     return BatchedResults(results, too_large)

@@ -193,4 +193,4 @@ def test_an_edit_takes_alignment_weights_and_ends_from_its_preset(released: bool
     assert task.cross.gain[0, 1] == (2.0 if released else 1.0)
     request = EditRequest(items=[item], preset=preset)
     table = NoiseSchedule().timetable(preset.steps)
-    assert edit_settings(request, table, 2.0, batch=1).injection_end == preset.injection_end
+    assert edit_settings(request, table, 2.0).injection_end == preset.injection_end

@@ -11,7 +11,7 @@ from faultline_core.contract.editor import EditItem, EditRequest
 from faultline_core.editing.edit import Edited, run_edit, run_null_text_edit
 from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.sweep import Fork, latest_fork
-from faultline_services.batching.batch_size import BatchSizer
+from faultline_services.batching.batch_size import BatchSizer, together_or_alone
 from faultline_services.editor.caches import CaptionedImage, ForkCache, captioned
 from faultline_services.editor.call import EngineCall
 from faultline_services.editor.edits.inversion_batch import InvertedBatch, InvertedImage
@@ -62,7 +62,7 @@ class JointNullTextEdits:
             pipeline.null,
             null_text_settings(preset),
             edit_tasks(pipeline, list(chosen.values()), images, preset),
-            edit_settings(self.request, table, preset.guidance, batch=self.sizer.size),
+            edit_settings(self.request, table, preset.guidance),
         )
         costs, edited, edits = list(joint.costs), joint.edited, dict[int, ItemLatents]()
         for row, (index, finite) in enumerate(zip(chosen, edited.finite.tolist(), strict=True)):
@@ -94,10 +94,10 @@ def edit_items(
         The edits, finite or not, and the items of which not even one sample fits in memory.
     """
 
-    def work(indices: Sequence[int], batch: int) -> dict[int, ItemLatents]:
+    def work(indices: Sequence[int]) -> dict[int, ItemLatents]:
         chosen = {index: items[index] for index in indices}
         known = {index: cache.find(item, request.preset) for index, item in chosen.items()}
-        edited = _edit(call, request, chosen, inverted, known, batch)
+        edited = _edit(call, request, chosen, inverted, known)
         for row, (index, item) in enumerate(chosen.items()):
             if bool(edited.finite[row]):
                 cache.keep(item, request.preset, known[index], edited.forks[row])
@@ -105,8 +105,7 @@ def edit_items(
             index: ItemLatents(edited.latents[row], edited.costs[row]) for row, index in enumerate(chosen)
         }
 
-    targets = len(items) * len(request.values)
-    done = call.sizers.of("edit").run_at_once(list(items), targets, work)
+    done = together_or_alone(list(items), work)
     return {index: item for part in done.results for index, item in part.items()}, done.too_large
 
 
@@ -116,7 +115,6 @@ def _edit(
     items: Mapping[int, EditItem],
     inverted: Mapping[CaptionedImage, Inverted],
     known: Mapping[int, Sequence[Fork]],
-    batch: int,
 ) -> Edited:
     pipeline, preset = call.pipeline, request.preset
     table = preset_timetable(pipeline.schedule, preset)
@@ -131,5 +129,5 @@ def _edit(
         Inverted.concatenate([inverted[image] for image in images]),
         pipeline.prompts.encode([image.caption for image in images]),
         [replace(task, start=start) for task, start in zip(tasks, starts, strict=True)],
-        edit_settings(request, table, guidance, batch=batch),
+        edit_settings(request, table, guidance),
     )

@@ -59,21 +59,19 @@ def null_text_settings(preset: EditorPreset) -> NullTextSettings:
     )
 
 
-def edit_settings(request: EditRequest, table: Timetable, guidance: float, *, batch: int) -> EditSettings:
+def edit_settings(request: EditRequest, table: Timetable, guidance: float) -> EditSettings:
     """Take the settings of a request's edits out of its preset.
 
     Args:
         request: the preset, and the values of the self_replace sweep that are asked for.
         table: the noise levels; paths of other values of the sweep part at some of them.
         guidance: the scale that is left to apply between two evaluations, 1 where the network takes it in.
-        batch: samples a denoiser call.
     """
     preset = request.preset
     return EditSettings(
         guidance=guidance,
         cross_replace=preset.cross_replace,
         self_replace=request.values,
-        batch=batch,
         fork_steps=fork_steps(table, set(preset.self_replace) - set(request.values), preset.injection_end),
         injection_end=preset.injection_end,
         solver=SOLVERS[preset.solver],

@@ -22,6 +22,7 @@ from faultline_core.editing.textual_inversion import TextualInversionSettings, p
 from faultline_core.editing.training_task import Learned
 from faultline_core.errors import Cancelled, FaultlineError, NumericalFailure, ResourceExhausted
 from faultline_core.types import Cost
+from faultline_services.batching.batch_size import together_or_alone
 from faultline_services.batching.outcomes import failure
 from faultline_services.editor.call import EngineCall, with_share_of_time
 from faultline_services.editor.tokens.files import (
@@ -71,11 +72,10 @@ class TokenLearning:
         }
         encoding = sum((state.cost for state in waiting.values()), start=Cost())
 
-        def work(indices: Sequence[int], _: int) -> dict[int, ClassState | FaultlineError]:
+        def work(indices: Sequence[int]) -> dict[int, ClassState | FaultlineError]:
             return self._learn({index: waiting[index] for index in indices})
 
-        samples = len(waiting) * self._preset.batch
-        done = self._call.sizers.of("learn").run_at_once(list(waiting), samples, work)
+        done = together_or_alone(list(waiting), work)
         for index, state in (each for part in done.results for each in part.items()):
             results[index] = state
         for index in done.too_large:

@@ -14,6 +14,7 @@ from faultline_services.batching.batch_size import (
     BatchSizers,
     DoesNotFit,
     is_out_of_memory,
+    together_or_alone,
     within_memory,
 )
 
@@ -32,8 +33,8 @@ class Machine:
         self.tried: list[int] = []
         self.done: list[int] = []
 
-    def __call__(self, items: Sequence[int], size: int | None = None) -> None:
-        self.tried.append(len(items) if size is None else size)
+    def __call__(self, items: Sequence[int]) -> None:
+        self.tried.append(len(items))
         if self.tried[-1] > self.room:
             raise self.error
         self.done += items
@@ -105,28 +106,20 @@ def test_items_too_large_on_their_own_are_returned_and_the_rest_done() -> None:
     assert done == [0, 1, 2, 4, 5]
 
 
-def test_joint_work_is_retried_with_smaller_call_sizes() -> None:
-    sizer, machine = BatchSizer(8), Machine(3)
-    assert sizer.run_at_once([1, 2], 10, machine).too_large == []
-    assert machine.tried == [8, 4, 2]
-    assert machine.done == [1, 2]
-    assert sizer.size == 2
-
-
 def test_items_without_a_fitting_sample_are_returned() -> None:
-    assert BatchSizer(8).run_at_once([1, 2], 10, Machine(0)).too_large == [1, 2]
-    assert BatchSizer(8).run_at_once([1], 10, Machine(0)).too_large == [1]
+    assert together_or_alone([1, 2], Machine(0)).too_large == [1, 2]
+    assert together_or_alone([1], Machine(0)).too_large == [1]
     assert BatchSizer(8).run([1, 2], Machine(0)).too_large == [1, 2]
 
 
 def test_items_too_large_together_are_processed_one_by_one() -> None:
-    def pair(items: Sequence[int], size: int) -> None:
+    def pair(items: Sequence[int]) -> None:
         if len(items) > 1 or 2 in items:
             raise NO_ROOM[0]
         done.extend(items)
 
     done: list[int] = []
-    assert BatchSizer(2).run_at_once([1, 2, 3], 6, pair).too_large == [2]
+    assert together_or_alone([1, 2, 3], pair).too_large == [2]
     assert done == [1, 3]
 
 
@@ -141,16 +134,19 @@ def test_batch_results_are_in_order_without_failed_attempts() -> None:
 
 
 def test_joint_work_returns_one_result_or_one_per_item() -> None:
-    def total(items: Sequence[int], size: int) -> int:
-        if size * len(items) > room:
+    def total(items: Sequence[int]) -> int:
+        tried.append(list(items))
+        if len(items) > room:
             raise NO_ROOM[0]
         return sum(items)
 
-    room = 6
-    assert BatchSizer(8).run_at_once([1, 2, 3], 9, total).results == [6]
-    room = 2
-    assert BatchSizer(8).run_at_once([1, 2, 3], 9, total).results == [1, 2, 3]
-    assert BatchSizer(8).run_at_once([], 0, total).results == []
+    room, tried = 3, list[list[int]]()
+    assert together_or_alone([1, 2, 3], total).results == [6]
+    room, tried = 2, []
+    assert together_or_alone([1, 2, 3], total).results == [1, 2, 3]
+    # Nothing is tried twice in the same company.
+    assert tried == [[1, 2, 3], [1], [2], [3]]
+    assert together_or_alone([], total).results == []
 
 
 def test_failed_attempts_release_their_memory() -> None:
