@@ -27,13 +27,16 @@ _TRAILER = b'{"lines"'
 
 
 class EventStream:
-    """One reader's position in the events; the caller opens, reads and closes the streams."""
+    """One reader's position in the events; the caller opens, reads and closes the streams.
 
-    def __init__(self, calls: RunCalls[Any, Any], run: Run) -> None:
+    ``last`` is the number of the last event seen; 0 begins with the run's first one.
+    """
+
+    def __init__(self, calls: RunCalls[Any, Any], run: Run, last: int | None = None) -> None:
         self._calls = calls
         self._id = run.id
         # No event yet: the gateway then starts with the newest, so a late reader sees the current state.
-        self._last: int | None = None
+        self._last = last
         self._seen: tuple[RunState, RequestCounts] | None = None
         self._fresh = 0
 

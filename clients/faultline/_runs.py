@@ -10,6 +10,7 @@ from typing import Any, Generic, Self
 
 from httpx_sse import EventSource
 
+from faultline._audit import Audit, Auditing
 from faultline._calls import Call
 from faultline._files import open_page, save_page
 from faultline._frames import data_frame
@@ -20,7 +21,7 @@ from faultline._run_calls import FIRST_SCREEN, WAIT_SLICE_S, AnyItem, RunCalls, 
 from faultline._run_streams import EventStream, Results
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.runs import Run, RunEvent
-from faultline_core.errors import FaultlineError
+from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, FaultlineError
 from faultline_core.types import FINAL_RUN_STATES
 
 
@@ -94,7 +95,11 @@ class RunHandle(_Handle[AnyItem, Summary]):
         Raises:
             BackendError: the gateway stayed unreachable for longer than the client retries.
         """
-        following = EventStream(self._calls, self.run)
+        yield from self._events(EventStream(self._calls, self.run))
+        # An event has counts only: when and why the run ended is in the run itself.
+        self.refresh()
+
+    def _events(self, following: EventStream) -> Iterator[RunEvent]:
         while not following.ended():
             with following.one_stream(), self._sender.stream(following.call()) as response:
                 for sent in EventSource(response).iter_sse():
@@ -105,8 +110,6 @@ class RunHandle(_Handle[AnyItem, Summary]):
                         break
             if following.stalled() and (seen := following.polled(self._sender.send(following.poll_call()))):
                 yield seen
-        # An event has counts only: when and why the run ended is in the run itself.
-        self.refresh()
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> Self:
         """Block until the run has ended, at most for ``timeout`` seconds.
@@ -178,6 +181,36 @@ class RunHandle(_Handle[AnyItem, Summary]):
         """Return one of the run's images as PNG."""
         return self._sender.send(image_call(ref))
 
+    def audit(self, store: str | Path | None = None) -> Audit:
+        """Recompute the run's invariants from what the gateway answers, and from the store if it is at hand.
+
+        That every item is counted and has one final state; that the list of items and the results agree; that
+        each image is served, and carries the mark of a synthetic one; and that its stored bytes match its
+        digest.
+
+        Args:
+            store: the folder of the store, ``store`` in the state folder of a Faultline of this machine; None
+                asks the gateway alone, which checks the digest of each image that it serves.
+
+        Raises:
+            InvalidRequest: the run has not ended, or there is no store in the folder.
+        """
+        auditing = Auditing(self.refresh().run, store)
+        with auditing.reading("accounting"):
+            for event in self._events(EventStream(self._calls, self.run, last=0)):
+                auditing.event(event)
+        with auditing.reading("exactly-once"):
+            for item in self.items():
+                auditing.item(item)
+            for item in self.results():
+                auditing.result(item)
+        for ref in auditing.images():
+            try:
+                auditing.image(ref, self.image(ref))
+            except (ArtifactMissing, ArtifactCorrupt) as error:
+                auditing.unread(ref, error)
+        return auditing.ended(self.refresh().run)
+
     def cancel(self) -> Self:
         """Cancel the run; finished items are kept."""
         self.run = self._sender.send(self._calls.cancel(self.id))
@@ -225,7 +258,11 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
 
     async def events(self) -> AsyncIterator[RunEvent]:
         """Yield progress events until the run ends; as `RunHandle.events`."""
-        following = EventStream(self._calls, self.run)
+        async for event in self._events(EventStream(self._calls, self.run)):
+            yield event
+        await self.refresh()
+
+    async def _events(self, following: EventStream) -> AsyncIterator[RunEvent]:
         while not following.ended():
             with following.one_stream():
                 async with self._sender.stream(following.call()) as response:
@@ -238,7 +275,6 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
                 seen = following.polled(await self._sender.send(following.poll_call()))
                 if seen is not None:
                     yield seen
-        await self.refresh()
 
     async def wait(
         self,
@@ -296,6 +332,24 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
     async def image(self, ref: str) -> bytes:
         """Return one of the run's images as PNG."""
         return await self._sender.send(image_call(ref))
+
+    async def audit(self, store: str | Path | None = None) -> Audit:
+        """Recompute the run's invariants; as `RunHandle.audit`."""
+        auditing = Auditing((await self.refresh()).run, store)
+        with auditing.reading("accounting"):
+            async for event in self._events(EventStream(self._calls, self.run, last=0)):
+                auditing.event(event)
+        with auditing.reading("exactly-once"):
+            async for item in self.items():
+                auditing.item(item)
+            async for item in self.results():
+                auditing.result(item)
+        for ref in auditing.images():
+            try:
+                auditing.image(ref, await self.image(ref))
+            except (ArtifactMissing, ArtifactCorrupt) as error:
+                auditing.unread(ref, error)
+        return auditing.ended((await self.refresh()).run)
 
     async def cancel(self) -> Self:
         """Cancel the run; finished items are kept."""

@@ -22,6 +22,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
+from faultline_core.content_address import blob_name
 from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, StorageFull
 from faultline_core.images.packing import PackedImage, unpack
 
@@ -169,7 +170,7 @@ class BlobStore:
             StorageFull: there is no room.
         """
         ref = digest(data)
-        name = _blob_name(ref)
+        name = blob_name(ref)
         # Reading costs far less than a synced write, and most calls put bytes that are already stored.
         found = self._folder.read(name)
         if found is None or (found != data and unpack(found) != data):
@@ -184,7 +185,7 @@ class BlobStore:
         Raises:
             StorageFull: there is no room.
         """
-        name = _blob_name(image.ref)
+        name = blob_name(image.ref)
         found = self._folder.read(name)
         if found is None or (found != image.data and digest(found) != image.ref):
             self._write(name, image.data)
@@ -198,7 +199,7 @@ class BlobStore:
             ArtifactMissing: nothing is stored under ``ref``.
             ArtifactCorrupt: the stored bytes no longer match the digest.
         """
-        data = self._folder.read(_blob_name(ref)) if _DIGEST.fullmatch(ref) else None
+        data = self._folder.read(blob_name(ref)) if _DIGEST.fullmatch(ref) else None
         if data is None:
             raise ArtifactMissing(
                 f"no artifact is stored under {ref!r}; check the digest, or run again what made it"
@@ -216,7 +217,7 @@ class BlobStore:
 
     def exists(self, ref: str) -> bool:
         """Return True if something is stored under ``ref``; only `get` verifies the bytes."""
-        return bool(_DIGEST.fullmatch(ref)) and self._folder.exists(_blob_name(ref))
+        return bool(_DIGEST.fullmatch(ref)) and self._folder.exists(blob_name(ref))
 
     def remember(self, kind: str, key: str, ref: str) -> None:
         """Record that the inputs with hash ``key`` gave the blob ``ref``; ``kind`` names the computation."""
@@ -285,10 +286,6 @@ class BlobStore:
                     f"no room for {len(data)} bytes in {self.root!r}; free some space, then retry"
                 ) from error
             raise
-
-
-def _blob_name(ref: str) -> str:
-    return f"blobs/{ref[:2]}/{ref}"
 
 
 def _cache_name(kind: str, key: str) -> str:

@@ -134,12 +134,13 @@ async def fake_gateway(
     ports: Callable[[FakeWorld], Services] = fake_services,
     suite: Suite | None = None,
     ledger: Ledger | None = None,
+    store: BlobStore | None = None,
     columns: ColumnFolder | None = None,
     clusters: Clusters | None = None,
     **settings: Any,
 ) -> AsyncIterator[FakeGateway]:
     """Open a gateway over ``ports`` with its state in ``folder``; the test may set the ledger's clock."""
-    store, health = BlobStore(f"memory://{folder}/store"), FakeHealth()
+    store, health = store or BlobStore(f"memory://{folder}/store"), FakeHealth()
     ledger = ledger or new_ledger(folder, clock)
     world = FakeWorld(store=SharedStore(store))
     services = ports(world)

@@ -24,6 +24,7 @@ from fakes.processes import look_until
 from fakes.shared_world import KeptShown, SharedStore
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, FakeWorld, Shown
+from faultline import Client
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.runs import Item
 from faultline_core.types import FINAL_RUN_STATES
@@ -116,6 +117,8 @@ class ReferenceRuns:
             assert time.monotonic() < deadline, f"the run goes on after {seconds:g} s: {self._poll(run_id)}"
             time.sleep(0.2)
         assert self.ledger.audit(run_id) == []
+        found = Client(http=self.http).stress_tests.get(run_id).audit(self.folder / "store")
+        assert found.violations == []
         items = list(self.ledger.items_of(run_id, Item))
         run = self.ledger.run(run_id)
         assert run.ended_at is not None

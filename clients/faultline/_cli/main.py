@@ -10,6 +10,7 @@ import typer
 import faultline
 from faultline._cli import (
     adversarial_dataset,
+    audit,
     bug_hunt,
     classifiers,
     dataset_interface,
@@ -102,6 +103,7 @@ app.add_typer(submit.app, name="submit", rich_help_panel=METHODS)
 app.command("show", rich_help_panel=RESULTS, epilog=runs.SHOW_EXAMPLES)(runs.show_run)
 app.command("open", rich_help_panel=RESULTS, epilog=runs.OPEN_EXAMPLES)(runs.open_run)
 app.command("report", rich_help_panel=RESULTS, epilog=results.REPORT_EXAMPLES)(results.report)
+app.command("audit", rich_help_panel=RESULTS, epilog=audit.EXAMPLES)(audit.audit)
 app.command("export", rich_help_panel=RESULTS, epilog=results.EXPORT_EXAMPLES)(results.export)
 
 app.add_typer(runs.app, name="runs", rich_help_panel=RESOURCES)
