@@ -14,15 +14,11 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from faultline._cli.main import app
-from faultline_gateway.settings import PREFIX, GatewaySettings
+from faultline_gateway.settings import GatewaySettings
+from faultline_gateway.settings import variable as gateway_variable
 from faultline_services.service_options import ServiceOptions
-from faultline_services.settings import (
-    OWN_PREFIX,
-    SERVICES,
-    SHARED_PREFIX,
-    SHARED_WITH_GATEWAY,
-    ServiceSettings,
-)
+from faultline_services.settings import SERVICES, SHARED_PREFIX, ServiceSettings
+from faultline_services.settings import variable as services_variable
 
 ROOT = Path(__file__).resolve().parent
 GENERATED = "<!-- Written by `python docs/reference_pages.py`; do not edit. -->"
@@ -128,11 +124,9 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 def settings_page() -> str:
     """The settings of gateway and services, one variable a row."""
-    gateway = {f"{PREFIX}{name.upper()}": name for name in GatewaySettings.model_fields}
+    gateway = {gateway_variable(name): name for name in GatewaySettings.model_fields}
     services = {
-        f"{SHARED_PREFIX if name in SHARED_WITH_GATEWAY else OWN_PREFIX}{name.upper()}": name
-        for name in ServiceSettings.model_fields
-        if name not in SERVICES
+        services_variable(name): name for name in ServiceSettings.model_fields if name not in SERVICES
     }
     own = {f"{SHARED_PREFIX}<SERVICE>_{name.upper()}": name for name in ServiceOptions.model_fields}
     parts = [

@@ -8,15 +8,19 @@ import os
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import httpx
 
+from faultline._calls import Call
 from faultline._python_function.local_functions import LocalFunctions, NamedClassifiers
 from faultline._retries import RetryPolicy
 from faultline._version import __version__
+from faultline_core.contract.base import TRACE_HEADER
 from faultline_core.errors import InvalidRequest
+from faultline_core.tracing import ENDPOINT_VARIABLE, Tracing, tracing_to
 
 if TYPE_CHECKING:
     from faultline._python_function.model import AnyClassifier
@@ -51,6 +55,7 @@ class BaseClient(ABC, Generic[H]):
         self._http = http
         self._functions = LocalFunctions()
         self._timeout: float | None = None
+        self._tracing = _tracing(os.environ.get(ENDPOINT_VARIABLE))
 
     @property
     def address(self) -> str:
@@ -109,8 +114,28 @@ class BaseClient(ABC, Generic[H]):
         """Return the addresses of those of ``names`` that are functions of this client."""
         return self._functions.functions_named(names)
 
+    def _traced(self, call: Call[Any]) -> AbstractContextManager[None]:
+        """Return a span of a call that changes something: one for each poll would say nothing."""
+        if call.method == "GET":
+            return nullcontext()
+        # What follows the collection's name is an id.
+        collection = "/".join(call.path.split("/")[:3]).partition(":")[0]
+        return self._tracing.span(f"{call.method} {collection}", kind="client")
+
+    def _request(self, call: Call[Any]) -> httpx.Request:
+        request = call.build(self._http, self._timeout)
+        if (trace := self._tracing.current()) is not None:
+            request.headers[TRACE_HEADER] = trace
+        return request
+
     @abstractmethod
     def _connect(self, base_url: httpx.URL, timeout: float, headers: Mapping[str, str]) -> H: ...
+
+
+@cache
+def _tracing(endpoint: str | None) -> Tracing:
+    # One for all clients of the program: each has a thread that sends.
+    return tracing_to(endpoint, "faultline")
 
 
 def _headers(api_key: str | None) -> dict[str, str]:

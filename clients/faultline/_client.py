@@ -97,8 +97,9 @@ class Client(BaseClient[httpx.Client]):
     def send(self, call: Call[T]) -> T:
         """Send ``call``, retry it where that is safe, and parse the response."""
         delivery = Delivery(call, self.retries)
-        while isinstance(read := delivery.judge(self._reply(call)), Pause):
-            self._sleep(read.seconds)
+        with self._traced(call):
+            while isinstance(read := delivery.judge(self._reply(call)), Pause):
+                self._sleep(read.seconds)
         return read
 
     @contextmanager
@@ -133,7 +134,7 @@ class Client(BaseClient[httpx.Client]):
 
     def _reply(self, call: Call[T]) -> Reply:
         try:
-            return self._http.send(call.build(self._http, self._timeout))
+            return self._http.send(self._request(call))
         except httpx.RequestError as error:
             return error
 
@@ -207,8 +208,9 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     async def send(self, call: Call[T]) -> T:
         """Send ``call``, retry it where that is safe, and parse the response."""
         delivery = Delivery(call, self.retries)
-        while isinstance(read := delivery.judge(await self._reply(call)), Pause):
-            await self._sleep(read.seconds)
+        with self._traced(call):
+            while isinstance(read := delivery.judge(await self._reply(call)), Pause):
+                await self._sleep(read.seconds)
         return read
 
     @asynccontextmanager
@@ -241,7 +243,7 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
 
     async def _reply(self, call: Call[T]) -> Reply:
         try:
-            return await self._http.send(call.build(self._http, self._timeout))
+            return await self._http.send(self._request(call))
         except httpx.RequestError as error:
             return error
 

@@ -9,12 +9,14 @@ from fastapi import Depends, FastAPI
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import QuotaExceeded, UnknownEditType
 from faultline_core.suite import Suite
+from faultline_core.tracing import Tracing
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.http.accept import require_acceptable
 from faultline_gateway.http.edge import Edge
 from faultline_gateway.http.in_flight import InFlight, Room
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
 from faultline_gateway.http.sessions import Sessions
+from faultline_gateway.http.traced import Traced
 from faultline_gateway.http.turns import Turns
 from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
@@ -73,6 +75,7 @@ def create_app(
     columns: ColumnFolder | None = None,
     budget: StoreBudget | None = None,
     clusters: Clusters | None = None,
+    tracing: Tracing | None = None,
 ) -> FastAPI:
     """Put the gateway together from parts that the caller opened and closes.
 
@@ -80,6 +83,7 @@ def create_app(
     ``columns``: where the columns of large runs are kept; None keeps none.
     ``budget``: what keeps the store's budget; None leaves that to another process.
     ``clusters``: the Ray clusters that jobs may run on; None for no cluster.
+    ``tracing``: what makes spans of requests; None makes none.
     """
     metrics = Metrics()
     sessions = Sessions([key.get_secret_value().encode() for key in settings.api_keys])
@@ -88,6 +92,7 @@ def create_app(
         turned_away=metrics.count_refusal,
     )  # fmt: skip
     app = bare_app()
+    app.add_middleware(Traced, tracing=tracing or Tracing())
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
     app.add_middleware(Turns)
     app.add_middleware(Edge, settings=settings, sessions=sessions)

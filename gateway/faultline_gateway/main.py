@@ -21,6 +21,7 @@ from faultline_core.blobs import NO_ROOM, BlobStore
 from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
+from faultline_core.tracing import tracing_to
 from faultline_gateway.app import bare_app, create_app
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.http.event_loop import allow_connections, prepare_event_loop
@@ -120,7 +121,8 @@ async def _serving(settings: GatewaySettings) -> None:
     store.sweep()
     joined, columns = summary_processes(settings), column_folder(settings)
     budget = StoreBudget(store, settings.store_budget_bytes)
-    async with calling_services(settings) as caller, reaching_clusters(settings) as clusters:
+    tracing = tracing_to(settings.otlp_endpoint, "faultline-gateway")
+    async with calling_services(settings, tracing) as caller, reaching_clusters(settings) as clusters:
         app = create_app(
             settings,
             ledger=ledger,
@@ -132,6 +134,7 @@ async def _serving(settings: GatewaySettings) -> None:
             columns=columns,
             budget=budget,
             clusters=clusters,
+            tracing=tracing,
         )
         _let_signals_pass()
         stopped = threading.Event()
@@ -145,6 +148,7 @@ async def _serving(settings: GatewaySettings) -> None:
         await going_on
     if joined is not None:
         joined.close()
+    tracing.close()
     ledger.close()
 
 
@@ -225,7 +229,8 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         ledger.close()
         return
     run_id, sharing = (None, 1) if news is None else (news.run_id, news.workers)
-    async with calling_services(settings) as caller:
+    tracing = tracing_to(settings.otlp_endpoint, "faultline-worker")
+    async with calling_services(settings, tracing) as caller:
         worker = Worker(
             f"{socket.gethostname()}:{os.getpid()}",
             ledger=ledger,
@@ -244,12 +249,14 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
             ),
             importer=None if part is not None else importer_of(None),
             run_id=run_id,
+            tracing=tracing,
         )
         # A process that was killed while it cancelled or deleted a large run has left it half done.
         await asyncio.to_thread(ledger.go_on, stop.is_set)
         readings = ProcessReadings(ledger, caller.counts, lambda: worker.reading)
         async with _stopping_with(ledger, part, stop), _until_left(readings.keep()):
             await worker.work(stop)
+    tracing.close()
     ledger.close()
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 
 from faultline_core.images.file_structure import MAX_CHUNKS
 from faultline_core.secret_files import read_secret
+from faultline_core.tracing import ENDPOINT_VARIABLE
 from faultline_core.types import Name, is_loopback
 
 PREFIX = "FAULTLINE_"
@@ -176,6 +177,11 @@ class GatewaySettings(BaseModel):
         "first; 0 to keep none.",
     )
 
+    otlp_endpoint: str | None = Field(
+        default=None,
+        description="Address of a collector that traces are sent to by OTLP over HTTP, such as "
+        "`http://127.0.0.1:4318`; null for no traces.",
+    )
     clusters: dict[Name, str] = Field(
         default={},
         description="Ray clusters that jobs may run on, as `name=http://head:8265` separated by commas: the "
@@ -258,6 +264,11 @@ _TABLES = ("clusters", "cluster_token_files")
 """Settings of several values, separated by commas."""
 
 
+def variable(field: str) -> str:
+    """Return the environment variable of a setting."""
+    return ENDPOINT_VARIABLE if field == "otlp_endpoint" else PREFIX + field.upper()
+
+
 def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySettings:
     """Read the variables of ``environ`` that begin with FAULTLINE_; ``overrides`` other than None win.
 
@@ -272,7 +283,7 @@ def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySet
     }
     for field in GatewaySettings.model_fields:
         # An empty variable counts as unset, as compose files and shells use it.
-        if value := environ.get(PREFIX + field.upper()):
+        if value := environ.get(variable(field)):
             values[field] = _read(field, value)
     values |= {name: value for name, value in overrides.items() if value is not None}
     return GatewaySettings.model_validate(values)

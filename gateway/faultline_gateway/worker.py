@@ -11,11 +11,13 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.runs import RequestCounts
 from faultline_core.errors import FaultlineError, LedgerDamaged
+from faultline_core.tracing import Tracing
 from faultline_gateway.imports.importer import Importer
 from faultline_gateway.ledger import Ended, Ledger, Outcome
 from faultline_gateway.methods import METHODS
@@ -62,7 +64,7 @@ class LedgerRecorder:
 class Worker:
     """Works on up to ``concurrency`` item groups at once, so that the services' batches fill.
 
-    ``run_id``: the only run that it works on; None for every run.
+    ``run_id``: the only run that it works on; None for every run. ``tracing``: makes the groups' spans.
     """
 
     def __init__(
@@ -77,7 +79,9 @@ class Worker:
         planner: Planner,
         importer: Importer | None = None,
         run_id: str | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
+        self._tracing = tracing or Tracing()
         self._ledger = ledger
         self._shared = SharedLedger(ledger, name, lease_seconds, run_id)
         self._store = store
@@ -196,10 +200,16 @@ class Worker:
         try:
             method = METHODS[group.kind]
             services = with_functions(self._services, group.functions)
-            await method.process(group, services=services, record=record, store=self._store)
+            with self._span(group):
+                await method.process(group, services=services, record=record, store=self._store)
             await self._look(group)
         except FaultlineError as error:
             _logger.warning("group %s of run %s: %s", group.item_group, group.run_id, error.detail)
+
+    def _span(self, group: LeasedGroup) -> AbstractContextManager[None]:
+        """Return the span of an attempt at a group, a child of the request that made the run."""
+        told = {"faultline.run": group.run_id, "faultline.items": ",".join(item.id for item in group.items)}
+        return self._tracing.span(f"{group.kind} items", parent=group.trace, attributes=told)
 
     def _counts(self, run_id: str) -> RequestCounts | None:
         try:

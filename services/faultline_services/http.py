@@ -17,9 +17,11 @@ from faultline_core.contract.base import (
     REMAINING_HEADER,
     RUN_HEADER,
     SECRET_HEADER,
+    TRACE_HEADER,
     ServiceHealth,
 )
 from faultline_core.errors import Cancelled, DeadlineExceeded, InvalidRequest, RateLimited, Unauthorized
+from faultline_core.tracing import tracing_to
 from faultline_http import ProblemMiddleware, install_error_handlers
 from faultline_services.caller import CALLER, Caller
 from faultline_services.settings import ServiceName, ServiceSettings
@@ -81,7 +83,8 @@ class RequestGuard:
         service: ServiceName,
         told: Callable[[float], None] | None = None,
     ) -> None:
-        self._app, self._told = app, told
+        self._app, self._told, self._service = app, told, service
+        self._tracing = tracing_to(settings.otlp_endpoint, f"faultline-{service}")
         self._secret = settings.shared_secret().encode()
         self._max_queue = settings.of(service).max_queue
         self._timeout_s = settings.request_timeout_s
@@ -101,9 +104,14 @@ class RequestGuard:
         self._tell(request)
         run = request.headers.get(RUN_HEADER, "")[:LONGEST_RUN]
         CALLER.set(Caller(run, deadline=time.monotonic() + seconds))
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        span = self._tracing.span(
+            f"{self._service} {path}", kind="server", parent=request.headers.get(TRACE_HEADER)
+        )
         try:
             async with asyncio.timeout(seconds):
-                await answer_while_connected(self._app, scope, receive, send)
+                with span:
+                    await answer_while_connected(self._app, scope, receive, send)
         except TimeoutError as error:
             raise DeadlineExceeded(
                 f"{scope['path']!r} took longer than the deadline of {seconds:g} s; send fewer items or "

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from faultline_core.secret_files import read_secret
+from faultline_core.tracing import ENDPOINT_VARIABLE
 from faultline_services.outbound.hosts import bare_loopback
 from faultline_services.service_options import (
     FLOAT32_SERVICES,
@@ -209,6 +210,10 @@ class ServiceSettings(BaseModel):
     vllm_arguments: str = Field(
         default="", description="Further arguments of `vllm serve`, as a shell reads them."
     )
+    otlp_endpoint: str | None = Field(
+        default=None,
+        description="Address of a collector that traces are sent to by OTLP over HTTP; null for no traces.",
+    )
     # Room for a ViT-L in float32 (1.2 GB) and several ResNet-50s (0.1 GB each).
     model_cache_bytes: int = Field(
         default=2048 * MEBIBYTE, ge=0, description="Memory for loaded classifiers, in bytes."
@@ -324,6 +329,13 @@ def own_variable(service: ServiceName, field: str) -> str:
     return f"{SHARED_PREFIX}{service.upper()}_{field.upper()}"
 
 
+def variable(field: str) -> str:
+    """Return the environment variable of a setting of all services."""
+    if field == "otlp_endpoint":
+        return ENDPOINT_VARIABLE
+    return (SHARED_PREFIX if field in SHARED_WITH_GATEWAY else OWN_PREFIX) + field.upper()
+
+
 def from_environment(fields: Mapping[str, object], environ: Mapping[str, str]) -> dict[str, object]:
     """Read ``fields`` from ``environ``, by the names shared with the gateway or by our own names."""
     found: dict[str, object] = {}
@@ -332,8 +344,7 @@ def from_environment(fields: Mapping[str, object], environ: Mapping[str, str]) -
             if own := _own_options(field, environ):
                 found[field] = own
             continue
-        prefix = SHARED_PREFIX if field in SHARED_WITH_GATEWAY else OWN_PREFIX
-        value = environ.get(prefix + field.upper())
+        value = environ.get(variable(field))
         if value:
             found[field] = tuple(value.split(",")) if field in LISTS else value
     return found

@@ -21,6 +21,7 @@ from fakes.world import CAPTION, CLASSES, FakeWorld, Shown, fake_suite
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_core.suite import Suite
+from faultline_core.tracing import Tracing
 from faultline_gateway.app import create_app
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.images.quota import Quotas
@@ -137,6 +138,7 @@ async def fake_gateway(
     store: BlobStore | None = None,
     columns: ColumnFolder | None = None,
     clusters: Clusters | None = None,
+    tracing: Tracing | None = None,
     **settings: Any,
 ) -> AsyncIterator[FakeGateway]:
     """Open a gateway over ``ports`` with its state in ``folder``; the test may set the ledger's clock."""
@@ -154,6 +156,7 @@ async def fake_gateway(
         health=health,
         columns=columns,
         clusters=clusters,
+        tracing=tracing,
     )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=URL) as http:

@@ -73,14 +73,14 @@ def refusal(error: FaultlineError) -> httpx.Response:
 
 def served(services: Services, lies: Mapping[str, Lie] | None = None) -> Handler:
     """Answer each address from its fake port; a lie in ``lies`` changes the answer first."""
-    routes = _routes(services)
+    known = routes(services)
 
     async def handle(request: httpx.Request) -> httpx.Response:
         path = request.url.path
         if path == "/classifiers/v1/classifiers":
             answer: BaseModel = await services.classifiers.list_classifiers()
         else:
-            body, method = routes[path]
+            body, method = known[path]
             try:
                 answer = await method(body.model_validate_json(request.content))
             except FaultlineError as error:
@@ -92,7 +92,8 @@ def served(services: Services, lies: Mapping[str, Lie] | None = None) -> Handler
     return handle
 
 
-def _routes(services: Services) -> dict[str, tuple[type[BaseModel], Callable[[Any], Awaitable[BaseModel]]]]:
+def routes(services: Services) -> dict[str, tuple[type[BaseModel], Callable[[Any], Awaitable[BaseModel]]]]:
+    """The body and the port of each address that is posted to."""
     return {
         "/captioner/v1/caption": (captioner.CaptionRequest, services.captioner.caption),
         "/captioner/v1/log-likelihood": (captioner.LogLikelihoodRequest, services.captioner.log_likelihood),

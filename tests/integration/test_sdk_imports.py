@@ -10,7 +10,7 @@ import pytest
 
 BLOCKED = (
     "numpy", "torch", "ray", "fastapi", "PIL", "sqlalchemy", "scipy", "sklearn", "faiss", "typer", "rich",
-    "pandas", "torchvision", "datasets",
+    "pandas", "torchvision", "datasets", "opentelemetry",
 )  # fmt: skip
 
 PROGRAM = f"""

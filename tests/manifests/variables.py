@@ -8,25 +8,19 @@ from collections.abc import Iterator
 from unittest import mock
 
 from faultline_gateway.settings import PREFIX, GatewaySettings, settings_from
+from faultline_gateway.settings import variable as gateway_variable
 from faultline_services.service_options import ServiceOptions
-from faultline_services.settings import (
-    OWN_PREFIX,
-    SERVICES,
-    SHARED_WITH_GATEWAY,
-    ServiceSettings,
-    own_variable,
-)
+from faultline_services.settings import SERVICES, ServiceSettings, own_variable
+from faultline_services.settings import variable as services_variable
 from manifests.operator import made_pods
 from manifests.rendering import ROOT, Document, config_map
 
 OTHERS = re.compile(r"RAY_[A-Za-z_]+|HF_HOME|HOME")
 """Variables of the libraries, not ours."""
 STATE_DIR = f"{PREFIX}STATE_DIR"
-GATEWAY_VARIABLES = {STATE_DIR, *(PREFIX + field.upper() for field in GatewaySettings.model_fields)}
+GATEWAY_VARIABLES = {STATE_DIR, *(gateway_variable(field) for field in GatewaySettings.model_fields)}
 SERVICE_VARIABLES = {
-    (PREFIX if field in SHARED_WITH_GATEWAY else OWN_PREFIX) + field.upper()
-    for field in ServiceSettings.model_fields
-    if field not in SERVICES
+    services_variable(field) for field in ServiceSettings.model_fields if field not in SERVICES
 } | {own_variable(service, field) for service in SERVICES for field in ServiceOptions.model_fields}
 SHARED = ("FAULTLINE_SECRET_FILE", "FAULTLINE_STORE_URL", "FAULTLINE_SUITE")
 

@@ -247,7 +247,7 @@ def _set(connection: Connection, run: RowMapping, values: Mapping[str, Any]) -> 
 def _group(run: RowMapping, item_group: str, leased: Sequence[LeasedItem]) -> LeasedGroup:
     return LeasedGroup(
         run_id=run["id"], kind=run["kind"], config=run["config"], item_group=item_group, items=leased,
-        functions=run["functions"] or {},
+        functions=run["functions"] or {}, trace=run["trace"],
     )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ class Runs(LedgerPart):
         parent: str | None = None,
         functions: Mapping[str, str] | None = None,
         plan_sources: Mapping[str, int] | None = None,
+        trace: str | None = None,
     ) -> Run:
         """Make the run and these items durable together and return it.
 
@@ -68,6 +69,7 @@ class Runs(LedgerPart):
                 of the parent.
             plan_sources: `Plan.sources` where more items follow: the run is ``validating``, and who creates
                 it holds the lease of fence 1 for `CREATOR_SECONDS` to store them. None if these are all.
+            trace: the ``traceparent`` that the spans of its items belong to, if any.
 
         Raises:
             NotFound: the run ``parent`` does not exist.
@@ -77,7 +79,7 @@ class Runs(LedgerPart):
         run_id = secrets.token_hex(16)
         row = self._new_run(run_id, len(items), staged) | {
             "kind": kind, "dataset": dataset, "config": config, "fingerprint": fingerprint,
-            "idempotency_key": idempotency_key, "parent": parent,
+            "idempotency_key": idempotency_key, "parent": parent, "trace": trace,
         }  # fmt: skip
         if plan_sources is not None:
             row |= self._more_to_plan(plan_sources)

@@ -189,6 +189,7 @@ runs = Table(
     Column("planning_due_at", Float, nullable=False, server_default="0"),
     Column("idle_until", Float),
     Column("plan_sources", JSON(none_as_null=True)),
+    Column("trace", Line(64)),
     Index("runs_newest", "created_at", "id"),
     # Partial: most runs have ended, and each idle worker loop asks twice a second.
     _partial("runs_to_serve", "served_at", "created_at", "id", where=RUNS_TO_SERVE),
@@ -210,6 +211,8 @@ before; None if one may be ready now, or if the run has no open items.
 
 ``plan_sources``: not null while items of the first stage are missing. Each dataset that they are planned
 from, and how many of its sources the plan is made of: those added since have the larger ordinals.
+
+``trace``: the ``traceparent`` of the request that made the run, if that was traced.
 """
 
 items = Table(

@@ -55,6 +55,7 @@ class RunLedger(Protocol):
         parent: str | None = None,
         functions: Mapping[str, str] | None = None,
         plan_sources: Mapping[str, int] | None = None,
+        trace: str | None = None,
     ) -> Run:
         """Make a run and these items durable together and return it."""
         ...

@@ -73,7 +73,8 @@ class LeasedGroup:
     inversion.
 
     ``config`` is the run's stored configuration, for the method of this ``kind`` to read; ``functions`` are
-    the addresses of those of its classifiers that the caller's program serves, by name.
+    the addresses of those of its classifiers that the caller's program serves, by name; ``trace`` is the
+    ``traceparent`` of the request that made the run, if that was traced.
     """
 
     run_id: str
@@ -83,6 +84,7 @@ class LeasedGroup:
     items: Sequence[LeasedItem]
     # Not shown: an address holds a secret.
     functions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    trace: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from faultline_core.errors import (
     QuotaExceeded,
     UnknownDataset,
 )
+from faultline_core.tracing import TRACE
 from faultline_core.types import RunKind
 from faultline_gateway.runs.context import RunContext, RunLedger
 from faultline_gateway.runs.items import LeasedStage, Plan
@@ -93,6 +94,7 @@ async def submit_planned(
         staged=staged,
         parent=made.parent,
         functions=functions,
+        trace=TRACE.get(),
     )
     return await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
 

@@ -36,6 +36,7 @@ from faultline_core.errors import (
     RateLimited,
     Unauthorized,
 )
+from faultline_core.tracing import Tracing
 from faultline_gateway.services.call_counts import CallCounts
 from faultline_gateway.services.call_limit import CallLimit
 from faultline_gateway.services.circuit import REST_SECONDS, Circuit
@@ -63,6 +64,7 @@ class ServiceCaller:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         jitter: random.Random | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._http = http
         self._settings = settings
@@ -74,6 +76,7 @@ class ServiceCaller:
         self._circuits: defaultdict[str, Circuit] = defaultdict(lambda: Circuit(clock))
         self._limits: defaultdict[str, CallLimit] = defaultdict(lambda: CallLimit(clock))
         self.counts = CallCounts(clock)
+        self._tracing = tracing or Tracing()
 
     def limit(self, service: str) -> CallLimit:
         """Return how many calls this process makes to ``service`` at once."""
@@ -97,17 +100,18 @@ class ServiceCaller:
         headers = {
             "content-type": "application/json",
             IDEMPOTENCY_HEADER: digest(f"{service}{path}\n".encode() + content),
-            TRACE_HEADER: f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01",
         }
         if (remaining := REMAINING.get()) is not None:
             headers[REMAINING_HEADER] = f"{remaining:.0f}"
         if (run := RUN.get()) is not None:
             headers[RUN_HEADER] = run
-        request = self._http.build_request(
-            "POST", self._settings.service_url(service) + path, content=content, headers=headers
-        )
-        async with self._limits[service].place():
-            return _read(service, await self._patiently(service, request), answer)
+        with self._tracing.span(f"{service} {path}", kind="client"):
+            headers[TRACE_HEADER] = self._tracing.current() or _new_trace()
+            request = self._http.build_request(
+                "POST", self._settings.service_url(service) + path, content=content, headers=headers
+            )
+            async with self._limits[service].place():
+                return _read(service, await self._patiently(service, request), answer)
 
     async def get(self, service: str, path: str, answer: type[A], *, seconds: float | None = None) -> A:
         """Read ``answer`` from ``path``; with ``seconds`` there is one call with that deadline."""
@@ -186,6 +190,11 @@ class ServiceCaller:
         if not response.is_success:
             raise _failure(service, response)
         return response
+
+
+def _new_trace() -> str:
+    """Return a ``traceparent`` by which logs of one call can be told apart, where nobody makes spans."""
+    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
 def _read(service: str, response: httpx.Response, answer: type[A]) -> A:

@@ -13,6 +13,7 @@ from faultline_core.contract import captioner, classifiers, editor, perturber, s
 from faultline_core.contract.base import ServiceHealth
 from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_core.errors import BadBackendOutput, FaultlineError
+from faultline_core.tracing import Tracing
 from faultline_gateway.services.caller import ServiceCaller
 from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
@@ -199,8 +200,10 @@ def services_of(caller: ServiceCaller) -> Services:
 
 
 @asynccontextmanager
-async def calling_services(settings: GatewaySettings) -> AsyncIterator[ServiceCaller]:
+async def calling_services(
+    settings: GatewaySettings, tracing: Tracing | None = None
+) -> AsyncIterator[ServiceCaller]:
     """Hold a pool of connections to the services, without proxies: the secret must not leave the cluster."""
     limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
     async with httpx.AsyncClient(limits=limits, trust_env=False) as http:
-        yield ServiceCaller(http, settings)
+        yield ServiceCaller(http, settings, tracing=tracing)
