@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import httpx
@@ -23,7 +24,7 @@ class ServiceApps(httpx.AsyncBaseTransport):
     def __init__(self, ports: Services, settings: ServiceSettings) -> None:
         self._apps: dict[str, httpx.ASGITransport] = {}
         for name in SERVICES:
-            app = service_app(name, settings, lambda name=name: ServiceHealth(service=name, ready=True))
+            app = service_app(name, settings, partial(ServiceHealth, service=name, ready=True))
             for path, (body, call) in routes(ports).items():
                 if path.startswith(f"/{name}/"):
                     app.add_route(path.removeprefix(f"/{name}"), _answering(body, call), methods=["POST"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -37,15 +37,20 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[OtlpReceiver]:
         yield opened
 
 
-def services_over_http(tracing: Tracing, folder: Path, endpoint: str | None) -> Services:
+def services_over_http(
+    tracing: Tracing, folder: Path, endpoint: str | None
+) -> Callable[[FakeWorld], Services]:
     """The ports over the services' real applications, which also make spans."""
 
     def open_ports(world: FakeWorld) -> Services:
-        settings = ServiceSettings(state_dir=folder, secret=SECRET, otlp_endpoint=endpoint)
+        given = {"state_dir": folder, "secret": SECRET, "otlp_endpoint": endpoint}
+        settings = ServiceSettings.model_validate(given)
         http = httpx.AsyncClient(transport=ServiceApps(fake_services(world), settings))
-        return services_of(ServiceCaller(http, GatewaySettings(secret=SECRET), tracing=tracing))
+        return services_of(
+            ServiceCaller(http, GatewaySettings.model_validate({"secret": SECRET}), tracing=tracing)
+        )
 
-    return open_ports  # type: ignore[return-value]
+    return open_ports
 
 
 def ancestors(span: ReceivedSpan, spans: dict[str, ReceivedSpan]) -> list[str]:
@@ -135,4 +140,4 @@ def test_both_programs_read_opentelemetry_s_own_variable(monkeypatch: pytest.Mon
     assert settings_from({ENDPOINT_VARIABLE: collector}).otlp_endpoint == collector
     assert settings_from({"FAULTLINE_OTLP_ENDPOINT": collector}).otlp_endpoint is None
     monkeypatch.setenv(ENDPOINT_VARIABLE, collector)
-    assert ServiceSettings(secret=SECRET).otlp_endpoint == collector
+    assert ServiceSettings.model_validate({"secret": SECRET}).otlp_endpoint == collector
