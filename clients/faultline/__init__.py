@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from faultline._bug_hunt_run import AsyncBugHunt, BugHunt
     from faultline._client import AsyncClient, Client
     from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
+    from faultline._gate_run import AsyncGate, Gate
     from faultline._images import (
         AsyncGeneratedImage,
         AsyncGeneratedImages,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
     from faultline_core.contract.bug_hunt_summary import BugHuntSummary
     from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
+    from faultline_core.contract.gates import GateSummary, RegressionSet
     from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
     from faultline_core.contract.stress_tests import StressTestSummary
     from faultline_core.contract.transfers import TransferSummary
@@ -99,6 +101,7 @@ __all__ = [
     "AsyncBugHunt",
     "AsyncClient",
     "AsyncDatasetInterface",
+    "AsyncGate",
     "AsyncGeneratedImage",
     "AsyncGeneratedImages",
     "AsyncShiftBenchmark",
@@ -125,6 +128,8 @@ __all__ = [
     "Estimate",
     "FaultlineError",
     "ForeignOrigin",
+    "Gate",
+    "GateSummary",
     "GeneratedImage",
     "GeneratedImages",
     "HeadersTooLarge",
@@ -149,6 +154,7 @@ __all__ = [
     "PromptTooLong",
     "QuotaExceeded",
     "RateLimited",
+    "RegressionSet",
     "RequestError",
     "RequestTimeout",
     "ResourceExhausted",
@@ -180,6 +186,7 @@ _HOMES = {
     "faultline._bug_hunt_run": ("AsyncBugHunt", "BugHunt"),
     "faultline._client": ("AsyncClient", "Client"),
     "faultline._dataset_interface_run": ("AsyncDatasetInterface", "DatasetInterface"),
+    "faultline._gate_run": ("AsyncGate", "Gate"),
     "faultline._images": ("AsyncGeneratedImage", "AsyncGeneratedImages", "GeneratedImage", "GeneratedImages"),
     "faultline._python_function.model": ("Classifier",),
     "faultline._retries": ("RetryPolicy",),
@@ -189,6 +196,7 @@ _HOMES = {
     "faultline_core.contract.adversarial_dataset_summary": ("AdversarialDatasetSummary",),
     "faultline_core.contract.bug_hunt_summary": ("BugHuntSummary",),
     "faultline_core.contract.dataset_interfaces": ("DatasetInterfaceSummary",),
+    "faultline_core.contract.gates": ("GateSummary", "RegressionSet"),
     "faultline_core.contract.shift_benchmark_summary": ("ShiftBenchmarkSummary",),
     "faultline_core.contract.stress_tests": ("StressTestSummary",),
     "faultline_core.contract.transfers": ("TransferSummary",),

@@ -65,6 +65,11 @@ class Client(BaseClient[httpx.Client]):
         return resources.Transfers(self)
 
     @cached_property
+    def gates(self) -> resources.Gates:
+        """``/v1/gates``."""
+        return resources.Gates(self)
+
+    @cached_property
     def runs(self) -> resources.Runs:
         """Runs of every kind."""
         return resources.Runs(self)
@@ -174,6 +179,11 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def transfers(self) -> resources.AsyncTransfers:
         """``/v1/transfers``."""
         return resources.AsyncTransfers(self)
+
+    @cached_property
+    def gates(self) -> resources.AsyncGates:
+        """``/v1/gates``."""
+        return resources.AsyncGates(self)
 
     @cached_property
     def runs(self) -> resources.AsyncRuns:

@@ -20,12 +20,14 @@ from faultline_gateway.http.traced import Traced
 from faultline_gateway.http.turns import Turns
 from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
+from faultline_gateway.methods import METHODS
 from faultline_gateway.openapi import complete, operation_id
 from faultline_gateway.routes import ROUTERS
 from faultline_gateway.routes.context import GatewayContext, HealthReader
 from faultline_gateway.runs.cache import RunCache
 from faultline_gateway.runs.following import FollowedRuns
 from faultline_gateway.runs.joined import JoinedWork
+from faultline_gateway.runs.pairs import paired_methods
 from faultline_gateway.runs.status import RunStatus
 from faultline_gateway.runs.store_budget import StoreBudget
 from faultline_gateway.runs.summaries import KEPT
@@ -107,6 +109,7 @@ def create_app(
         cache=RunCache(KEPT),
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
         joined=joined, columns=columns, budget=budget, clusters=clusters or Clusters({}),
+        pairs=paired_methods(METHODS),
     )  # fmt: skip
     return app
 

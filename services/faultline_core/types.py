@@ -34,9 +34,9 @@ ItemKind = Literal[
 ``caption`` is the caption of a source image that is kept for confirmation, ``confirmation`` an edit of it by
 a change of words that the run's screen chose;
 ``token`` is a class that a dataset interface learns as a token, ``image`` an image of a shift benchmark or a
-transfer, or a real image that an adversarial dataset is compared with, ``sample`` a generated image of a bug
-hunt or an adversarial dataset, ``clustering`` the clusters of a hunt's failures, ``combination`` the
-likeliest sentences for them.
+transfer, a pair of images of a gate, or a real image that an adversarial dataset is compared with, ``sample``
+a generated image of a bug hunt or an adversarial dataset, ``clustering`` the clusters of a hunt's failures,
+``combination`` the likeliest sentences for them.
 """
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
@@ -53,7 +53,13 @@ RunState = Literal[
     "cancelled",
 ]
 RunKind = Literal[
-    "stress-test", "dataset-interface", "shift-benchmark", "bug-hunt", "adversarial-dataset", "transfer"
+    "stress-test",
+    "dataset-interface",
+    "shift-benchmark",
+    "bug-hunt",
+    "adversarial-dataset",
+    "transfer",
+    "gate",
 ]
 
 JobState = Literal["queued", "in_progress", "completed", "failed", "cancelling", "cancelled"]

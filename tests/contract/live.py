@@ -43,6 +43,8 @@ class Known:
     cursors: dict[str, str]
     """The cursor of a listing's second page, by path."""
     jobs: list[str]
+    baseline: str
+    """A stress test of enough images for a gate."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class Live:
     known: Known
     image: str
     """An image in base64 that may be uploaded."""
+
+
+BASELINE: dict[str, Any] = {
+    "dataset": "wide", "classifiers": ["steady"], "edit_types": ["background"], "max_edits_per_image": 1,
+    "lance_r_edits_per_image": 0, "confirm": False, "seed": 3,
+}  # fmt: skip
 
 
 BUG_HUNT: dict[str, Any] = {
@@ -105,7 +113,12 @@ async def _known(gateway: FakeGateway) -> Known:
         await _created(gateway, "/v1/shift-benchmarks", body)
         await _created(gateway, "/v1/bug-hunts", BUG_HUNT | {"seed": seed})
         await _created(gateway, "/v1/adversarial-datasets", ADVERSARIAL_DATASET | {"seed": seed})
+    await gateway.upload("wide", 24, CLASSES[:1])
+    baseline = await _created(gateway, "/v1/stress-tests", BASELINE)
     await gateway.worker().work_off()
+    for seed in (1, 2):
+        body = {"baseline": baseline, "classifiers": ["leaning"], "seed": seed}
+        await _created(gateway, "/v1/gates", body)
     for run in gateway.ledger.run_list(kind="adversarial-dataset").runs:
         await _created(gateway, "/v1/transfers", {"source": run.id, "classifiers": ["steady"], "seed": 1})
     await gateway.worker().work_off()
@@ -125,12 +138,13 @@ async def _known(gateway: FakeGateway) -> Known:
         await _created(gateway, "/v1/jobs", {"cluster": NAME, "workers": 1, "run": of_job})
     cursors["/v1/jobs"] = (await _got(gateway, "/v1/jobs?limit=1"))["after"]
     jobs = [job.id for job in gateway.ledger.job_list().jobs]
-    return Known(runs, item, gateway.ledger.sources("demo")[0].image, cursors, jobs)
+    return Known(runs, item, gateway.ledger.sources("demo")[0].image, cursors, jobs, baseline)
 
 
-async def _created(gateway: FakeGateway, path: str, body: dict[str, Any]) -> None:
+async def _created(gateway: FakeGateway, path: str, body: dict[str, Any]) -> str:
     answer = await gateway.http.post(path, json=body)
     assert answer.status_code == httpx.codes.ACCEPTED, answer.text
+    return str(answer.json()["id"])
 
 
 async def _got(gateway: FakeGateway, path: str) -> dict[str, Any]:

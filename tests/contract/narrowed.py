@@ -236,6 +236,12 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "TransferCreate.classifiers": CLASSIFIER,
         "TransferCreate.criterion": None,
         "TransferCreate.functions": None,
+        "RegressionSetOf.baseline": {"enum": [live.known.baseline, NOWHERE]},
+        "GateCreate.baseline": {"enum": [live.known.baseline, NOWHERE]},
+        "GateCreate.digest": None,
+        "GateCreate.classifiers": CLASSIFIER,
+        "GateCreate.incumbent": CLASSIFIER,
+        "GateCreate.functions": None,
         # The text names it.
         "GivenCaption.label": {"enum": ["plate"]},
         "GivenCaption.text": {"enum": ["a photo of a plate on the grass"]},

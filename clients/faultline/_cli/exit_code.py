@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from faultline_core.contract.gates import GateOutcome
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import FaultlineError, InvalidRequest, QuotaExceeded, RequestError, Unauthorized
@@ -79,6 +80,19 @@ def _judged_drops(summary: StressTestSummary) -> list[tuple[str, Estimate]]:
 def exit_for_state(state: RunState) -> ExitCode:
     """Return the exit code of a run's final state: a failed or incomplete run never passes."""
     return ExitCode.PASSED if state == "completed" else ExitCode.INCOMPLETE
+
+
+def exit_for_gate(outcome: GateOutcome | None, *, strict: bool = False) -> ExitCode:
+    """Return the exit code of a gate's outcome; ``strict`` turns inconclusive into failed."""
+    match outcome:
+        case "passed":
+            return ExitCode.PASSED
+        case "failed":
+            return ExitCode.FAILED
+        case "inconclusive":
+            return ExitCode.FAILED if strict else ExitCode.INCONCLUSIVE
+        case _:
+            return ExitCode.INCOMPLETE
 
 
 def exit_for_error(error: FaultlineError) -> ExitCode:

@@ -39,12 +39,17 @@ def _always_passes(_: object) -> ExitCode:
     return ExitCode.PASSED
 
 
+def _writes_nothing(_: object) -> None:
+    return
+
+
 def create_and_follow(
     create: Callable[[], RunHandle[AnyItem, Summary]],
     render: Callable[[Summary], str],
     output: Output,
     *,
     judge: Callable[[Summary], ExitCode] = _always_passes,
+    write: Callable[[Summary], None] = _writes_nothing,
     serves_function: bool = False,
 ) -> None:
     """Start a run, then print its id and leave, or follow it and exit with its result.
@@ -54,6 +59,7 @@ def create_and_follow(
         render: turns the summary into the text to print.
         output: where results go, and whether to leave at once.
         judge: turns the summary of a completed run into an exit code.
+        write: writes files of the summary, of a run that did not complete too.
         serves_function: whether the run calls a Python function that this command serves.
     """
     run = create()
@@ -68,7 +74,8 @@ def create_and_follow(
     print_note(f"watch: {run.page}")
     if reason := (run.run.resolved_config.get("confirmation") or {}).get("reason"):
         print_note(f"nothing can be confirmed: {reason}")
-    raise typer.Exit(run_to_end(run, render, output, judge=judge, serves_function=serves_function))
+    code = run_to_end(run, render, output, judge=judge, write=write, serves_function=serves_function)
+    raise typer.Exit(code)
 
 
 def run_to_end(
@@ -77,6 +84,7 @@ def run_to_end(
     output: Output,
     *,
     judge: Callable[[Summary], ExitCode] = _always_passes,
+    write: Callable[[Summary], None] = _writes_nothing,
     serves_function: bool = False,
 ) -> ExitCode:
     """Follow a run to its end, print its summary, and return the exit code; arguments as above."""
@@ -86,6 +94,7 @@ def run_to_end(
         summary = run.summary()
         # The summary first: a report that cannot be written must not cost it.
         show(summary, render(summary), output.as_json)
+        write(summary)
         if output.report is not None:
             write_report(output.report, run.report())
         ended = exit_for_state(run.run.state)

@@ -16,6 +16,7 @@ from faultline._cli import (
     dataset_interface,
     datasets,
     demo,
+    gate,
     jobs,
     prove,
     results,
@@ -94,6 +95,8 @@ app.command("register", rich_help_panel=METHODS, epilog=adversarial_dataset.REGI
     adversarial_dataset.register
 )
 app.command("transfer", rich_help_panel=METHODS, epilog=transfer.EXAMPLES)(transfer.transfer)
+app.command("gate", rich_help_panel=METHODS, epilog=gate.EXAMPLES)(gate.gate)
+app.command("freeze", rich_help_panel=METHODS, epilog=gate.FREEZE_EXAMPLES)(gate.freeze)
 app.command("compare-prompts", rich_help_panel=METHODS, epilog=shift_benchmark.PROMPT_EXAMPLES)(
     shift_benchmark.compare_prompts
 )

@@ -111,6 +111,9 @@ def _instead(run: Run) -> str:
                 f"it shows those of a {kind}; `faultline adversarial-dataset --hunt {source}` makes images "
                 "that can be exported"
             )
+        case "gate":
+            baseline = run.resolved_config["request"]["baseline"]
+            return f"`faultline export {baseline}` exports the counterfactuals that it compares"
         case _:
             return "export a shift benchmark of it, or use `faultline generate`"
 

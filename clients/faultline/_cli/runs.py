@@ -12,6 +12,7 @@ from faultline._adversarial_dataset_run import AdversarialDataset
 from faultline._bug_hunt_run import BugHunt
 from faultline._cli.exit_code import ExitCode
 from faultline._cli.follow import Output, drop_limit, judge_with, run_to_end
+from faultline._cli.gate import judge_gate
 from faultline._cli.groups import examples, group
 from faultline._cli.options import (
     AsJson,
@@ -27,6 +28,7 @@ from faultline._cli.options import (
 from faultline._cli.tables import (
     adversarial_dataset_text,
     bug_hunt_text,
+    gate_text,
     interface_text,
     run_text,
     runs_text,
@@ -36,6 +38,7 @@ from faultline._cli.tables import (
 )
 from faultline._cli.terminal import connected, print_result, show
 from faultline._dataset_interface_run import DatasetInterface
+from faultline._gate_run import Gate
 from faultline._shift_benchmark_run import ShiftBenchmark
 from faultline._stress_test_run import StressTest
 from faultline._transfer_run import Transfer
@@ -161,8 +164,10 @@ app.command("open", epilog=examples("faultline runs open 3fa8"))(open_run)
 
 
 def _without_limit(
-    run: DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset | Transfer, output: Output
+    run: DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset | Transfer | Gate, output: Output
 ) -> ExitCode:
+    if isinstance(run, Gate):
+        return run_to_end(run, gate_text, output, judge=judge_gate)
     if isinstance(run, Transfer):
         return run_to_end(run, transfer_text, output)
     if isinstance(run, AdversarialDataset):
@@ -204,6 +209,9 @@ def _summed_up(run: AnyRun) -> tuple[ResponseBody, str]:
     if isinstance(run, AdversarialDataset):
         fooled = run.summary()
         return fooled, adversarial_dataset_text(fooled)
+    if isinstance(run, Gate):
+        gated = run.summary()
+        return gated, gate_text(gated)
     if isinstance(run, Transfer):
         shown = run.summary()
         return shown, transfer_text(shown)

@@ -15,6 +15,7 @@ from faultline_core.commands import SHORT_ID, next_command
 from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
+from faultline_core.contract.gates import GateSummary
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary, ShiftSummary
 from faultline_core.contract.shift_thresholds import (
@@ -202,6 +203,32 @@ def transfer_text(summary: TransferSummary) -> str:
             *_unless_empty(header, rows),
             *unread,
             *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
+            f"cost: {summary.cost}",
+            *summary.config.notes,
+        ]
+    )
+
+
+def gate_text(summary: GateSummary) -> str:
+    """The verdict, each candidate under each change, and the cost."""
+    header = ("candidate", "change", "state", "regression", "incumbent loses", "p (Holm)", "left out")
+    rows = [
+        (
+            each.classifier, each.name, each.state, each.regression, each.incumbent,
+            None if each.p_adjusted is None else f"{each.p_adjusted:.3g}",
+            f"{each.left_out} of {each.pairs}",
+        )
+        for each in summary.cells
+    ]  # fmt: skip
+    unread = [f"{name} could not answer {count} pairs" for name, count in summary.unanswered.items()]
+    return "\n".join(
+        [
+            summary.verdict,
+            "",
+            *_unless_empty(header, rows),
+            *unread,
+            *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
+            f"baseline: {summary.config.regression_set}",
             f"cost: {summary.cost}",
             *summary.config.notes,
         ]

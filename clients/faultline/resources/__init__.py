@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from faultline.resources.bug_hunts import AsyncBugHunts, BugHunts
     from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
     from faultline.resources.datasets import AsyncDatasets, Datasets
+    from faultline.resources.gates import AsyncGates, Gates
     from faultline.resources.jobs import AsyncJobs, Jobs
     from faultline.resources.listings import AsyncClassifiers, AsyncServices, Classifiers, Services
     from faultline.resources.runs import AsyncRuns, Runs
@@ -24,6 +25,7 @@ __all__ = [
     "AsyncClassifiers",
     "AsyncDatasetInterfaces",
     "AsyncDatasets",
+    "AsyncGates",
     "AsyncJobs",
     "AsyncRuns",
     "AsyncServices",
@@ -35,6 +37,7 @@ __all__ = [
     "Classifiers",
     "DatasetInterfaces",
     "Datasets",
+    "Gates",
     "Jobs",
     "Runs",
     "Services",
@@ -51,6 +54,7 @@ __getattr__ = lazily(
         f"{__name__}.bug_hunts": ("AsyncBugHunts", "BugHunts"),
         f"{__name__}.dataset_interfaces": ("AsyncDatasetInterfaces", "DatasetInterfaces"),
         f"{__name__}.datasets": ("AsyncDatasets", "Datasets"),
+        f"{__name__}.gates": ("AsyncGates", "Gates"),
         f"{__name__}.jobs": ("AsyncJobs", "Jobs"),
         f"{__name__}.listings": ("AsyncClassifiers", "AsyncServices", "Classifiers", "Services"),
         f"{__name__}.runs": ("AsyncRuns", "Runs"),

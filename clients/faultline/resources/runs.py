@@ -12,6 +12,7 @@ from faultline._adversarial_dataset_run import AdversarialDataset, AsyncAdversar
 from faultline._bug_hunt_run import AsyncBugHunt, BugHunt
 from faultline._calls import Call
 from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
+from faultline._gate_run import AsyncGate, Gate
 from faultline._paging import pages, pages_async
 from faultline._python_function.model import AnyClassifier
 from faultline._run_calls import RunCalls
@@ -31,7 +32,7 @@ A = TypeVar("A", bound=AsyncRunHandle[Any, Any])
 LAST = "@last"
 """Stands for the id of the run that was created last."""
 
-OneRun = StressTest | DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset | Transfer
+OneRun = StressTest | DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset | Transfer | Gate
 OneAsyncRun = (
     AsyncStressTest
     | AsyncDatasetInterface
@@ -39,6 +40,7 @@ OneAsyncRun = (
     | AsyncBugHunt
     | AsyncAdversarialDataset
     | AsyncTransfer
+    | AsyncGate
 )
 
 _HANDLES: dict[RunKind, type[OneRun]] = {
@@ -48,6 +50,7 @@ _HANDLES: dict[RunKind, type[OneRun]] = {
     "bug-hunt": BugHunt,
     "adversarial-dataset": AdversarialDataset,
     "transfer": Transfer,
+    "gate": Gate,
 }
 _ASYNC_HANDLES: dict[RunKind, type[OneAsyncRun]] = {
     "stress-test": AsyncStressTest,
@@ -56,6 +59,7 @@ _ASYNC_HANDLES: dict[RunKind, type[OneAsyncRun]] = {
     "bug-hunt": AsyncBugHunt,
     "adversarial-dataset": AsyncAdversarialDataset,
     "transfer": AsyncTransfer,
+    "gate": AsyncGate,
 }
 # An id has 32 digits.
 _BEGINNING = re.compile(r"[0-9a-f]{1,31}")

@@ -6,6 +6,7 @@ from faultline_core.types import RunKind
 from faultline_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
 from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
 from faultline_gateway.methods.dataset_interface.method import DATASET_INTERFACE
+from faultline_gateway.methods.gate.method import GATE
 from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.methods.transfer.method import TRANSFER
@@ -18,5 +19,6 @@ METHODS: dict[RunKind, AnyMethod] = {
     "bug-hunt": BUG_HUNT,
     "adversarial-dataset": ADVERSARIAL_DATASET,
     "transfer": TRANSFER,
+    "gate": GATE,
 }
 """Every method by the kind of its runs: where routes and workers look it up."""

@@ -128,6 +128,8 @@ OWN: Mapping[str, Errors] = {
     "POST /v1/adversarial-datasets": (NotFound, RunNotEnded),
     "POST /v1/adversarial-datasets/{run_id}:register": (*OF_STORE, DatasetEmpty, QuotaExceeded),
     "POST /v1/transfers": (*OF_STORE, NotFound, RunNotEnded),
+    "POST /v1/gates": (*OF_STORE, NotFound, RunNotEnded),
+    "POST /v1/gates:freeze": (*OF_STORE, NotFound, RunNotEnded),
     "POST /v1/stress-tests:estimate": (*OF_PLANNING, UnknownEditType),
     "POST /v1/stress-tests/{run_id}/findings/{number}:prove": (*OF_PLANNING, *OF_STORE, RunNotEnded),
     "POST /v1/bug-hunts/{run_id}/descriptions": (*OF_PLANNING, *OF_STORE, RunNotEnded),

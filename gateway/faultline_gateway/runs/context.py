@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.runs import AnyItem, Run, RunEvent, RunList
 from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
+from faultline_core.gate.regression_set import FrozenPair
 from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
 from faultline_core.suite import Suite
 from faultline_core.types import RunKind
@@ -150,11 +151,16 @@ class RecordedRuns:
     columns: ColumnFolder | None = None
 
 
+PairedRuns = Callable[[Run, RecordedRuns], Iterable[FrozenPair]]
+"""Reads the pairs of a source image and its counterfactual that an ended run kept."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunContext(RecordedRuns):
     """Everything that a method may use outside a worker.
 
     ``joined``: the processes that make summaries and reports; None makes them in the caller's thread.
+    ``pairs``: how the counterfactuals of an ended run are read, by its kind.
     """
 
     services: Services
@@ -163,3 +169,4 @@ class RunContext(RecordedRuns):
     max_items_per_run: int
     functions_allowed: bool = False
     joined: JoinedWork | None = None
+    pairs: Mapping[RunKind, PairedRuns] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
+from faultline_core.contract.gates import GateSummary
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.stress_tests import StressTestSummary
@@ -58,7 +59,7 @@ def headline_of(summary: BaseModel) -> Headline | None:
         case BugHuntSummary():
             state = summary.bugs[0].state if summary.bugs else ""
             return Headline(summary.verdict, state, BADGES.get(state, ""))
-        case AdversarialDatasetSummary() | TransferSummary():
+        case AdversarialDatasetSummary() | TransferSummary() | GateSummary():
             return Headline(summary.verdict)
         case _:
             return None

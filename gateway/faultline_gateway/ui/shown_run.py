@@ -17,6 +17,7 @@ KINDS: dict[RunKind, str] = {
     "bug-hunt": "Bug hunt",
     "adversarial-dataset": "Adversarial dataset",
     "transfer": "Transfer",
+    "gate": "Gate",
 }
 """The kinds of runs in words."""
 
@@ -68,7 +69,7 @@ class ShownRun:
     def title(self) -> str:
         """Its name, or what it is."""
         # A hunt is about labels, and no dataset.
-        subject = self.run.dataset or ", ".join(self.labels)
+        subject = self.run.dataset or ", ".join(self.labels or self.models)
         return self.run.name or f"{self.kind} of {subject}"
 
     @property

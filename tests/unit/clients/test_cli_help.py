@@ -110,6 +110,7 @@ def test_a_command_that_ends_with_a_run_lists_its_exit_codes() -> None:
         " bug-hunt",
         " adversarial-dataset",
         " transfer",
+        " gate",
         " compare-prompts",
     }
     submitted = {f" submit{name}" for name in (" stress-test", " shift-benchmark", " bug-hunt")}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fakes.command import Play, run
-from fakes.sdk import a_run, ok, run_answer
+from fakes.sdk import OTHER_KINDS, a_run, ok, run_answer
 from faultline._cli.exit_code import ExitCode
 
 RUN_ID = "3fa8" + "0" * 28
@@ -16,7 +16,8 @@ DATASET = {
     "created_at": "2026-01-01T00:00:00Z",
 }  # fmt: skip
 MADE = a_run("completed", 3, RUN_ID).model_copy(update={"kind": "adversarial-dataset"})
-LISTED = [ok({"runs": []})] * 4 + [ok({"runs": [json.loads(MADE.model_dump_json())]}), ok({"runs": []})]
+NONE = ok({"runs": []})
+LISTED = [*[NONE] * 4, ok({"runs": [json.loads(MADE.model_dump_json())]}), *[NONE] * (OTHER_KINDS - 4)]
 
 
 @pytest.mark.parametrize(

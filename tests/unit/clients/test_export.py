@@ -157,6 +157,7 @@ def test_the_json_of_the_command_names_folder_and_layout(play: Play, tmp_path: P
             {"source_kind": "bug-hunt", "request": {"source": "run-0"}},
             "`faultline adversarial-dataset --hunt run-0`",
         ),
+        ("gate", {"request": {"baseline": "run-0"}}, "`faultline export run-0`"),
     ],
 )
 def test_a_run_that_exports_nothing_says_what_to_do_instead(

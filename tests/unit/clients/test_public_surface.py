@@ -21,6 +21,7 @@ from faultline import (
     AsyncBugHunt,
     AsyncClient,
     AsyncDatasetInterface,
+    AsyncGate,
     AsyncGeneratedImage,
     AsyncGeneratedImages,
     AsyncShiftBenchmark,
@@ -29,6 +30,7 @@ from faultline import (
     BugHunt,
     Client,
     DatasetInterface,
+    Gate,
     GeneratedImage,
     GeneratedImages,
     RetryPolicy,
@@ -44,7 +46,7 @@ from faultline_core.errors import FaultlineError, InvalidRequest
 
 PUBLIC = [
     "AdversarialDataset", "AdversarialDatasetSummary", "AsyncAdversarialDataset", "AsyncTransfer",
-    "Transfer", "TransferSummary",
+    "Transfer", "TransferSummary", "AsyncGate", "Gate", "GateSummary", "RegressionSet",
     "AsyncBugHunt", "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedImage", "AsyncGeneratedImages",
     "BugHunt", "BugHuntSummary",
     "AsyncShiftBenchmark", "AsyncStressTest", "Classifier", "Client", "Cost", "DatasetInterface",
@@ -69,7 +71,7 @@ ERRORS = [
 
 RESOURCES = (
     "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
-    "transfers", "runs", "datasets", "token_files", "classifiers", "services", "jobs",
+    "transfers", "gates", "runs", "datasets", "token_files", "classifiers", "services", "jobs",
 )  # fmt: skip
 HANDLES = [
     (StressTest, AsyncStressTest),
@@ -78,6 +80,7 @@ HANDLES = [
     (BugHunt, AsyncBugHunt),
     (AdversarialDataset, AsyncAdversarialDataset),
     (Transfer, AsyncTransfer),
+    (Gate, AsyncGate),
     (GeneratedImage, AsyncGeneratedImage),
     (GeneratedImages, AsyncGeneratedImages),
 ]

@@ -13,6 +13,7 @@ import pytest
 
 from fakes.adversarial_requests import ADVERSARIAL, adversarial
 from fakes.estimates import ESTIMATES, estimate_answer, hunt_estimate_answer
+from fakes.gate_summaries import A_SET, GATED, gate, set_answer
 from fakes.hunt_requests import HUNTED, hunt
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
 from fakes.token_requests import SENT, tokens_answer, upload_tokens
@@ -26,7 +27,7 @@ BENCHMARKS = "/v1/shift-benchmarks"
 FOOLING = "/v1/adversarial-datasets"
 RESOURCES = (
     "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
-    "transfers", "datasets", "token_files", "classifiers", "services", "jobs",
+    "transfers", "gates", "datasets", "token_files", "classifiers", "services", "jobs",
 )  # fmt: skip
 REF = "a" * 64
 DATASET = {
@@ -121,6 +122,8 @@ def reading(resource: str) -> list[Method]:
     ]  # fmt: skip
 
 
+STORES_NOTHING = (*ESTIMATES, set_answer)
+
 METHODS = (
     Method("stress_tests.create", create, "POST", RUNS, run_answer, body=CREATED),
     *reading("stress_tests"),
@@ -166,6 +169,12 @@ METHODS = (
     *reading("adversarial_datasets"),
     Method("transfers.create", transfer, "POST", "/v1/transfers", run_answer, body=TRANSFERRED),
     *reading("transfers"),
+    Method("gates.create", gate, "POST", "/v1/gates", run_answer, body=GATED),
+    Method(
+        "gates.freeze", lambda c: c.gates.freeze(A_SET.baseline), "POST", "/v1/gates:freeze",
+        set_answer, body={"baseline": A_SET.baseline},
+    ),
+    *reading("gates"),
     Method("token_files.upload", upload_tokens, "POST", "/v1/token-files", tokens_answer, body=SENT),
     Method(
         "datasets.create", lambda c: c.datasets.create(name="mine", classes=["bus"]), "POST", "/v1/datasets",
@@ -285,7 +294,7 @@ def test_the_blocking_and_the_asyncio_classes_have_the_same_methods() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", by_name([m for m in METHODS if m.verb == "POST" and m.answer not in ESTIMATES])
+    "method", by_name([m for m in METHODS if m.verb == "POST" and m.answer not in STORES_NOTHING])
 )
 def test_every_post_that_creates_something_carries_an_idempotency_key(kind: str, method: Method) -> None:
     session = Session(kind, method.answer())

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import ImageItem
+from faultline_core.gate.regression_set import FrozenPair
+from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from faultline_core.types import BlobRef, RunKind
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.shift_benchmark import plan, process
 from faultline_gateway.methods.shift_benchmark.export import benchmark_card, benchmark_records
+from faultline_gateway.methods.shift_benchmark.pairs import shifted_pairs
 from faultline_gateway.methods.shift_benchmark.reading import read_columns
 from faultline_gateway.methods.shift_benchmark.report.grid import shown_images
 from faultline_gateway.methods.shift_benchmark.report.report import render
@@ -61,6 +64,11 @@ class ShiftBenchmark:
         """Write the report with a grid of images of each shift."""
         shown = shown_images(summary, items.ledger) if isinstance(items, ItemsOfRun) else items
         return render(summary, run, shown, read_image)
+
+    def pairs(self, run: Run, context: RecordedRuns) -> Iterator[FrozenPair]:
+        """Return the kept images of each shift with the base image of the same seed."""
+        summary = self.summarize(run, (), OBJECT_PERCENTILE, context)
+        return shifted_pairs(summary, context.ledger.items_of(run.id, ImageItem))
 
     def export(
         self, summary: ShiftBenchmarkSummary, items: Iterable[ImageItem], choice: ExportChoice

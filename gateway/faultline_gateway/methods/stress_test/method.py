@@ -7,12 +7,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_test_thresholds import Thresholds
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
+from faultline_core.gate.regression_set import FrozenPair
 from faultline_core.types import RunKind
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test import proof_stages
 from faultline_gateway.methods.stress_test.columns import keep_parts, read_columns
 from faultline_gateway.methods.stress_test.export import counterfactual_card, counterfactual_records
+from faultline_gateway.methods.stress_test.pairs import counterfactual_pairs
 from faultline_gateway.methods.stress_test.plan import plan, rest_of_plan
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.methods.stress_test.report.report import render
@@ -94,6 +96,10 @@ class StressTest:
         if isinstance(items, ItemsOfRun) and run.request_counts.total > MOST_READ:
             return render(summary, run, shown_items(summary, run, items, judging), read_image)
         return render(summary, run, list(items if judging is None else judging.items(items)), read_image)
+
+    def pairs(self, run: Run, context: RecordedRuns) -> Iterator[FrozenPair]:
+        """Return the kept counterfactuals with their source images."""
+        return counterfactual_pairs(run, context.ledger.items_of(run.id, Item))
 
     def export(
         self, summary: StressTestSummary, items: Iterable[Item], choice: ExportChoice

@@ -1,0 +1,1 @@
+"""Gates: whether a candidate loses more under frozen counterfactuals than the incumbent classifier does."""

@@ -1,0 +1,1 @@
+"""The gate: whether a candidate classifier loses more under counterfactuals than the incumbent does."""

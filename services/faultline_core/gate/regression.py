@@ -1,0 +1,115 @@
+"""The regression of a candidate under a change, and which regressions pass, fail or stay open.
+
+The regression is the candidate's loss of accuracy from the source images to their counterfactuals less the
+incumbent's, each source image with weight 1. Both classifiers see the same images, so what the images have in
+common cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from faultline_core.gate.regression_set import LEAST_UNITS
+from faultline_core.statistics.bounded_mean import bounded_mean
+from faultline_core.statistics.p_values import holm
+from faultline_core.types import Estimate
+
+LEVEL = 0.05
+"""The chance of failing any cell of a candidate whose every regression is within the tolerance."""
+
+Decision = Literal["passed", "failed", "inconclusive", "skipped"]
+
+_NO_SPREAD = 1e-12
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The regression of one cell with its 95 % interval, and the one-sided p of "within the tolerance"."""
+
+    estimate: Estimate
+    p: float
+
+    @property
+    def tested(self) -> bool:
+        """Whether there are enough units for a test."""
+        return self.estimate.n >= LEAST_UNITS
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a cell shows; ``p_adjusted`` is corrected over all tested cells, None where none was tested."""
+
+    state: Decision
+    p_adjusted: float | None
+
+
+def regression(
+    values: ArrayLike, generator: np.random.Generator, *, tolerance: float, bounds: tuple[float, float]
+) -> Regression:
+    """Estimate the mean of the units' differences, and test whether it exceeds the tolerance.
+
+    Args:
+        values: the candidate's loss less the incumbent's, one value per unit (n,).
+        generator: draws the bootstrap.
+        tolerance: the regression that is allowed, 0 to 1.
+        bounds: the least and the largest possible value.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    estimate = bounded_mean(array, generator, bounds=bounds)
+    return Regression(estimate, _p_above(array, tolerance, bounds[0]))
+
+
+def _p_above(values: NDArray[np.float64], tolerance: float, least: float) -> float:
+    """Return the one-sided p of "the mean is at most the tolerance", by Student's t.
+
+    Where all units agree on v, it is Markov's bound on the chance that all of them reach v.
+    """
+    if values.size < 2 or values.mean() <= tolerance:
+        return 1.0
+    spread = float(values.std(ddof=1)) / math.sqrt(values.size)
+    if spread <= _NO_SPREAD:
+        return float(((tolerance - least) / (values[0] - least)) ** values.size)
+    return float(scipy.stats.t.sf((float(values.mean()) - tolerance) / spread, values.size - 1))
+
+
+def decide(regressions: Sequence[Regression], tolerance: float) -> list[Decided]:
+    """Decide every cell.
+
+    A cell fails if its whole interval lies above the tolerance and its p, after Holm's correction over all
+    tested cells, is at most `LEVEL`. It passes if its whole interval lies at or below the tolerance: the gate
+    passes only where every cell does, so this needs no correction (Berger 1982, intersection-union test).
+    """
+    tested = [each for each in regressions if each.tested]
+    adjusted = iter(holm([each.p for each in tested]))
+    return [
+        _decided(each, tolerance, next(adjusted)) if each.tested else Decided("skipped", None)
+        for each in regressions
+    ]
+
+
+def _decided(each: Regression, tolerance: float, p_adjusted: float) -> Decided:
+    low, high = each.estimate.low, each.estimate.high
+    assert low is not None  # a tested cell has units
+    assert high is not None
+    if low > tolerance and p_adjusted <= LEVEL:
+        return Decided("failed", p_adjusted)
+    return Decided("passed" if high <= tolerance else "inconclusive", p_adjusted)
+
+
+def units_needed(each: Regression, tolerance: float) -> int | None:
+    """Return the number of units like these whose interval would end at the tolerance.
+
+    None where it ends below already, or where the estimate itself is not below the tolerance: then more
+    images are as likely to prove a regression. The width falls with the square root of the number.
+    """
+    mean, high = each.estimate.estimate, each.estimate.high
+    if mean is None or high is None or high <= tolerance or mean >= tolerance:
+        return None
+    return math.ceil(each.estimate.n * ((high - mean) / (tolerance - mean)) ** 2)

@@ -1,0 +1,204 @@
+"""``faultline gate`` and ``faultline freeze``: what is printed, the exit code and the files say the same."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fakes.command import Play, run
+from fakes.gate_summaries import A_SET, a_cell, a_gate
+from fakes.sdk import OTHER_KINDS, a_run, ok, problem
+from faultline._cli.exit_code import ExitCode, exit_for_gate
+from faultline._cli.gate_markdown import SIGNS, gate_markdown
+from faultline._cli.junit import junit_xml
+from faultline._cli.tables import gate_text
+from faultline_core.contract.gates import CellState, GateCell, GateSummary
+from faultline_core.errors import NotFound, Unauthorized
+from faultline_core.types import RunState
+
+STATES: tuple[CellState, ...] = get_args(CellState)
+BASELINE = a_run("completed", 3, A_SET.baseline)
+
+cells = st.builds(
+    a_cell,
+    st.sampled_from(STATES),
+    st.sampled_from([None, "background", "a <b> & \x00|c", "\ud7ff𝄞"]),
+    st.sampled_from(["candidate", "oip:http://host/v2/models/m"]),
+)
+
+
+def states(xml: str) -> tuple[dict[str, int], set[str]]:
+    """The numbers that JUnit XML says, and the types of its failures and errors."""
+    suite = ET.fromstring(xml)[0]
+    cases = list(suite)
+    counted = {
+        tag: sum(case.find(tag) is not None for case in cases) for tag in ("failure", "error", "skipped")
+    }
+    assert counted == {
+        "failure": int(suite.attrib["failures"]),
+        "error": int(suite.attrib["errors"]),
+        "skipped": int(suite.attrib["skipped"]),
+    }
+    assert int(suite.attrib["tests"]) == len(cases)
+    found = [each for case in cases for each in (*case.findall("failure"), *case.findall("error"))]
+    return counted, {each.attrib["type"] for each in found}
+
+
+def meant(types: set[str]) -> ExitCode:
+    """The exit code that the failures and errors of a JUnit file stand for."""
+    for kind, code in (
+        ("regression", ExitCode.FAILED),
+        ("infrastructure", ExitCode.INCOMPLETE),
+        ("inconclusive", ExitCode.INCONCLUSIVE),
+    ):
+        if kind in types:
+            return code
+    return ExitCode.PASSED
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(cells, max_size=6), st.booleans(), st.booleans())
+def test_printed_verdict_exit_code_and_junit_agree(found: list[GateCell], ended: bool, strict: bool) -> None:
+    summary = a_gate(found, ended=ended)
+    code = exit_for_gate(summary.outcome, strict=strict)
+    counted, types = states(junit_xml(summary))
+    loose = exit_for_gate(summary.outcome)
+    # Of a run that goes on, no file is written; were it, it would not be green.
+    assert (meant(types) == loose) if ended else (meant(types) is not ExitCode.PASSED)
+    assert (code is ExitCode.PASSED) == (counted["failure"] + counted["error"] == 0)
+    assert (code is not loose) == (strict and loose is ExitCode.INCONCLUSIVE)
+    assert gate_text(summary).splitlines()[0] == summary.verdict
+    sign = SIGNS[summary.outcome] if summary.outcome else "⏳"
+    assert gate_markdown(summary).startswith(f"### {sign} {summary.verdict}")
+    if code is ExitCode.PASSED:
+        assert {cell.state for cell in found if cell.change} - {"skipped"} == {"passed"}
+
+
+@given(st.lists(cells, max_size=4), st.sampled_from(["passed", "failed", "inconclusive", "error"]))
+def test_a_summary_whose_outcome_is_not_its_cells_is_refused(found: list[GateCell], outcome: Any) -> None:
+    told = a_gate(found)
+    body = told.model_dump(mode="json") | {"outcome": outcome}
+    if outcome == told.outcome:
+        assert GateSummary.model_validate(body) == told
+    else:
+        with pytest.raises(ValueError, match="is not that of the cells"):
+            GateSummary.model_validate(body)
+
+
+def ended(summary: GateSummary, state: RunState = "completed") -> list[Any]:
+    """The answers of a gate on a run that ends in a state."""
+    made = a_run(run_id="run-1").model_copy(update={"kind": "gate"})
+    last = a_run(state, 3).model_copy(update={"kind": "gate"})
+    runs = [ok(json.loads(each.model_dump_json())) for each in (BASELINE, made, last)]
+    return [*runs, ok(json.loads(summary.model_dump_json()))]
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "code"),
+    [
+        ("passed", [], ExitCode.PASSED),
+        ("failed", [], ExitCode.FAILED),
+        ("inconclusive", [], ExitCode.INCONCLUSIVE),
+        ("inconclusive", ["--strict"], ExitCode.FAILED),
+        ("skipped", [], ExitCode.INCONCLUSIVE),
+        ("error", [], ExitCode.INCOMPLETE),
+        ("error", ["--strict"], ExitCode.INCOMPLETE),
+    ],
+)
+@pytest.mark.fault("B64")
+def test_a_gate_exits_with_its_outcome_and_writes_its_files(
+    play: Play, tmp_path: Path, state: CellState, more: list[str], code: ExitCode
+) -> None:
+    summary = a_gate([a_cell(state), a_cell("passed", None)])
+    script = play(*ended(summary))
+    shown = run(
+        "gate", "--baseline", A_SET.baseline, "--classifier", "candidate", "--junit", "gate.xml",
+        "--markdown", "gate.md", "--json", *more,
+    )  # fmt: skip
+    assert shown.exit_code == code, shown.stderr
+    assert json.loads(shown.stdout)["outcome"] == summary.outcome
+    assert (tmp_path / "gate.xml").read_text(encoding="utf-8") == junit_xml(summary)
+    assert (tmp_path / "gate.md").read_text(encoding="utf-8") == gate_markdown(summary)
+    sent = json.loads(script.seen[1].content)
+    assert sent == {
+        "baseline": A_SET.baseline, "classifiers": ["candidate"], "incumbent": None, "digest": None,
+        "tolerance": 0.1, "seed": 0,
+    }  # fmt: skip
+
+
+def test_a_run_that_did_not_complete_never_passes_and_writes_its_files(play: Play, tmp_path: Path) -> None:
+    play(*ended(a_gate([a_cell("error")]), "completed_with_failures"))
+    shown = run("gate", "--baseline", A_SET.baseline, "--classifier", "candidate", "--junit", "gate.xml")
+    assert shown.exit_code == ExitCode.INCOMPLETE
+    assert states((tmp_path / "gate.xml").read_text(encoding="utf-8"))[0]["error"] == 1
+
+
+@pytest.mark.fault("B63")
+def test_a_baseline_that_is_missing_is_wrong_usage(play: Play) -> None:
+    play(ok({"runs": []}), *[ok({"runs": []})] * 10)
+    shown = run("gate", "--baseline", "3fa8", "--classifier", "candidate")
+    assert shown.exit_code == ExitCode.USAGE
+    assert "no run '3fa8'" in shown.stderr
+
+
+@pytest.mark.fault("B63")
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no file 'set.json'"),
+        ("{}", "is no regression set"),
+        ("no JSON", "is no regression set"),
+    ],
+)
+def test_a_file_that_is_no_set_is_wrong_usage(
+    play: Play, tmp_path: Path, content: str | None, said: str
+) -> None:
+    script = play()
+    if content is not None:
+        (tmp_path / "set.json").write_text(content, encoding="utf-8")
+    shown = run("gate", "--baseline", "set.json", "--classifier", "candidate")
+    assert shown.exit_code == ExitCode.USAGE
+    assert said in shown.stderr
+    assert not script.seen
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(NotFound("no such run"), ExitCode.USAGE), (Unauthorized("no key"), ExitCode.REFUSED)],
+)
+def test_a_refusal_has_its_own_exit_code(play: Play, tmp_path: Path, error: Any, code: ExitCode) -> None:
+    (tmp_path / "set.json").write_text(A_SET.model_dump_json(), encoding="utf-8")
+    play(problem(error))
+    assert run("gate", "--baseline", "set.json", "--classifier", "candidate").exit_code == code
+
+
+def test_a_frozen_set_is_a_file_that_a_gate_takes(play: Play, tmp_path: Path) -> None:
+    script = play(ok(json.loads(BASELINE.model_dump_json())), ok(json.loads(A_SET.model_dump_json())))
+    shown = run("freeze", A_SET.baseline, "set.json")
+    assert shown.exit_code == 0, shown.stderr
+    assert "160 pairs of 80 source images (background 80, object 80), digest ddd" in shown.stdout
+    assert script.seen[-1].url.path == "/v1/gates:freeze"
+    assert json.loads(script.seen[-1].content) == {"baseline": A_SET.baseline}
+    script = play(*ended(a_gate([a_cell("passed")]))[1:])
+    shown = run("gate", "--baseline", "set.json", "--classifier", "candidate")
+    assert shown.exit_code == 0, shown.stderr
+    assert json.loads(script.seen[0].content)["digest"] == A_SET.digest
+
+
+def test_waiting_for_a_gate_exits_with_its_outcome(play: Play) -> None:
+    absent = [problem(NotFound("no run"))] * OTHER_KINDS
+    play(*absent, *ended(a_gate([a_cell("failed")]))[1:])
+    assert run("runs", "wait", "run-1").exit_code == ExitCode.FAILED
+
+
+def test_a_file_in_no_folder_is_refused_before_anything_is_sent(play: Play) -> None:
+    script = play()
+    shown = run("gate", "--baseline", "x", "--classifier", "candidate", "--junit", "nowhere/gate.xml")
+    assert shown.exit_code == ExitCode.USAGE
+    assert not script.seen
