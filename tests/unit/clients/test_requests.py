@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from fakes.adversarial_requests import ADVERSARIAL, adversarial
+from fakes.benchmark_requests import BENCHMARKED, benchmark
 from fakes.estimates import ESTIMATES, estimate_answer, hunt_estimate_answer
 from fakes.gate_summaries import A_SET, GATED, gate, set_answer
 from fakes.hunt_requests import HUNTED, hunt
@@ -71,26 +72,6 @@ CREATED = {
         {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
         {"added": "in the snow"},
     ],
-}  # fmt: skip
-
-
-def benchmark(client: Any) -> Any:
-    """Start a shift benchmark with every option set."""
-    return client.shift_benchmarks.create(
-        interface="i-1", classifiers=["a"], shifts=["in the snow"], classes=["bus"],
-        class_shifts={"bus": ["at a stop"]}, base="a <class>",
-        image_sources=["token", "retrieval"], retrieval="found",
-        scraped={"base": "s"}, photographs={"base": "p"}, n=5, real=7, validation="kept-back", steps=4,
-        guidance=2.0, scheduler="DDIMScheduler", seed=3, idempotency_key="mine",
-    )  # fmt: skip
-
-
-BENCHMARKED = {
-    "interface": "i-1", "classifiers": ["a"], "shifts": ["in the snow"], "classes": ["bus"],
-    "class_shifts": {"bus": ["at a stop"]}, "base": "a <class>",
-    "image_sources": ["token", "retrieval"], "retrieval": "found",
-    "scraped": {"base": "s"}, "photographs": {"base": "p"}, "n": 5, "real": 7, "validation": "kept-back",
-    "steps": 4, "guidance": 2.0, "scheduler": "DDIMScheduler", "seed": 3,
 }  # fmt: skip
 
 

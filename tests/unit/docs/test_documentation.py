@@ -103,7 +103,7 @@ def test_every_command_on_a_page_exists_with_its_options(page: Path) -> None:
         command = known[name]
         if hasattr(command, "commands"):
             command = command.commands[rest.split()[0]]
-        options = {option for parameter in command.params for option in parameter.opts}
+        options = {each for one in command.params for each in (*one.opts, *one.secondary_opts)}
         assert sorted(set(re.findall(r"(?<!\S)--[a-z-]+", rest)) - options) == [], name
 
 
