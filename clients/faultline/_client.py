@@ -80,6 +80,11 @@ class Client(BaseClient[httpx.Client]):
         return resources.Jobs(self)
 
     @cached_property
+    def webhooks(self) -> resources.Webhooks:
+        """``/v1/webhooks``."""
+        return resources.Webhooks(self)
+
+    @cached_property
     def datasets(self) -> resources.Datasets:
         """``/v1/datasets``."""
         return resources.Datasets(self)
@@ -194,6 +199,11 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def jobs(self) -> resources.AsyncJobs:
         """``/v1/jobs``."""
         return resources.AsyncJobs(self)
+
+    @cached_property
+    def webhooks(self) -> resources.AsyncWebhooks:
+        """``/v1/webhooks``."""
+        return resources.AsyncWebhooks(self)
 
     @cached_property
     def datasets(self) -> resources.AsyncDatasets:

@@ -49,6 +49,8 @@ from faultline_gateway.services.clients import HttpHealth, calling_services, ser
 from faultline_gateway.services.concurrency import Concurrency
 from faultline_gateway.settings import GatewaySettings, settings_of_process
 from faultline_gateway.summary_processes import column_folder, summary_processes
+from faultline_gateway.webhooks.delivery import Deliveries
+from faultline_gateway.webhooks.target import Target
 from faultline_gateway.worker import Worker
 
 USAGE_ERROR = 2
@@ -142,7 +144,10 @@ async def _serving(settings: GatewaySettings) -> None:
         going_on = asyncio.create_task(asyncio.to_thread(ledger.go_on, stopped.is_set))
         launching = _launching(settings, ledger, clusters, app.state.context)
         telling = _until_left(ProcessReadings(ledger, caller.counts).keep())
-        async with _keeping_columns(ledger, joined, columns), _until_left(budget.keep()), launching, telling:
+        target = Target(private=settings.private_webhooks)
+        delivering = _until_left(Deliveries(ledger, target).keep())
+        keeping = _keeping_columns(ledger, joined, columns)
+        async with keeping, _until_left(budget.keep()), launching, telling, delivering:
             await server_of(app, settings).serve()
         stopped.set()
         await going_on

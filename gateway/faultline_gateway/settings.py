@@ -182,6 +182,11 @@ class GatewaySettings(BaseModel):
         description="Address of a collector that traces are sent to by OTLP over HTTP, such as "
         "`http://127.0.0.1:4318`; null for no traces.",
     )
+    private_webhooks: bool = Field(
+        default=False,
+        description="Whether webhooks may have addresses in private networks, and plain http; by default "
+        "messages go to public addresses by https alone.",
+    )
     clusters: dict[Name, str] = Field(
         default={},
         description="Ray clusters that jobs may run on, as `name=http://head:8265` separated by commas: the "

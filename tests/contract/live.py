@@ -18,6 +18,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
 from fakes.world import CLASSES, FakeWorld
 from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest
+from faultline_core.contract.webhooks import WebhookCreate
 from faultline_gateway.http.connection import HeaderLimits, http_protocol
 from faultline_gateway.services.ports import Services
 
@@ -27,6 +28,7 @@ STRESS_TEST = {
     "edit_types": ["background"],
     "seed": 3,
 }
+WEBHOOK = "https://hooks.example.com/a"
 MAX_ITEMS = 200
 """Most items of a run: each that the fuzzer creates is worked off, too."""
 
@@ -45,6 +47,7 @@ class Known:
     jobs: list[str]
     baseline: str
     """A stress test of enough images for a gate."""
+    webhook: str
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,8 @@ async def _known(gateway: FakeGateway) -> Known:
         await _created(gateway, "/v1/jobs", {"cluster": NAME, "workers": 1, "run": of_job})
     cursors["/v1/jobs"] = (await _got(gateway, "/v1/jobs?limit=1"))["after"]
     jobs = [job.id for job in gateway.ledger.job_list().jobs]
-    return Known(runs, item, gateway.ledger.sources("demo")[0].image, cursors, jobs, baseline)
+    webhook = gateway.ledger.create_webhook(WebhookCreate(url=WEBHOOK)).id
+    return Known(runs, item, gateway.ledger.sources("demo")[0].image, cursors, jobs, baseline, webhook)
 
 
 async def _created(gateway: FakeGateway, path: str, body: dict[str, Any]) -> str:

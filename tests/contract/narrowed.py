@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from contract.live import Live
+from contract.live import WEBHOOK, Live
 from fakes.ray_jobs_api import NAME
 
 NOWHERE = "nowhere"
@@ -84,6 +84,9 @@ def _narrow(parameter: dict[str, Any], method: str, path: str, live: Live) -> No
     match parameter["name"]:
         case "job_id" | "ref" | "name" | "image_source" as name:
             schema["enum"] = _known_values(live)[name]
+        case "webhook_id":
+            # What other operations ask for must stay.
+            schema["enum"] = [NOWHERE, *([] if method == "delete" else [live.known.webhook])]
         case "run_id" if method == "delete" or path.endswith(":register"):
             # What other operations ask for must stay, and a dataset of any valid name would be known to them.
             schema["enum"] = [NOWHERE]
@@ -195,6 +198,7 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "ShiftThresholdSet.image_source": {"enum": ["token", "class-name"]},
         "RunRename.name": WORDS,
         "JobCreate.cluster": {"enum": [NAME]},
+        "WebhookCreate.url": {"enum": [WEBHOOK]},
         "BugHuntCreate.classifiers": CLASSIFIER,
         "BugHuntCreate.labels": {"enum": ["sled", "plate"]},
         "BugHuntCreate.classes": None,

@@ -27,6 +27,7 @@ from faultline._cli import (
     submit,
     thresholds,
     transfer,
+    webhooks,
 )
 from faultline._cli.exit_code import ExitCode
 from faultline._cli.groups import examples
@@ -111,6 +112,7 @@ app.command("export", rich_help_panel=RESULTS, epilog=results.EXPORT_EXAMPLES)(r
 
 app.add_typer(runs.app, name="runs", rich_help_panel=RESOURCES)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=RESOURCES)
+app.add_typer(webhooks.app, name="webhooks", rich_help_panel=RESOURCES)
 app.add_typer(thresholds.app, name="thresholds", rich_help_panel=RESOURCES)
 app.add_typer(datasets.app, name="datasets", rich_help_panel=RESOURCES)
 app.add_typer(classifiers.app, name="classifiers", rich_help_panel=RESOURCES)

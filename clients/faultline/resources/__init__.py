@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from faultline.resources.stress_tests import AsyncStressTests, StressTests
     from faultline.resources.token_files import AsyncTokenFiles, TokenFiles
     from faultline.resources.transfers import AsyncTransfers, Transfers
+    from faultline.resources.webhooks import AsyncWebhooks, Webhooks
 
 __all__ = [
     "AdversarialDatasets",
@@ -33,6 +34,7 @@ __all__ = [
     "AsyncStressTests",
     "AsyncTokenFiles",
     "AsyncTransfers",
+    "AsyncWebhooks",
     "BugHunts",
     "Classifiers",
     "DatasetInterfaces",
@@ -45,6 +47,7 @@ __all__ = [
     "StressTests",
     "TokenFiles",
     "Transfers",
+    "Webhooks",
 ]
 
 __getattr__ = lazily(
@@ -62,5 +65,6 @@ __getattr__ = lazily(
         f"{__name__}.stress_tests": ("AsyncStressTests", "StressTests"),
         f"{__name__}.token_files": ("AsyncTokenFiles", "TokenFiles"),
         f"{__name__}.transfers": ("AsyncTransfers", "Transfers"),
+        f"{__name__}.webhooks": ("AsyncWebhooks", "Webhooks"),
     },
 )

@@ -70,16 +70,21 @@ class PublicBackend(httpcore.NetworkBackend):
         return self._sockets.connect_tcp(found[0], port, timeout, local_address, socket_options)
 
 
-def public_client(backend: httpcore.NetworkBackend | None = None) -> httpx.Client:
-    """Return a client that reaches public addresses only."""
+def transport_over(backend: httpcore.NetworkBackend) -> httpx.HTTPTransport:
+    """Return a transport that dials by ``backend`` alone."""
     transport = httpx.HTTPTransport(trust_env=False)
     # A newer httpx that has no such backend must fail here: without it every address would be dialled.
     if not isinstance(transport._pool._network_backend, httpcore.NetworkBackend):
         raise TypeError("httpx has no network backend to guard; install the version in requirements.lock")
-    transport._pool._network_backend = backend or PublicBackend()
+    transport._pool._network_backend = backend
+    return transport
+
+
+def public_client(backend: httpcore.NetworkBackend | None = None) -> httpx.Client:
+    """Return a client that reaches public addresses only."""
     return httpx.Client(
-        transport=transport, trust_env=False, timeout=SECONDS, follow_redirects=True,
-        max_redirects=MOST_REDIRECTS, event_hooks={"request": [_require_https]},
+        transport=transport_over(backend or PublicBackend()), trust_env=False, timeout=SECONDS,
+        follow_redirects=True, max_redirects=MOST_REDIRECTS, event_hooks={"request": [_require_https]},
         headers={"accept-encoding": "identity"},
     )  # fmt: skip
 

@@ -26,6 +26,7 @@ from faultline_gateway.ledger.leases import Leases, no_lease_left
 from faultline_gateway.ledger.measurements import MeasurementRows, Measurements
 from faultline_gateway.ledger.new_events import NewEvents
 from faultline_gateway.ledger.new_sources import NewSource, Stored
+from faultline_gateway.ledger.outbox import Outbox
 from faultline_gateway.ledger.outcomes import Outcomes, lease_lost, run_of
 from faultline_gateway.ledger.recorded_items import RecordedItems
 from faultline_gateway.ledger.resumptions import Resumptions
@@ -34,6 +35,7 @@ from faultline_gateway.ledger.shift_decisions import ShiftDecisions
 from faultline_gateway.ledger.source_tables import SourceTables
 from faultline_gateway.ledger.stages import Stages
 from faultline_gateway.ledger.status_reads import StatusReads
+from faultline_gateway.ledger.webhooks import Webhooks
 from faultline_gateway.runs.items import MAX_ATTEMPTS
 from faultline_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
 
@@ -47,7 +49,8 @@ __all__ = [
 class Ledger(
     Datasets, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads,
     NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted,
-    Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows,
+    Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows, Webhooks,
+    Outbox,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

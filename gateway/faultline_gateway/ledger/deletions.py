@@ -9,7 +9,7 @@ from sqlalchemy import Column, Table, delete, insert, select, update
 
 from faultline_core.errors import RunNotDeletable
 from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, webhook_tables
 from faultline_gateway.ledger.database import Database, LedgerPart
 from faultline_gateway.runs.pace import in_chunks, never
 
@@ -17,7 +17,9 @@ DELETED_AT_ONCE = 1_000
 """Rows deleted in one transaction at most, which locks the ledger for about 10 ms."""
 
 _runs = schema.runs.c
-_PLACES = (schema.items.c.ordinal, schema.events.c.id, schema.shift_decisions.c.id)
+_PLACES = (
+    schema.items.c.ordinal, schema.events.c.id, schema.shift_decisions.c.id, webhook_tables.deliveries.c.id,
+)  # fmt: skip
 """The column by which each table's rows of a run are indexed."""
 
 

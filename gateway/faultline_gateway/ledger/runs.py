@@ -17,7 +17,7 @@ from faultline_core.types import (
     RunKind,
     RunState,
 )
-from faultline_gateway.ledger import cursors, rows, schema, tallies
+from faultline_gateway.ledger import cursors, outbox, rows, schema, tallies
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.new_items import insert_items, new_items
@@ -94,6 +94,8 @@ class Runs(LedgerPart):
                 insert_items(connection, planned)
                 counts = {name: row[name] for name in ("total", *rows.COUNTED)}
                 record(connection, run_id, row["state"], counts, "created")
+                if row["ended_at"] is not None:
+                    outbox.tell_end(connection, {"name": None, "problem": None, **row})
                 going_on = int(row["state"] not in FINAL_RUN_STATES)
                 tallies.add(connection, run_id, active=going_on, opened=row["pending"])
         except IntegrityError:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from faultline_core.contract.base import Problem
 from faultline_core.errors import error_for
 from faultline_core.types import Cost, RunState
-from faultline_gateway.ledger import rows, schema, tallies
+from faultline_gateway.ledger import outbox, rows, schema, tallies
 
 OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
 """The states of runs whose open items are worked on."""
@@ -61,8 +61,11 @@ def move_by(connection: Connection, run: RowMapping, steps: Sequence[Step], *, n
         values["cost"] = (Cost.model_validate(run["cost"] or {}) + spent).model_dump()
     connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(values))
     connection.execute(_NEW_EVENT, events)
+    gone_on = tallies.change_of_state(run["state"], events[-1]["state"])
+    if gone_on < 0:
+        outbox.tell_end(connection, {**run, **values})
     tallies.add(
-        connection, run["id"], active=tallies.change_of_state(run["state"], events[-1]["state"]),
+        connection, run["id"], active=gone_on,
         opened=counters["pending"] - run["pending"], cost=spent,
         attempts=[each for step in steps for each in step.attempts],
     )  # fmt: skip
@@ -103,6 +106,8 @@ def change(connection: Connection, run: RowMapping, values: Mapping[str, Any], m
     gone_on = tallies.change_of_state(run["state"], changed["state"])
     counts = {name: changed[name] for name in ("total", *rows.COUNTED)}
     record(connection, run["id"], changed["state"], counts, message)
+    if gone_on < 0:
+        outbox.tell_end(connection, changed)
     tallies.add(connection, run["id"], active=gone_on, opened=changed["pending"] - run["pending"])
 
 

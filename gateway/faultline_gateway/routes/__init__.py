@@ -7,7 +7,7 @@ from importlib import import_module
 from fastapi import APIRouter
 
 from faultline_gateway.methods import METHODS
-from faultline_gateway.routes import datasets, every_run, exports, jobs, services, token_files
+from faultline_gateway.routes import datasets, every_run, exports, jobs, services, token_files, webhooks
 
 
 def _router_of(kind: str) -> APIRouter:
@@ -24,6 +24,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     every_run.router,
     *map(_router_of, METHODS),
     jobs.router,
+    webhooks.router,
     exports.router,
     services.router,
 )

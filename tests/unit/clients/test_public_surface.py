@@ -71,7 +71,7 @@ ERRORS = [
 
 RESOURCES = (
     "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
-    "transfers", "gates", "runs", "datasets", "token_files", "classifiers", "services", "jobs",
+    "transfers", "gates", "runs", "datasets", "token_files", "classifiers", "services", "jobs", "webhooks",
 )  # fmt: skip
 HANDLES = [
     (StressTest, AsyncStressTest),

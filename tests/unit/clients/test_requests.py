@@ -28,7 +28,7 @@ BENCHMARKS = "/v1/shift-benchmarks"
 FOOLING = "/v1/adversarial-datasets"
 RESOURCES = (
     "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
-    "transfers", "gates", "datasets", "token_files", "classifiers", "services", "jobs",
+    "transfers", "gates", "datasets", "token_files", "classifiers", "services", "jobs", "webhooks",
 )  # fmt: skip
 REF = "a" * 64
 DATASET = {
@@ -253,15 +253,15 @@ def test_every_public_method_is_in_the_tables() -> None:
     # These send several requests, and have tests of their own.
     imports = {"datasets.cancel_import", "datasets.wait", "datasets.import_from"}
     jobs = {"jobs.cancel", "jobs.get", "jobs.list", "jobs.submit"}
-    several = {"datasets.upload", "stress_tests.apply"} | imports | jobs
-    known = {method.name for method in METHODS} | several
+    webhooks = {"webhooks.create", "webhooks.delete", "webhooks.get", "webhooks.list"}
+    several = {"datasets.upload", "stress_tests.apply"} | imports | jobs | webhooks
     found = {
         f"{resource}.{name}"
         for resource in RESOURCES
         for name in dir(getattr(session.client, resource))
         if not name.startswith("_")
     }
-    assert found == known
+    assert found == {method.name for method in METHODS} | several
 
 
 def test_the_blocking_and_the_asyncio_classes_have_the_same_methods() -> None:

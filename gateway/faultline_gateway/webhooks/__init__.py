@@ -1,0 +1,1 @@
+"""Webhooks: signed messages about runs that have ended, delivered at least once."""

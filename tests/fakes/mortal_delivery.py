@@ -1,0 +1,20 @@
+"""A program that delivers a ledger's messages until it is killed: ``python mortal_delivery.py URL LEASE``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.webhooks.delivery import Deliveries
+from faultline_gateway.webhooks.target import Target
+
+
+def main(url: str, lease_seconds: float) -> None:
+    """Deliver what is due."""
+    target = Target(private=True)
+    asyncio.run(Deliveries(Ledger(url), target, lease_seconds=lease_seconds).keep())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]))
