@@ -35,8 +35,9 @@ class Webhooks(LedgerPart):
             QuotaExceeded: there are `MOST_WEBHOOKS`.
         """
         secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
+        webhook_id = secrets.token_hex(16)
         row = {
-            "id": secrets.token_hex(16), "url": body.url, "events": body.events, "secret": secret,
+            "id": webhook_id, "url": body.url, "events": body.events, "secret": secret,
             "created_at": self._clock(),
         }  # fmt: skip
         with self._database.writing() as connection:
@@ -44,7 +45,7 @@ class Webhooks(LedgerPart):
             if known >= MOST_WEBHOOKS:
                 raise QuotaExceeded(f"there are {known} webhooks, the most there may be; delete one first")
             connection.execute(insert(webhooks).values(row))
-            made = _webhook(_row(connection, row["id"]))
+            made = _webhook(_row(connection, webhook_id))
         return WebhookCreated(**made.model_dump(), secret=secret)
 
     def webhooks(self) -> WebhookList:
