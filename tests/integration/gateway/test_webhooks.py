@@ -25,7 +25,7 @@ from faultline_core.contract.webhooks import (
     WebhookEvent,
     WebhookMessage,
 )
-from faultline_core.errors import NotFound, QuotaExceeded
+from faultline_core.errors import DatasetEmpty, NotFound, QuotaExceeded
 from faultline_gateway.ledger import Failed, Ledger
 from faultline_gateway.webhooks.delivery import PAUSES, Deliveries
 from faultline_gateway.webhooks.target import Target
@@ -254,3 +254,16 @@ async def test_a_private_or_plain_address_is_refused_with_its_place(gateway: Fak
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/url"
     assert listed == []
+
+
+def test_a_run_that_is_stopped_and_one_without_items_are_told_of_too(ledger: Ledger) -> None:
+    webhook = hook(ledger)
+    stopped = create_run(ledger)
+    ledger.stop_run(stopped, DatasetEmpty("no image shows it"))
+    empty = create_run(ledger, sources=0)
+    assert [(each.event, each.run_id) for each in told(ledger, webhook)] == [
+        ("run.failed", stopped), ("run.completed", empty),
+    ]  # fmt: skip
+    first, second = (json.loads(each.body)["data"] for each in ledger.lease_deliveries(seconds=30, most=8))
+    assert first["problem"]["code"] == "dataset-empty"
+    assert second["request_counts"]["total"] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Sequence
 
@@ -139,3 +140,9 @@ def test_each_failure_of_a_target_has_a_name_and_takes_no_longer_than_allowed(
 def test_a_target_where_nobody_listens_is_unreachable() -> None:
     found = failure(Target(private=True), f"http://127.0.0.1:{free_port()}/")
     assert found.failure == "unreachable"
+
+
+def test_by_default_names_are_looked_up_and_private_ones_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    inward = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 443))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: inward)
+    assert failure(Target(), "https://hooks.example.com/").failure == "refused"
