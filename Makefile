@@ -26,8 +26,10 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 # Ray's workers are patient by default: the other parts would take every processor from them.
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
+PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
+
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -115,7 +117,13 @@ $(KERNELS): $(STAMP)
 contract: $(STAMP) ## fuzz a live gateway by its OpenAPI document, and use a client generated from it (CASES=200 SEED=1)
 	@CONTRACT_CASES=$(or $(CASES),200) CONTRACT_SEED=$(or $(SEED),1) $(INTEGRATION) --capture=no tests/contract
 
-faults: $(STAMP) system ## kill what runs on a Ray cluster of several nodes, and hold each run to the one that nobody disturbs (ONLY=f08)
+faults: $(STAMP) system ## run the tests of every fault, on clusters too, and go on where an earlier call stopped: evaluation/results/faults.json (ONLY=F3,F8 PARTS=tests/unit AGAIN=1)
+	@$(BIN)/python -m evaluation.faults faults $(PROGRAMME)
+
+attacks: $(STAMP) system ## run the tests of every attack and bad input, as faults does: evaluation/results/attacks.json (ONLY=T8,B48 PARTS=tests/unit AGAIN=1)
+	@$(BIN)/python -m evaluation.faults attacks $(PROGRAMME)
+
+cluster-faults: $(STAMP) system ## kill what runs on a Ray cluster of several nodes, and hold each run to the one that nobody disturbs (ONLY=f08)
 	@$(INTEGRATION) tests/faults $(if $(ONLY),-k "$(ONLY)") $(if $(RECORD),--record)
 
 coverage: $(STAMP) ## run all tests under coverage

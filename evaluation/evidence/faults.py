@@ -6,9 +6,10 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from evaluation.evidence.markdown import GENERATED, table, test_ids
+from evaluation.evidence.markdown import GENERATED, NONE, table, test_ids
 from evaluation.evidence.markers import Covered
-from evaluation.paths import ROOT
+from evaluation.faults.results import FaultResults, IdResult
+from evaluation.paths import RESULTS, ROOT
 
 FAULTS = ROOT / "evaluation/faults.toml"
 TITLES = {
@@ -35,7 +36,14 @@ def _read(file: Path) -> Mapping[str, Mapping[str, str]]:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
-def page(covered: Covered) -> str:
+def read_results(folder: Path = RESULTS) -> Mapping[str, IdResult]:
+    """Return what became of each id when its tests were last run by `make faults` or `make attacks`."""
+    files = [file for name in ("faults", "attacks") if (file := folder / f"{name}.json").exists()]
+    found = [FaultResults.model_validate_json(file.read_bytes()) for file in files]
+    return {each.id: each for results in found for each in results.ids}
+
+
+def page(covered: Covered, results: Mapping[str, IdResult]) -> str:
     """Write the page."""
     sections, later = known(), left_to()
     total = sum(len(ids) for ids in sections.values())
@@ -49,18 +57,37 @@ def page(covered: Covered) -> str:
     ]
     for section, ids in sections.items():
         rows = [
-            (name, _with_reason(sentence, later.get(name)), test_ids(covered.get(name, ())))
+            (
+                name,
+                _with_reason(sentence, later.get(name)),
+                _state(results.get(name)),
+                test_ids(covered.get(name, ())),
+            )
             for name, sentence in ids.items()
         ]
-        lines += ["", f"## {TITLES[section]}", "", *table(("id", "fault and what must hold", "tests"), rows)]
+        lines += [
+            "",
+            f"## {TITLES[section]}",
+            "",
+            *table(("id", "fault and what must hold", "last run", "tests"), rows),
+        ]
     lines += [
         "",
         "## How this is known",
         "",
         "`evaluation/faults.toml` lists the ids. A test names those it covers with `@pytest.mark.fault`, and",
         "`make evidence` collects them. An id may be covered only in part: the test's name says how far.",
+        "",
+        "- `make faults` and `make attacks` run the tests of every id, and keep what each came to in",
+        "  `evaluation/results/faults.json` and `attacks.json`: passed if a test passed and none failed.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _state(result: IdResult | None) -> str:
+    if result is None or result.state in ("no test", "not run yet"):
+        return NONE
+    return result.state if result.why is None else f"{result.state}: {result.why}"
 
 
 def _with_reason(sentence: str, waits_for: str | None) -> str:

@@ -49,7 +49,7 @@ def keep(kills: Iterable[Kill], path: Path = RESULTS) -> None:
 
 
 HOW = (
-    "- `make faults ONLY='ray_jobs or lost_work' RECORD=1`: one kill a row (n = 1 each)",
+    "- `make cluster-faults ONLY='ray_jobs or lost_work' RECORD=1`: one kill a row (n = 1 each)",
     "",
     "The run is a stress test of 40 images by the fake services of the tests, over PostgreSQL and one store.",
     "A Ray job has two workers, on a head without CPUs and two nodes, all on one machine of two",

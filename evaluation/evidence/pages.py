@@ -46,7 +46,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "rehearsal.md": rehearsal_page(),
         EVIDENCE / "load.md": load_page(load),
         EVIDENCE / "scale.md": scale_page(read_scale()),
-        EVIDENCE / "faults.md": faults.page(covered.fault),
+        EVIDENCE / "faults.md": faults.page(covered.fault, faults.read_results()),
         EVIDENCE / "lost-work.md": lost_work_page(),
         EVIDENCE / "simulated-faults.md": simulated_page(),
     }

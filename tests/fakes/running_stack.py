@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fakes.listening import Listener, listeners
 from fakes.postgres import free_port
 from fakes.process_trees import descendants, title
 from faultline._stack import DEMO_DATASET, Stack
+from faultline._stack.record import ProcessName
 
 SOURCES_PER_CLASS = 1
 
@@ -47,26 +49,10 @@ def kill_replica(stack: Stack, service: str) -> int:
 
 def listening_ports(stack: Stack) -> set[int]:
     """The TCP ports on which the launcher's processes listen."""
-    sockets = {
-        link.readlink().name.removeprefix("socket:[").removesuffix("]")
-        for pid in descendants(stack.pids()["services"])
-        for link in _links(Path(f"/proc/{pid}/fd"))
-    }
-    lines = [
-        line.split()
-        for name in ("tcp", "tcp6")
-        for line in Path(f"/proc/net/{name}").read_text(encoding="utf-8").splitlines()
-    ]
-    listens = "0A"
-    return {
-        int(fields[1].rpartition(":")[2], 16)
-        for fields in lines
-        if len(fields) > 9 and fields[3] == listens and fields[9] in sockets
-    }
+    return {each.port for each in listens(stack, "services")}
 
 
-def _links(folder: Path) -> Iterator[Path]:
-    try:
-        yield from (link for link in folder.iterdir() if link.readlink().name.startswith("socket:"))
-    except (FileNotFoundError, ProcessLookupError):
-        return
+def listens(stack: Stack, process: ProcessName) -> set[Listener]:
+    """Where one of the stack's processes listens, with all that it has started."""
+    pid = stack.pids()[process]
+    return listeners(pid, *descendants(pid))

@@ -120,6 +120,15 @@ async def test_a_misspelt_field_of_an_image_is_reported_by_its_pointer(gateway: 
     assert len(gateway.ledger.sources("demo")) == 4
 
 
+@pytest.mark.fault("T6")
+@pytest.mark.parametrize(
+    "field",
+    ["id", "state", "kind", "created_at", "request_counts", "resolved_config", "parent"],
+)
+async def test_a_field_that_only_the_server_sets_is_refused(gateway: FakeGateway, field: str) -> None:
+    assert await refused(gateway, BODY | {field: "mine"}, 422, "invalid-request") == [f"/{field}"]
+
+
 @pytest.mark.fault("B39")
 async def test_a_run_with_too_many_items_exceeds_the_quota_despite_other_errors(
     tmp_path: Path,

@@ -195,6 +195,7 @@ def hostile_tar() -> bytes:
     return written.getvalue()
 
 
+@pytest.mark.fault("B47", "T14", "T16")
 async def test_members_that_lead_out_of_a_tar_are_refused_by_name(
     gateway: FakeGateway, hours: Clock, name: str, url: str
 ) -> None:

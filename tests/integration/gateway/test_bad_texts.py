@@ -72,7 +72,7 @@ TEXTS: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.fault("B25", "B27", "B28", "B30", "B31", "B32", "B33", "B40")
+@pytest.mark.fault("B25", "B27", "B28", "B30", "B31", "B32", "B33", "B40", "T14")
 @pytest.mark.parametrize("kind", TEXTS)
 async def test_a_bad_text_is_refused_without_affecting_others(
     gateway: FakeGateway, name: str, kind: str

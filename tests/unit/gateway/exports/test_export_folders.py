@@ -45,6 +45,7 @@ def test_names_that_sanitise_alike_get_different_folders(one: str, other: str) -
     assert all(SAFE.fullmatch(folder) for folder in found.values())
 
 
+@pytest.mark.fault("T14", "T16")
 @pytest.mark.parametrize(
     "name", ["..", ".", "/etc/passwd", "../../x", "~", "-rf", "a\0b", "C:\\x", "\n", "__x", ".git"]
 )
