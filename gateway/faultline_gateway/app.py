@@ -10,6 +10,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.errors import QuotaExceeded, UnknownEditType
 from faultline_core.suite import Suite
 from faultline_core.tracing import Tracing
+from faultline_gateway.access.key_ring import KeyRing
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.http.accept import require_acceptable
 from faultline_gateway.http.edge import Edge
@@ -88,7 +89,8 @@ def create_app(
     ``tracing``: what makes spans of requests; None makes none.
     """
     metrics = Metrics()
-    sessions = Sessions([key.get_secret_value().encode() for key in settings.api_keys])
+    own_keys = [key.get_secret_value().encode() for key in settings.api_keys]
+    sessions, ring = Sessions(own_keys), KeyRing(own_keys, ledger)
     room = Room(
         requests=settings.max_requests_in_flight, listeners=settings.max_listeners,
         turned_away=metrics.count_refusal,
@@ -97,7 +99,7 @@ def create_app(
     app.add_middleware(Traced, tracing=tracing or Tracing())
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
     app.add_middleware(Turns)
-    app.add_middleware(Edge, settings=settings, sessions=sessions)
+    app.add_middleware(Edge, settings=settings, sessions=sessions, ring=ring, note=ledger.note_access)
     app.add_middleware(InFlight, room=room)
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(ResponseCounter, metrics=metrics)
@@ -105,8 +107,8 @@ def create_app(
     app.state.room = room
     app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
-        metrics=metrics, sessions=sessions, status=RunStatus(ledger), followed=FollowedRuns(ledger),
-        cache=RunCache(KEPT),
+        metrics=metrics, sessions=sessions, ring=ring, status=RunStatus(ledger),
+        followed=FollowedRuns(ledger), cache=RunCache(KEPT),
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
         joined=joined, columns=columns, budget=budget, clusters=clusters or Clusters({}),
         pairs=paired_methods(METHODS),

@@ -1,9 +1,10 @@
-"""``faultline-gateway``: serve the API, work on runs, register a dataset, print the OpenAPI document."""
+"""``faultline-gateway``: serve the API, work on runs, register a dataset, manage keys, print the OpenAPI."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import datetime as dt
 import json
 import logging
 import os
@@ -11,8 +12,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
 from faultline_core.tracing import tracing_to
+from faultline_gateway.access.commands import add_commands, manage_keys, print_log
 from faultline_gateway.app import bare_app, create_app
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.http.event_loop import allow_connections, prepare_event_loop
@@ -103,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="take the captions from metadata.jsonl instead of the captioner",
     )
+    add_commands(verbs)
     openapi = verbs.add_parser("openapi", help="write the OpenAPI document")
     openapi.add_argument("--out", type=Path, help="file to write; default: standard output")
     return parser
@@ -319,10 +322,31 @@ def _openapi(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _keys(arguments: argparse.Namespace) -> int:
+    with _opened() as ledger:
+        return manage_keys(arguments, ledger, dt.datetime.now(dt.UTC))
+
+
+def _access_log(arguments: argparse.Namespace) -> int:
+    with _opened() as ledger:
+        return print_log(arguments, ledger)
+
+
+@contextmanager
+def _opened() -> Iterator[Ledger]:
+    ledger = _ledger(settings_of_process())
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
 _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "work": _work,
     "register-dataset": _register_dataset,
+    "keys": _keys,
+    "access-log": _access_log,
     "openapi": _openapi,
 }
 

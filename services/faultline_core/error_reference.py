@@ -84,6 +84,11 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Retry. If the error persists, send smaller requests, raise `FAULTLINE_CALL_SECONDS`, or give the "
         "service more replicas.",
     ),
+    "forbidden": Explanation(
+        "The API key is valid, but lacks the scope that this request needs: `read` to look, `write` to "
+        "change.",
+        "Use a key that has it. The operator makes one with `faultline-gateway keys create`.",
+    ),
     "foreign-origin": Explanation(
         "A web page of another site asked for a change, or a proxy altered the Host header.",
         "Use the gateway's own pages. Behind a proxy, pass on the Host header that the browser sent.",

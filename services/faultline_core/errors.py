@@ -34,6 +34,7 @@ FaultlineError
 │  ├─ RunNotEnded                run-not-ended          409  wait for it, or cancel it
 │  ├─ RunNotResumable            run-not-resumable      409
 │  ├─ RunNotDeletable            run-not-deletable      409  it has not ended, or its evidence is needed
+│  ├─ Forbidden                  forbidden              403  the key does not allow it
 │  └─ ForeignOrigin              foreign-origin         403  a change that another site's page asks for
 ├─ BackendError                  a service failed
 │  ├─ BackendUnavailable         backend-unavailable    503  retry later
@@ -62,6 +63,7 @@ from faultline_core.failure import RequestError as RequestError
 from faultline_core.import_errors import DatasetNotReady as DatasetNotReady
 from faultline_core.import_errors import ImportRefused as ImportRefused
 from faultline_core.import_errors import ShardUnreadable as ShardUnreadable
+from faultline_core.protocol_errors import Forbidden as Forbidden
 from faultline_core.protocol_errors import ForeignOrigin as ForeignOrigin
 from faultline_core.protocol_errors import HeadersTooLarge as HeadersTooLarge
 from faultline_core.protocol_errors import IdempotencyConflict as IdempotencyConflict

@@ -45,6 +45,14 @@ class Unauthorized(RequestError):
     title = "A valid key is needed"
 
 
+class Forbidden(RequestError):
+    """The API key is valid, but does not allow this."""
+
+    code = "forbidden"
+    status = 403
+    title = "The key does not allow this"
+
+
 class PayloadTooLarge(RequestError):
     """The body is larger than the limit."""
 

@@ -44,3 +44,9 @@ def _announced() -> list[tuple[str, re.Pattern[str], set[str]]]:
         for path, methods in bare_app().openapi()["paths"].items()
         for method, operation in methods.items()
     ]
+
+
+def raise_problem(answer: httpx.Response) -> None:
+    """Raise the error that an answer describes, if it is one, as a client does."""
+    if not answer.is_success:
+        raise Problem.model_validate_json(answer.content).error()

@@ -18,17 +18,19 @@ import pytest
 import torch
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fakes.access_keys import change_by_a_reader
 from fakes.bad_files import gif_of, saved
 from fakes.connections import connected, raw_refusal
 from fakes.gateway import fake_gateway
 from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
+from fakes.problems import raise_problem
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
 from fakes.service_http import answering, caller_over
 from fakes.store import image
 from fakes.world import fake_suite
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER, Problem
+from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from faultline_core.contract.captioner import CaptionItem, CaptionRequest
 from faultline_core.contract.suite_fit import KnownImages
 from faultline_core.editing.attention_control import PromptToPrompt
@@ -63,11 +65,6 @@ async def ask(app: ASGIApp, headers: dict[str, str]) -> None:
     transport = httpx.ASGITransport(app=ProblemMiddleware(app, server="the scorer"))
     async with httpx.AsyncClient(transport=transport, base_url="http://service.test") as http:
         raise_problem(await http.get("/v1/score", headers={SECRET_HEADER: SECRET} | headers))
-
-
-def raise_problem(answer: httpx.Response) -> None:
-    if not answer.is_success:
-        raise Problem.model_validate_json(answer.content).error()
 
 
 def through_gateway(method: str, path: str, **options: Any) -> Provoke:
@@ -317,6 +314,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "deadline-exceeded": (
         through_guard({DEADLINE_HEADER: "0.01"}, seconds=5.0), "'/v1/score'", "send fewer items"
     ),
+    "forbidden": (change_by_a_reader, "'write'", "a key that has it"),
     "foreign-origin": (
         through_gateway("POST", ROOT, json=BODY, headers={"origin": "http://elsewhere.test"}),
         "'http://elsewhere.test'", "only this gateway's own pages",

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import hmac
+import asyncio
+import datetime as dt
 from collections import Counter
+from collections.abc import Callable
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faultline_core.errors import (
+    Forbidden,
     InvalidRequest,
-    Unauthorized,
     UnsupportedMedia,
 )
 from faultline_core.types import is_loopback
+from faultline_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
 from faultline_gateway.http.bodies import Bodies, Limit
-from faultline_gateway.http.origin import require_own_origin
+from faultline_gateway.http.origin import SAFE_METHODS, require_own_origin
 from faultline_gateway.http.ranges import without_ranges
 from faultline_gateway.http.request_head import host_of
 from faultline_gateway.http.sessions import COOKIE, Sessions
+from faultline_gateway.ledger import AccessEntry
 from faultline_gateway.settings import GatewaySettings
 
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/ui/login"})
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 PAGES, STATIC = "/ui", "/ui/static/"
+SIGN_OUT = "/ui/logout"
+"""Changes nothing but the browser's own cookie."""
+MOST_PATH = 500
 FORM = Limit(10_000, "fixed for forms")
 """A form of the pages has a name or a key in it, and nothing else."""
 FORM_MEDIA = "application/x-www-form-urlencoded"
@@ -34,13 +41,24 @@ FORM_MEDIA = "application/x-www-form-urlencoded"
 class Edge:
     """Refuses callers without a key, foreign pages and bodies that no route reads.
 
-    `ProblemMiddleware` writes the answer. A browser's session is as good as a key for the pages alone.
+    `ProblemMiddleware` writes the answer. A browser's session is as good as a key for the pages alone. Each
+    change that the holder of a key asks for is given to ``note``, with its answer.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: GatewaySettings, sessions: Sessions | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: GatewaySettings,
+        sessions: Sessions | None = None,
+        ring: KeyRing | None = None,
+        note: Callable[[AccessEntry], None] | None = None,
+    ) -> None:
         self._app = app
-        self._keys = [key.get_secret_value().encode() for key in settings.api_keys]
-        self._sessions = sessions or Sessions(self._keys)
+        keys = [key.get_secret_value().encode() for key in settings.api_keys]
+        self._ring = ring or KeyRing(keys)
+        self._sessions = sessions or Sessions(keys)
+        self._note = note
         self._bodies = Bodies(settings.max_bodies_bytes, settings.concurrent_uploads)
         self._any_body = Limit(settings.max_body_bytes, "FAULTLINE_MAX_BODY_BYTES")
 
@@ -50,45 +68,80 @@ class Edge:
             return
         request = Request(scope)
         host = host_of(request.headers)
-        if self._keys and _wants_login(request) and not self._may_browse(request):
+        wants_key = await self._ring.wants_key()
+        if wants_key and _wants_login(request) and await self._browser(request) is None:
             await _to_login(request)(scope, receive, send)
             return
-        self._check_caller(request, host)
+        holder = await self._caller(request, host, wants_key=wants_key)
         _require_each_once(request)
         require_own_origin(request.method, request.headers, must_tell=COOKIE in request.cookies)
         limit = FORM if is_page(request.url.path) else self._any_body
         # Read completely before the application sees it, so that the limit holds whatever the headers say.
         async with self._bodies.reading(request.headers, receive, limit) as body:
             _check_media(request, body.size)
-            await self._app(scope, body.replay, without_ranges(send))
+            answered = _Answered(without_ranges(send))
+            await self._app(scope, body.replay, answered)
+        if holder is not None and request.method not in SAFE_METHODS:
+            await self._log(holder, request, answered.status)
 
-    def _check_caller(self, request: Request, host: str) -> None:
+    async def _caller(self, request: Request, host: str, *, wants_key: bool) -> Holder | None:
         path = request.url.path
         # Health is asked by machines of any name; a page must not be reached under a foreign name.
-        if not self._keys and path not in HEALTH_PATHS:
+        if not wants_key and path not in HEALTH_PATHS:
             _check_host(host)
-        if not self._keys or path in OPEN_PATHS or path.startswith(STATIC):
-            return
-        if is_page(path) and self._may_browse(request):
-            return
-        if not self._has_key(request):
-            raise Unauthorized(
-                "the API key is missing or unknown; send it in the header 'Authorization: Bearer <key>'"
+        if not wants_key or path in OPEN_PATHS or path.startswith(STATIC):
+            return None
+        holder = await self._browser(request) if is_page(path) else None
+        if holder is None:
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            holder = await self._ring.holder(given.strip() if scheme.lower() == "bearer" else "")
+        if path != SIGN_OUT:
+            _require_scope(holder, request)
+        return holder
+
+    async def _browser(self, request: Request) -> Holder | None:
+        """Return whose session the browser has, if any."""
+        session = request.cookies.get(COOKIE, "")
+        if self._sessions.is_valid(session):
+            return Holder(OF_SETTINGS)
+        key_id = self._sessions.key_id(session)
+        key = None if key_id is None else await self._ring.holder_of_id(key_id)
+        if key is None or not self._sessions.is_signed_by(key, session):
+            return None
+        return Holder(key.id, key.scopes)
+
+    async def _log(self, holder: Holder, request: Request, status: int) -> None:
+        if self._note is not None:
+            entry = AccessEntry(
+                dt.datetime.now(dt.UTC), holder.id, request.method, request.url.path[:MOST_PATH], status
             )
+            await asyncio.to_thread(self._note, entry)
 
-    def _has_key(self, request: Request) -> bool:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        # Every key is compared, so that the time taken does not show which key was close.
-        matches = [hmac.compare_digest(given.strip().encode(), key) for key in self._keys]
-        return scheme.lower() == "bearer" and any(matches)
 
-    def _may_browse(self, request: Request) -> bool:
-        return self._sessions.is_valid(request.cookies.get(COOKIE, ""))
+class _Answered:
+    """Passes an answer on, and remembers its status; 500 if there is none."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.status = send, 500
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
 
 
 def is_page(path: str) -> bool:
     """Whether a path is one of the pages' own, which no program calls."""
     return path == PAGES or path.startswith(f"{PAGES}/")
+
+
+def _require_scope(holder: Holder, request: Request) -> None:
+    wanted = "read" if request.method in SAFE_METHODS else "write"
+    if wanted not in holder.scopes:
+        raise Forbidden(
+            f"the API key {holder.id} has the scope {', '.join(holder.scopes)}, and {request.method} needs "
+            f"{wanted!r}; ask the operator for a key that has it"
+        )
 
 
 def _wants_login(request: Request) -> bool:

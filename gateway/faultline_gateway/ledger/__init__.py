@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from faultline_gateway.ledger.access_keys import AccessEntry, AccessKeys
 from faultline_gateway.ledger.audit import Audit
 from faultline_gateway.ledger.cancellations import Cancellations
 from faultline_gateway.ledger.database import Database
@@ -40,8 +41,8 @@ from faultline_gateway.runs.items import MAX_ATTEMPTS
 from faultline_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
 
 __all__ = [
-    "MAX_ATTEMPTS", "Done", "Ended", "Failed", "Filtered", "LeasedImport", "LeasedListing", "LeasedShard",
-    "Ledger", "Measurements", "NewShard", "NewSource", "Outcome", "Stored", "StoredAnswer",
+    "MAX_ATTEMPTS", "AccessEntry", "Done", "Ended", "Failed", "Filtered", "LeasedImport", "LeasedListing",
+    "LeasedShard", "Ledger", "Measurements", "NewShard", "NewSource", "Outcome", "Stored", "StoredAnswer",
     "lease_lost", "no_lease_left", "run_of",
 ]  # fmt: skip
 
@@ -49,8 +50,7 @@ __all__ = [
 class Ledger(
     Datasets, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads,
     NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted,
-    Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows, Webhooks,
-    Outbox,
+    Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows, Webhooks, Outbox, AccessKeys,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

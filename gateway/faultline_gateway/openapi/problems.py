@@ -18,6 +18,7 @@ from faultline_core.errors import (
     DatasetNotReady,
     DeadlineExceeded,
     FaultlineError,
+    Forbidden,
     ForeignOrigin,
     HeadersTooLarge,
     IdempotencyConflict,
@@ -103,7 +104,7 @@ class Operation(NamedTuple):
 RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
     (lambda operation: True, OF_EDGE),
     (lambda operation: operation.method != "DELETE", (NotAcceptable,)),
-    (lambda operation: operation.path not in HEALTH, (RateLimited, Unauthorized)),
+    (lambda operation: operation.path not in HEALTH, (Forbidden, RateLimited, Unauthorized)),
     (lambda operation: operation.path != ALIVE, (BackendUnavailable, LedgerDamaged)),
     (lambda operation: operation.method != "GET", (ForeignOrigin, StorageFull)),
     (lambda operation: operation.takes(IDEMPOTENCY_HEADER), (IdempotencyConflict, IdempotencyInFlight)),

@@ -11,6 +11,7 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.services import CircuitState, ServiceState, StoreUse
+from faultline_gateway.access.key_ring import KeyRing
 from faultline_gateway.http.metrics import Metrics
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.jobs.clusters import Clusters
@@ -57,6 +58,7 @@ class GatewayContext(RunContext):
     status: RunStatus
     followed: FollowedRuns
     sessions: Sessions
+    ring: KeyRing
     clusters: Clusters
     budget: StoreBudget | None = None
 

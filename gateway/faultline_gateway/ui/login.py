@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from faultline_core.errors import Unauthorized
 from faultline_gateway.http.sessions import COOKIE, LIFETIME_SECONDS
-from faultline_gateway.routes.context import Context
+from faultline_gateway.routes.context import Context, GatewayContext
 from faultline_gateway.ui.environment import page
 from faultline_gateway.ui.forms import Form
 from faultline_gateway.ui.page_route import PageRoute
@@ -20,18 +22,18 @@ _OWN_PAGE = re.compile(r"/ui(/[A-Za-z0-9._-]+)*")
 
 
 @router.get("/login")
-def ask_for_key(request: Request, context: Context, next: str = "/ui") -> Response:
+async def ask_for_key(request: Request, context: Context, next: str = "/ui") -> Response:
     """Ask for the API key, where one is needed."""
-    if not context.settings.api_keys:
+    if not await context.ring.wants_key():
         return RedirectResponse("/ui", 303)
     return page(request, "login.html.j2", goal=own_page(next), refused=False)
 
 
 @router.post("/login")
-def sign_in(request: Request, context: Context, form: Form) -> Response:
+async def sign_in(request: Request, context: Context, form: Form) -> Response:
     """Answer a known key with a session; the key itself is kept nowhere."""
     goal = own_page(form.get("next", ""))
-    session = context.sessions.open(form.get("key", "").strip())
+    session = await _session(context, form.get("key", "").strip())
     if session is None:
         return page(request, "login.html.j2", status=401, goal=goal, refused=True)
     answer = RedirectResponse(goal, 303)
@@ -51,6 +53,19 @@ def sign_out() -> Response:
     answer = RedirectResponse("/ui/login", 303)
     answer.delete_cookie(COOKIE, path="/ui", httponly=True, samesite="strict")
     return answer
+
+
+async def _session(context: GatewayContext, given: str) -> str | None:
+    """Return a session for a key of the settings or of the ledger, or None for any other."""
+    # In a thread: the first one derives keys slowly.
+    if (session := await asyncio.to_thread(context.sessions.open, given)) is not None:
+        return session
+    try:
+        holder = await context.ring.holder(given)
+    except Unauthorized:
+        return None
+    key = await context.ring.holder_of_id(holder.id)
+    return None if key is None else context.sessions.open_for(key)
 
 
 def own_page(path: str) -> str:

@@ -1,0 +1,26 @@
+"""Keys of a ledger, as its operator makes them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+from fakes.gateway import fake_gateway
+from fakes.problems import raise_problem
+from faultline_gateway.access.keys import SCOPES, AccessKey, Scope, new_key
+from faultline_gateway.ledger import Ledger
+
+
+def new_access_key(ledger: Ledger, *scopes: Scope, ends: dt.timedelta | None = None) -> tuple[AccessKey, str]:
+    """Make a key of some scopes, or all; return it and what its holder sends."""
+    now = dt.datetime.now(dt.UTC)
+    key, whole = new_key("ci", scopes or SCOPES, now, None if ends is None else now + ends)
+    ledger.add_access_key(key)
+    return key, whole
+
+
+async def change_by_a_reader(folder: Path) -> None:
+    """Ask for a change with a key that may only look, and raise the answer."""
+    async with fake_gateway(folder) as gateway:
+        headers = {"authorization": f"Bearer {new_access_key(gateway.ledger, 'read')[1]}"}
+        raise_problem(await gateway.http.delete("/v1/runs/none", headers=headers))

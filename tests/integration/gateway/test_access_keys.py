@@ -1,0 +1,138 @@
+"""Keys of the ledger through the gateway: scopes, ends, the log, sessions, and the operator's commands."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.access_keys import new_access_key
+from fakes.gateway import URL, FakeGateway, fake_gateway
+from fakes.problems import problem
+from faultline_gateway.access.key_ring import KeyRing
+from faultline_gateway.access.keys import Scope
+from faultline_gateway.app import bare_app
+from faultline_gateway.http.origin import SAFE_METHODS
+from faultline_gateway.main import main
+
+OPEN = ("/healthz", "/readyz")
+OPERATIONS = [
+    (method.upper(), path) for path, methods in bare_app().openapi()["paths"].items() for method in methods
+]
+ORIGIN = {"origin": URL}
+
+
+def given(
+    gateway: FakeGateway, *scopes: Scope, ends: dt.timedelta | None = None
+) -> tuple[str, dict[str, str]]:
+    """Make a key; return its id and the header that sends it."""
+    key, whole = new_access_key(gateway.ledger, *scopes, ends=ends)
+    return key.id, {"authorization": f"Bearer {whole}"}
+
+
+@pytest.mark.fault("B52", "T5")
+async def test_a_scope_allows_its_own_operations_and_no_other(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        (_, reading), (_, writing) = given(gateway, "read"), given(gateway, "write")
+        for method, path in OPERATIONS:
+            if path in OPEN:
+                continue
+            looks = method in SAFE_METHODS
+            for headers, allowed in ((reading, looks), (writing, not looks)):
+                answer = await gateway.http.request(method, path, headers=headers)
+                assert (answer.status_code == 403) is not allowed, (method, path, answer.text)
+                if not allowed:
+                    assert problem(answer, 403, "forbidden").retryable is False
+
+
+@pytest.mark.fault("B52", "T5")
+async def test_an_ended_key_is_refused_with_its_end_and_an_unknown_one_with_nothing(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        _, ended = given(gateway, ends=-dt.timedelta(hours=1))
+        found = problem(await gateway.http.get("/v1/datasets", headers=ended), 401, "unauthorized")
+        assert "'ci'" in str(found.detail)
+        assert "ended at" in str(found.detail)
+        key_id, headers = given(gateway)
+        assert (await gateway.http.get("/v1/datasets", headers=headers)).status_code == 200
+        gateway.ledger.end_access_key(
+            replace(gateway.ledger.access_keys()[-1], id=key_id, revoked_at=dt.datetime.now(dt.UTC))
+        )
+        # Another gateway, which has not met the key yet.
+        ring = KeyRing([], gateway.ledger)
+        assert await ring.holder_of_id(key_id) is None
+        problem(await gateway.http.get("/v1/datasets"), 401, "unauthorized")
+
+
+async def test_changes_are_logged_with_their_key_and_answer_and_looks_are_not(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        key_id, headers = given(gateway)
+        await gateway.http.get("/v1/datasets", headers=headers)
+        made = await gateway.http.post(
+            "/v1/datasets", headers=headers, json={"name": "pets", "classes": ["cat"]}
+        )
+        missing = await gateway.http.delete("/v1/runs/none", headers=headers)
+        newest, oldest = gateway.ledger.access_log(10)
+        assert (oldest.holder, oldest.method, oldest.path) == (key_id, "POST", "/v1/datasets")
+        assert (oldest.status, newest.status) == (made.status_code, missing.status_code)
+        assert newest.path == "/v1/runs/none"
+
+
+async def test_a_session_has_the_scopes_of_its_key_and_ends_with_it(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        _, headers = given(gateway, "read")
+        whole = headers["authorization"].removeprefix("Bearer ")
+        signed = await gateway.http.post("/ui/login", data={"key": whole, "next": "/ui"}, headers=ORIGIN)
+        assert signed.status_code == 303
+        assert (await gateway.http.get("/ui")).status_code == 200
+        refused = await gateway.http.post("/ui/runs/none/cancel", headers=ORIGIN)
+        assert "forbidden" in refused.text or refused.status_code == 403
+        wrong = await gateway.http.post("/ui/login", data={"key": "fl_no"}, headers=ORIGIN)
+        assert wrong.status_code == 401
+        problem(await gateway.http.get("/v1/datasets"), 401, "unauthorized")
+
+
+def test_the_operator_makes_lists_rotates_and_revokes_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+
+    def told(*words: str) -> str:
+        assert main(words) == 0
+        return capsys.readouterr().out
+
+    whole = told("keys", "create", "ci", "--scope", "read", "--days", "30").strip()
+    [first] = json.loads(told("keys", "list", "--json"))
+    assert (first["name"], first["scopes"], first["state"]) == ("ci", "read", "open")
+    assert whole.startswith(f"fl_{first['id']}_")
+    assert whole not in told("keys", "list")
+    renewed = told("keys", "rotate", first["id"], "--overlap-hours", "0").strip()
+    assert renewed != whole
+    ended, second = json.loads(told("keys", "list", "--json"))
+    assert (ended["state"], second["state"], second["scopes"]) == ("ended", "open", "read")
+    told("keys", "revoke", second["id"])
+    assert [each["state"] for each in json.loads(told("keys", "list", "--json"))] == ["ended", "revoked"]
+    assert json.loads(told("access-log", "--json")) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["keys", "revoke", "none"], "'none'"),
+        (["keys", "rotate", "none"], "keys list"),
+        (["keys", "create", " "], "1 to 120 letters"),
+        (["keys", "create", "ci", "--days", "-1"], "--days is -1.0"),
+    ],
+)
+def test_a_wrong_command_says_what_is_wrong(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
