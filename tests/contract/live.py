@@ -116,7 +116,7 @@ async def _known(gateway: FakeGateway) -> Known:
         await _created(gateway, "/v1/shift-benchmarks", body)
         await _created(gateway, "/v1/bug-hunts", BUG_HUNT | {"seed": seed})
         await _created(gateway, "/v1/adversarial-datasets", ADVERSARIAL_DATASET | {"seed": seed})
-    await gateway.upload("wide", 24, CLASSES[:1])
+    await gateway.upload("wide", 12, CLASSES[:2])
     baseline = await _created(gateway, "/v1/stress-tests", BASELINE)
     await gateway.worker().work_off()
     for seed in (1, 2):

@@ -20,7 +20,7 @@ from faultline_core.contract.gates import (
 from faultline_core.contract.runs import RequestCounts
 from faultline_core.types import Cost, Estimate
 
-LOSS = Estimate(estimate=0.05, low=0.01, high=0.1, n=80)
+ERRORS = Estimate(estimate=0.05, low=0.01, high=0.1, n=80)
 REGRESSIONS: dict[CellState, Estimate] = {
     "passed": Estimate(estimate=0.0, low=-0.04, high=0.04, n=80),
     "failed": Estimate(estimate=0.3, low=0.2, high=0.4, n=80),
@@ -41,12 +41,17 @@ def set_answer() -> httpx.Response:
     return ok(A_SET.model_dump_json())
 
 
-def a_cell(state: CellState, change: str | None = "background", classifier: str = "candidate") -> GateCell:
+def a_cell(
+    state: CellState,
+    change: str | None = "background",
+    classifier: str = "candidate",
+    label: str | None = None,
+) -> GateCell:
     """Return a cell in a state."""
     return GateCell(
-        classifier=classifier, change=change, state=state, regression=REGRESSIONS[state],
-        p_adjusted=None if state in ("skipped", "error") else 0.5, candidate=LOSS, incumbent=LOSS, pairs=80,
-        left_out=10 if state == "error" else 0,
+        classifier=classifier, change=change, label=label, state=state, regression=REGRESSIONS[state],
+        p_adjusted=None if state in ("skipped", "error") else 0.5, candidate=ERRORS, incumbent=ERRORS,
+        drop=None, pairs=80, left_out=10 if state == "error" else 0,
     )  # fmt: skip
 
 
@@ -62,7 +67,7 @@ def a_gate(cells: Sequence[GateCell], *, ended: bool = True) -> GateSummary:
         ),
         request_counts=RequestCounts(total=3, pending=0, done=3, filtered=0, failed=0, cancelled=0),
         outcome=outcome, verdict=f"{(outcome or 'running').capitalize()}: as the cells say.",
-        cells=list(cells), cost=Cost(),
+        cells=list(cells), tested=len(cells), cost=Cost(),
     )  # fmt: skip
 
 

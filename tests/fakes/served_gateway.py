@@ -35,6 +35,17 @@ class ServedGateway:
         """Process so many item groups, or all that there are."""
         self.call(self._worker.work_off() if groups is None else self._work(groups))
 
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Let a worker take whatever comes, for a program that waits for its run."""
+        stop = asyncio.Event()
+        working = asyncio.run_coroutine_threadsafe(self._worker.work(stop), self._loop)
+        try:
+            yield
+        finally:
+            self._loop.call_soon_threadsafe(stop.set)
+            working.result(30)
+
     async def _work(self, groups: int) -> None:
         for _ in range(groups):
             work = await self._worker._next_work()

@@ -211,7 +211,7 @@ def transfer_text(summary: TransferSummary) -> str:
 
 def gate_text(summary: GateSummary) -> str:
     """The verdict, each candidate under each change, and the cost."""
-    header = ("candidate", "change", "state", "regression", "incumbent loses", "p (Holm)", "left out")
+    header = ("candidate", "change", "state", "regression", "incumbent errs", "p (Holm)", "left out")
     rows = [
         (
             each.classifier, each.name, each.state, each.regression, each.incumbent,

@@ -130,27 +130,32 @@ class GateItem(RunItem[GateResult]):
 
 
 class GateCell(ResponseBody):
-    """One candidate under one change, or on the source images themselves.
-
-    A loss is the share of right answers on the source images less that on their counterfactuals; on the
-    source images themselves, it is the share of wrong answers. Each source image weighs 1.
-    """
+    """One candidate under one change, or on the source images themselves; each source image weighs 1."""
 
     classifier: str = Field(description="The candidate.")
     change: str | None = Field(
         description="What differs from the source images, or null for the source images themselves."
     )
+    label: str | None = Field(
+        default=None,
+        description="The class that the cell is of, or null for all classes. Cells of single classes are "
+        "tested too, and listed where they fail.",
+    )
     state: CellState = Field(description="What the cell says.")
     regression: Estimate = Field(
-        description="The candidate's loss less the incumbent's, with its 95 % interval; n counts source "
-        "images."
+        description="The candidate's share of wrong answers less the incumbent's, with its 95 % interval; n "
+        "counts source images."
     )
     p_adjusted: float | None = Field(
         description="One-sided p of a regression above the tolerance, after Holm's correction over all "
         "tested cells; null where none was tested."
     )
-    candidate: Estimate = Field(description="The candidate's loss.")
-    incumbent: Estimate = Field(description="The incumbent's loss.")
+    candidate: Estimate = Field(description="The candidate's share of wrong answers.")
+    incumbent: Estimate = Field(description="The incumbent's share of wrong answers.")
+    drop: Estimate | None = Field(
+        description="The candidate's drop of accuracy from the source images less the incumbent's, which is "
+        "not judged; null for the source images themselves."
+    )
     pairs: int = Field(description="Number of planned pairs, or of planned source images.")
     left_out: int = Field(description="How many of them have no answer of one of the two classifiers.")
     needed: int | None = Field(
@@ -162,7 +167,8 @@ class GateCell(ResponseBody):
     @property
     def name(self) -> str:
         """The change in words."""
-        return self.change or "source images"
+        change = self.change or "source images"
+        return change if self.label is None else f"{change}, {self.label}"
 
     @property
     def share_left_out(self) -> float:
@@ -191,7 +197,13 @@ class GateSummary(ResponseBody):
     request_counts: RequestCounts = Field(description="Number of items in each state.")
     outcome: GateOutcome | None = Field(description="What the gate says, or null while the run goes on.")
     verdict: str = Field(description="The outcome in one sentence.")
-    cells: list[GateCell] = Field(description="Each candidate under each change, candidate by candidate.")
+    cells: list[GateCell] = Field(
+        description="Each candidate under each change, candidate by candidate; then single classes that fail."
+    )
+    tested: int = Field(
+        description="Number of cells that were tested, those of single classes included: the family of the "
+        "correction."
+    )
     examples: list[GateExample] = Field(
         default=[], description="Some pairs on which a candidate errs and the incumbent does not."
     )
@@ -219,5 +231,5 @@ def outcome_of(cells: Sequence[GateCell]) -> GateOutcome:
         return "failed"
     if "error" in states:
         return "error"
-    tested = {cell.state for cell in cells if cell.change is not None} - {"skipped"}
+    tested = {cell.state for cell in cells if cell.change is not None and cell.label is None} - {"skipped"}
     return "inconclusive" if not tested or "inconclusive" in states else "passed"

@@ -1,8 +1,10 @@
 """The regression of a candidate under a change, and which regressions pass, fail or stay open.
 
-The regression is the candidate's loss of accuracy from the source images to their counterfactuals less the
-incumbent's, each source image with weight 1. Both classifiers see the same images, so what the images have in
-common cancels.
+The regression is the share of counterfactuals on which the candidate errs less that on which the incumbent
+does, each source image with weight 1. Both see the same images, so what the images have in common cancels.
+
+Errors are compared, not drops from the source images: a candidate that is better on the source images drops
+further without being worse anywhere, and one that is worse on both drops less than it errs.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from faultline_core.gate.regression_set import LEAST_UNITS
-from faultline_core.statistics.bounded_mean import bounded_mean
+from faultline_core.statistics.bounded_mean import LEAST_SOURCES_FOR_HULL, betting_p, bounded_mean
 from faultline_core.statistics.p_values import holm
 from faultline_core.types import Estimate
 
@@ -26,6 +28,7 @@ LEVEL = 0.05
 
 Decision = Literal["passed", "failed", "inconclusive", "skipped"]
 
+_BOUNDS = (-1.0, 1.0)
 _NO_SPREAD = 1e-12
 
 
@@ -50,32 +53,29 @@ class Decided:
     p_adjusted: float | None
 
 
-def regression(
-    values: ArrayLike, generator: np.random.Generator, *, tolerance: float, bounds: tuple[float, float]
-) -> Regression:
+def regression(values: ArrayLike, generator: np.random.Generator, *, tolerance: float) -> Regression:
     """Estimate the mean of the units' differences, and test whether it exceeds the tolerance.
 
     Args:
-        values: the candidate's loss less the incumbent's, one value per unit (n,).
+        values: the candidate's error less the incumbent's, one value per unit (n,), -1 to 1.
         generator: draws the bootstrap.
         tolerance: the regression that is allowed, 0 to 1.
-        bounds: the least and the largest possible value.
     """
     array = np.asarray(values, dtype=np.float64)
-    estimate = bounded_mean(array, generator, bounds=bounds)
-    return Regression(estimate, _p_above(array, tolerance, bounds[0]))
+    estimate = bounded_mean(array, generator, bounds=_BOUNDS)
+    return Regression(estimate, _p_above(array, tolerance))
 
 
-def _p_above(values: NDArray[np.float64], tolerance: float, least: float) -> float:
-    """Return the one-sided p of "the mean is at most the tolerance", by Student's t.
+def _p_above(values: NDArray[np.float64], tolerance: float) -> float:
+    """Return the one-sided p of "the mean is at most the tolerance".
 
-    Where all units agree on v, it is Markov's bound on the chance that all of them reach v.
+    As the interval: by betting below 40 units or without any spread, else by Student's t.
     """
-    if values.size < 2 or values.mean() <= tolerance:
+    if values.size == 0 or values.mean() <= tolerance:
         return 1.0
-    spread = float(values.std(ddof=1)) / math.sqrt(values.size)
-    if spread <= _NO_SPREAD:
-        return float(((tolerance - least) / (values[0] - least)) ** values.size)
+    spread = float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else 0.0
+    if values.size < LEAST_SOURCES_FOR_HULL or spread <= _NO_SPREAD:
+        return betting_p(values, tolerance, _BOUNDS)
     return float(scipy.stats.t.sf((float(values.mean()) - tolerance) / spread, values.size - 1))
 
 

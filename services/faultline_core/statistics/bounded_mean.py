@@ -61,6 +61,28 @@ def betting_interval(values: Floats, bounds: tuple[float, float]) -> tuple[float
     return least + (most - least) * low, least + (most - least) * high
 
 
+def betting_p(values: Floats, mean: float, bounds: tuple[float, float]) -> float:
+    """Return the one-sided p of "the mean is at most ``mean``" by the same bets, exact at any n.
+
+    By Markov's inequality the capital reaches 1 / p with a probability of at most p.
+
+    Args:
+        values: independent values (n,) in ``bounds``.
+        mean: the mean to bet against, above the least value.
+        bounds: the least and the largest possible value.
+    """
+    least, most = bounds
+    scaled = np.clip((values - least) / (most - least), 0.0, 1.0)
+    with np.errstate(divide="ignore"):
+        return float(min(1.0, np.exp(-_log_capital(scaled, (mean - least) / (most - least)))))
+
+
+def _log_capital(values: Floats, mean: float) -> float:
+    """Return the logarithm of what the bets make of 1 against this mean, of values in [0, 1] (n,)."""
+    capital = np.log1p(_BETS[:, None] * (values / max(mean, 1e-300) - 1.0)).sum(axis=1)
+    return float(np.logaddexp.reduce(capital + np.log(_WEIGHTS)))
+
+
 def _lower_end(values: Floats) -> float:
     """Return the largest mean, of values in [0, 1], against which the bets reach 2 / (1 - confidence)."""
     below, above = 0.0, float(values.mean())
@@ -69,8 +91,8 @@ def _lower_end(values: Floats) -> float:
         middle = (below + above) / 2.0
         # A bet of everything is lost with the first value of 0: its logarithm is minus infinity.
         with np.errstate(divide="ignore"):
-            capital = np.log1p(_BETS[:, None] * (values / max(middle, 1e-300) - 1.0)).sum(axis=1)
-        if np.logaddexp.reduce(capital + np.log(_WEIGHTS)) >= enough:
+            reached = _log_capital(values, middle) >= enough
+        if reached:
             below = middle
         else:
             above = middle

@@ -120,7 +120,9 @@ async def test_a_candidate_with_a_bug_fails_and_an_equal_one_passes(
     assert snow.incumbent.estimate == 0.0
     assert snow.regression.estimate == snow.candidate.estimate
     assert snow.left_out == 0
-    assert found.verdict.startswith("Failed: 1 of 6 cells regress by more than 10 points; leaning under back")
+    # Each of four classes is tested, too.
+    assert found.tested == 6 + 4 * 6
+    assert found.verdict.startswith("Failed: 1 of 30 cells regress by more than 10 points; leaning under bac")
     assert {each.classifier for each in found.examples} == {"leaning"}
     assert {(each.change, each.incumbent == each.label) for each in found.examples} == {("background", True)}
     alone = await gated(gateway, {"baseline": baseline, "classifiers": ["timm:resnet18"]})

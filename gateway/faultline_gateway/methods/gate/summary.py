@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from faultline_core.contract.gates import GateConfig, GateExample, GateItem, GateSummary, outcome_of
 from faultline_core.contract.runs import Run
 from faultline_core.types import FINAL_RUN_STATES, Cost
-from faultline_gateway.methods.gate.cells import cells_of, unanswered_pairs
+from faultline_gateway.methods.gate.cells import judge
+from faultline_gateway.methods.gate.errors import unanswered_pairs
 from faultline_gateway.methods.gate.verdict import verdict
 from faultline_gateway.runs.accounting import count_reasons
 from faultline_gateway.runs.recorded import recorded_config
@@ -19,15 +20,16 @@ def summarize(run: Run, items: Iterable[GateItem]) -> GateSummary:
     """Sum up the run so far; a run that did not complete has no outcome but ``error``."""
     config, listed = recorded_config(GateConfig, run), list(items)
     results = [item.result for item in listed if item.result is not None]
-    cells = cells_of(config, listed, complete=run.state == "completed")
-    outcome = outcome_of(cells) if run.state in FINAL_RUN_STATES else None
+    judged = judge(config, listed, complete=run.state == "completed")
+    outcome = outcome_of(judged.cells) if run.state in FINAL_RUN_STATES else None
     return GateSummary(
         run_id=run.id,
         config=config,
         request_counts=run.request_counts,
         outcome=outcome,
-        verdict=verdict(config, outcome, cells),
-        cells=cells,
+        verdict=verdict(config, outcome, judged),
+        cells=judged.cells,
+        tested=judged.tested,
         examples=_examples(config, listed),
         unanswered=dict(unanswered_pairs(results)),
         failed_codes=count_reasons(item.code for item in listed if item.state == "failed"),

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from faultline_core.contract.gates import GateCell, GateConfig, GateOutcome
 from faultline_core.types import Estimate
-from faultline_gateway.methods.gate.cells import failing
+from faultline_gateway.methods.gate.cells import Judged, in_state
 
 
-def verdict(config: GateConfig, outcome: GateOutcome | None, cells: Sequence[GateCell]) -> str:
+def verdict(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> str:
     """Say the outcome, with the cell that decides it."""
     tolerance = f"{100 * config.request.tolerance:g} points"
+    cells = judged.cells
     tested = [cell for cell in cells if cell.state not in ("skipped", "error")]
     match outcome:
         case None:
             return "The gate has not ended."
         case "failed":
-            found = failing(cells, "failed")
-            cells_fail = f"{len(found)} of {len(cells)} cells regress by more than {tolerance}"
+            found = in_state(cells, "failed")
+            cells_fail = f"{len(found)} of {judged.tested} cells regress by more than {tolerance}"
             return f"Failed: {cells_fail}; {_said(found[0])}."
         case "error":
             missing = sum(cell.left_out for cell in cells)
@@ -27,15 +26,15 @@ def verdict(config: GateConfig, outcome: GateOutcome | None, cells: Sequence[Gat
                 f"{len(cells)} cells."
             )
         case "inconclusive":
-            found = failing(cells, "inconclusive")
+            found = in_state(cells, "inconclusive")
             if not found:
                 return "Inconclusive: no change has enough images for a test."
             needed = found[0].needed
             more = f"; about {needed} source images like these would tell" if needed else ""
             return f"Inconclusive: {_said(found[0])}, and {tolerance} are allowed{more}."
         case "passed":
-            largest = failing(tested, "passed")[0]
-            within = f"no regression above {tolerance} in {len(tested)} cells"
+            largest = in_state(tested, "passed")[0]
+            within = f"no regression above {tolerance} in {len(tested)} cells, and none proven of a class"
             return f"Passed: {within}; the largest is {_said(largest)}."
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,11 +12,9 @@ from faultline_core.gate.regression import LEVEL, Regression, decide, regression
 from faultline_core.gate.regression_set import LEAST_UNITS, FrozenPair, digest_of, frozen, units_by_change
 from faultline_core.types import Estimate
 
-BOUNDS = (-2.0, 2.0)
-
 
 def of(values: list[float], tolerance: float = 0.1) -> Regression:
-    return regression(values, np.random.default_rng(1), tolerance=tolerance, bounds=BOUNDS)
+    return regression(values, np.random.default_rng(1), tolerance=tolerance)
 
 
 def states(*cells: Regression, tolerance: float = 0.1) -> list[str]:
@@ -56,12 +53,23 @@ def test_the_correction_counts_every_tested_cell() -> None:
 
 def test_units_that_all_lose_are_a_proof_without_spread() -> None:
     assert states(of([1.0] * LEAST_UNITS)) == ["failed"]
-    assert of([1.0] * LEAST_UNITS).p == pytest.approx((2.1 / 3.0) ** LEAST_UNITS)
+    # Half of the capital bets everything, and no other bet makes more of it.
+    assert (1.1 / 2.0) ** LEAST_UNITS < of([1.0] * LEAST_UNITS).p < 2.0 * (1.1 / 2.0) ** LEAST_UNITS
+
+
+def test_a_p_of_few_units_is_exact_where_a_rare_gain_balances_many_losses() -> None:
+    generator = np.random.default_rng(2)
+    # The mean is the tolerance; without a unit that gains, the others would seem to prove a regression.
+    found = [
+        regression(np.where(generator.random(25) < 0.1, -1.0, 2.0 / 9.0), generator, tolerance=0.1).p
+        for _ in range(400)
+    ]
+    assert np.mean(np.array(found) <= LEVEL) <= LEVEL
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0]), max_size=60),
+    st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), max_size=60),
     st.floats(0.0, 1.0, allow_nan=False),
 )
 def test_a_state_agrees_with_its_interval(values: list[float], tolerance: float) -> None:

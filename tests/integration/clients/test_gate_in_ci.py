@@ -1,0 +1,165 @@
+"""The GitHub action and the GitLab template: their shell steps are executed as the runners execute them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fakes.served_gateway import ServedGateway, served_gateway
+from fakes.world import CLASSES
+from faultline import Client
+
+ROOT = Path(__file__).resolve().parents[3]
+ACTION = ROOT / "integrations/github/action.yml"
+TEMPLATE = ROOT / "integrations/gitlab/faultline-gate.yml"
+EXPRESSION = re.compile(r"\$\{\{ *([a-z._-]+) *\}\}")
+INPUT = re.compile(r"\$\[\[ *inputs\.([a-z-]+) *\]\]")
+CASES = [("timm:resnet18", 0), ("leaning", 1)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A checkout with a frozen set, and the gateway that it is of."""
+
+    url: str
+    checkout: Path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder, checkout = tmp_path_factory.mktemp("gateway"), tmp_path_factory.mktemp("checkout")
+    with served_gateway(folder) as served:
+        frozen = _frozen(served)
+        (checkout / "regression-set.json").write_text(frozen, encoding="utf-8")
+        with served.working():
+            yield Place(served.address, checkout)
+
+
+def _frozen(served: ServedGateway) -> str:
+    """A stress test of 80 source images, as `faultline freeze` writes it."""
+    for classes in (CLASSES[:2], CLASSES[2:]):
+        served.call(served.gateway.upload("demo", 20, classes))
+    with Client(served.address) as client:
+        run = client.stress_tests.create(
+            dataset="demo", classifiers=["steady"], edit_types=["background"], max_edits_per_image=2,
+            lance_r_edits_per_image=0, confirm=False, seed=3,
+        )  # fmt: skip
+        served.work()
+        return client.gates.freeze(run.id).model_dump_json()
+
+
+def executed(script: str, variables: Mapping[str, str], place: Place) -> subprocess.CompletedProcess[str]:
+    """Run a step in the checkout, as GitHub's ``shell: bash`` does."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    known = {"PATH": path, "HOME": os.environ.get("HOME", "/"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script], env=known | dict(variables),
+        cwd=place.checkout, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def action_steps(given: Mapping[str, str]) -> dict[str, tuple[str, dict[str, str]]]:
+    """Each step's script and its variables with the inputs put in."""
+    action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    inputs = {name: given.get(name, each.get("default")) for name, each in action["inputs"].items()}
+    assert None not in inputs.values(), "an input that is required is missing"
+    known = {f"inputs.{name}": value for name, value in inputs.items()}
+    known["github.action_path"] = str(ACTION.parent)
+    return {
+        step["name"]: (
+            step["run"],
+            {name: EXPRESSION.sub(lambda found: known[found[1]], text) for name, text in step["env"].items()},
+        )
+        for step in action["runs"]["steps"]
+    }
+
+
+@pytest.mark.parametrize(("classifier", "code"), CASES)
+def test_the_action_passes_the_exit_code_on_and_writes_the_summary(
+    place: Place, tmp_path: Path, classifier: str, code: int
+) -> None:
+    steps = action_steps(
+        {"baseline": "regression-set.json", "classifier": f"{classifier}\n", "url": place.url, "package": ""}
+    )
+    script, variables = steps["Install faultline"]
+    installed = executed(script, variables, place)
+    assert (installed.returncode, installed.stdout[:10]) == (0, "faultline "), installed.stderr
+    script, variables = steps["Gate"]
+    files = {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    (tmp_path / "GITHUB_STEP_SUMMARY").write_text("before\n", encoding="utf-8")
+    found = executed(script, variables | files, place)
+    assert found.returncode == code, found.stderr
+    assert (tmp_path / "GITHUB_OUTPUT").read_text(encoding="utf-8") == f"exit-code={code}\n"
+    summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text(encoding="utf-8")
+    outcome = json.loads((place.checkout / "faultline-gate/gate.json").read_text(encoding="utf-8"))["outcome"]
+    assert outcome == ("passed", "failed")[code]
+    assert summary.startswith("before\n### ")
+    assert outcome.capitalize() in summary
+    assert (place.checkout / "faultline-gate/report.html").is_file()
+
+
+def test_the_action_without_a_summary_still_tells_its_exit_code(place: Place, tmp_path: Path) -> None:
+    steps = action_steps({"baseline": "nowhere.json", "classifier": "steady", "url": place.url})
+    script, variables = steps["Gate"]
+    files = {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    found = executed(script, variables | files | {"FOLDER": str(tmp_path / "out")}, place)
+    assert found.returncode == 2
+    assert "there is no file 'nowhere.json'" in found.stderr
+    assert (tmp_path / "GITHUB_OUTPUT").read_text(encoding="utf-8") == "exit-code=2\n"
+    assert not (tmp_path / "GITHUB_STEP_SUMMARY").exists()
+
+
+def test_an_input_is_never_run_as_a_part_of_the_script(place: Place, tmp_path: Path) -> None:
+    evil = f'x"; touch {tmp_path}/run; "$(touch {tmp_path}/run)'
+    given = {"baseline": evil, "classifier": evil, "incumbent": evil, "tolerance": evil, "url": place.url}
+    script, variables = action_steps(given)["Gate"]
+    assert "${{" not in script
+    files = {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    assert executed(script, variables | files | {"FOLDER": str(tmp_path / "out")}, place).returncode == 2
+    assert executed(*template_job(given), place).returncode == 2
+    assert not (tmp_path / "run").exists()
+
+
+def template_job(given: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The job's script as one and its variables, with the inputs put in."""
+    header, job = yaml.safe_load_all(TEMPLATE.read_text(encoding="utf-8"))
+    inputs = {name: given.get(name, each.get("default")) for name, each in header["spec"]["inputs"].items()}
+    job = job["faultline-gate"]
+    # What GitLab puts into the script would be run.
+    assert not INPUT.search("\n".join(job["script"]))
+    variables: dict[str, Any] = {
+        name: INPUT.sub(lambda found: str(inputs[found[1]]), text) for name, text in job["variables"].items()
+    }
+    return "\n".join(job["script"]), variables | {"FAULTLINE_URL": given["url"]}
+
+
+@pytest.mark.parametrize(("classifier", "code"), CASES)
+def test_the_template_passes_the_exit_code_on_and_writes_junit(
+    place: Place, classifier: str, code: int
+) -> None:
+    given = {
+        "baseline": "regression-set.json", "classifier": classifier, "incumbent": "steady", "url": place.url
+    }  # fmt: skip
+    found = executed(*template_job(given), place)
+    assert found.returncode == code, found.stderr
+    suite = ET.parse(place.checkout / "faultline-gate/gate.xml").getroot()
+    assert (int(suite.attrib["tests"]), int(suite.attrib["failures"])) == (2, code)
+
+
+def test_what_the_template_keeps_is_what_its_script_writes() -> None:
+    _, job = yaml.safe_load_all(TEMPLATE.read_text(encoding="utf-8"))
+    job = job["faultline-gate"]
+    assert job["artifacts"]["reports"]["junit"] in "\n".join(job["script"])
+    assert job["artifacts"]["when"] == "always"
+    assert job["allow_failure"] == {"exit_codes": 5}
