@@ -72,8 +72,10 @@ def test_missed_and_unmeasured_targets_are_shown(tmp_path_factory: pytest.TempPa
     assert "| calls | ≥ 4.5 | 4 | - | 1 | **no** |" in text
     assert "| F/s | ≥ 600 | not measured | - | 0 | - |" in text
     assert "| n | - | 1 | - | 1 | - |" in text
+    assert "| E2 Evaluations of the exact mode | 0 of 1 | null-text" in text
+    assert "| E5 Speed on an accelerator | 0 of 0, 1 not measured | - |" in text
     assert "Some CPU, 2 cores, 1 thread(s)" in text
-    assert "0 of 1 targets; missed are E2 (1); 1 further" in finding(made)
+    assert "0 of 1 targets; missed are E2 (1); 1 further" in finding(made.rows)
 
 
 def test_a_smaller_size_says_that_targets_do_not_apply(
