@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
-from fakes.ledgers import Clock, create_run, done, lease
+from fakes.ledgers import Clock, create_run, done, lease, new_ledger
 from faultline_core.errors import BackendUnavailable
-from faultline_gateway.ledger import MAX_ATTEMPTS, Failed, Filtered, Ledger
+from faultline_gateway.ledger import MAX_ATTEMPTS, Failed, Filtered, Ledger, measurements
 from faultline_gateway.ledger.tallies import Attempt
 from faultline_gateway.process_readings import ProcessReadings
 from faultline_gateway.runs.worker_reading import WorkerReading
@@ -98,3 +99,13 @@ async def test_what_the_ledger_does_not_take_is_told_later(
         await keeping
     assert ledger.measurements().counts["calls editor ok"] == 1.0
     assert ledger.measurements().workers == []
+
+
+def test_the_oldest_run_is_found_by_its_index(tmp_path: Path) -> None:
+    # A scrape that read every run took 30 ms with 10,000 of them.
+    opened = new_ledger(tmp_path)
+    with opened._database.reading() as connection:
+        query = str(measurements._OLDEST.compile(compile_kwargs={"literal_binds": True}))
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}").all()
+    opened.close()
+    assert ["runs_under_way" in str(step[3]) for step in plan] == [True]
