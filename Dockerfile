@@ -29,7 +29,7 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels/gateway . \
 FROM base AS gateway
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
     extras = p['optional-dependencies']; \
-    print(*p['dependencies'], *extras['cli'], *extras['s3'], \
+    print(*p['dependencies'], *extras['cli'], *extras['s3'], *extras['otel'], \
     *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('faultline')), sep='\n')" \
     > gateway.txt && pip install --constraint requirements.lock --requirement gateway.txt
 COPY --from=wheels /wheels/gateway /wheels
@@ -47,7 +47,7 @@ CMD ["serve"]
 FROM base AS services-requirements
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
     extras = p['optional-dependencies']; \
-    print(*p['dependencies'], *extras['services'], *extras['cli'], *extras['s3'], \
+    print(*p['dependencies'], *extras['services'], *extras['cli'], *extras['s3'], *extras['otel'], \
     *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('faultline')), sep='\n')" > services.txt
 
 FROM services-requirements AS services-cpu
