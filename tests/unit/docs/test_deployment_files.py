@@ -78,7 +78,9 @@ def test_dependencies_are_installed_from_the_lock_before_any_code_is_copied(stag
 def test_the_gateway_s_image_has_no_torch() -> None:
     extras = PROJECT["optional-dependencies"]
     assert "extras['services']" not in "\n".join(stages()["gateway"])
-    chosen = " ".join([*extras["gateway"], *extras["cli"], *extras["s3"], *extras["otel"], *PROJECT["dependencies"]])
+    chosen = " ".join(
+        [*extras["gateway"], *extras["cli"], *extras["s3"], *extras["otel"], *PROJECT["dependencies"]]
+    )
     assert not re.search(r"torch|ray|vllm", chosen)
 
 
