@@ -52,6 +52,10 @@ def _runs(measured: Measurements) -> Iterator[Metric]:
         "faultline_oldest_open_run_seconds", "Age of the oldest run with open items, or 0.",
         measured.oldest_seconds,
     )  # fmt: skip
+    yield GaugeMetricFamily(
+        "faultline_webhook_messages_pending", "Messages of webhooks that their targets have not taken yet.",
+        measured.pending_messages,
+    )  # fmt: skip
 
 
 def _attempts(attempts: Mapping[Attempt, int]) -> Iterator[Metric]:

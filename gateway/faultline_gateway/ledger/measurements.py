@@ -16,6 +16,7 @@ from faultline_core.types import Cost
 from faultline_gateway.ledger import schema, tallies
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.tallies import Attempt
+from faultline_gateway.ledger.webhook_tables import PENDING, deliveries
 from faultline_gateway.runs.worker_reading import WorkerReading
 
 SEEN_SECONDS = 45.0
@@ -26,20 +27,23 @@ FORGOTTEN_SECONDS = 3600.0
 _counts = schema.process_counts.c
 _workers = schema.worker_readings.c
 _OLDEST = select(func.min(schema.runs.c.created_at)).where(schema.RUNS_UNDER_WAY)
+_MESSAGES = select(func.count()).select_from(deliveries).where(PENDING)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
     """What the ledger knows at one moment.
 
-    ``oldest_seconds``: the age of the oldest run that has open items, 0 if none has. ``attempts``: how many
-    attempts at items came to what. ``counts``: what the processes counted, by series.
+    ``oldest_seconds``: the age of the oldest run that has open items, 0 if none has. ``pending_messages``:
+    messages of webhooks that nobody has taken yet. ``attempts``: how many attempts at items came to what.
+    ``counts``: what the processes counted, by series.
     """
 
     active_runs: int = 0
     cost: Cost = field(default_factory=Cost)
     open_items: int = 0
     oldest_seconds: float = 0.0
+    pending_messages: int = 0
     attempts: Mapping[Attempt, int]
     counts: Mapping[str, float]
     workers: Sequence[WorkerReading] = ()
@@ -57,6 +61,7 @@ class MeasurementRows(LedgerPart):
                 active_runs=tallies.active_runs(connection),
                 cost=tallies.total_cost(connection),
                 open_items=tallies.open_items(connection),
+                pending_messages=connection.execute(_MESSAGES).scalar_one(),
                 oldest_seconds=0.0 if oldest is None else max(0.0, now - oldest),
                 attempts=tallies.attempts(connection),
                 counts={row.series: row.amount for row in connection.execute(select(schema.process_counts))},

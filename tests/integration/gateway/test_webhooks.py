@@ -119,6 +119,7 @@ def test_a_receiver_that_is_down_for_ten_minutes_gets_one_message_by_one_id(
         ended = ledger.run(run_id)
         deliveries = Deliveries(ledger, Target(private=True), jitter=lambda: 1.0)
         up_at = clock.now + 600
+        assert ledger.measurements().pending_messages == 1
         while told(ledger, webhook)[0].state == "pending":
             if clock.now >= up_at:
                 receiver.answers[:] = [status(200)]
@@ -127,6 +128,7 @@ def test_a_receiver_that_is_down_for_ten_minutes_gets_one_message_by_one_id(
             clock.now += 5
     (delivery,) = told(ledger, webhook)
     assert (delivery.state, delivery.failure) == ("delivered", None)
+    assert ledger.measurements().pending_messages == 0
     assert delivery.attempts == len(receiver.received) == 5
     assert {got.headers["webhook-id"] for got in receiver.received} == {delivery.id}
     assert ledger.run(run_id) == ended
