@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -18,6 +19,7 @@ LEASE_SECONDS = 60.0
 """Longer than a try takes: its look-up of the name, the connection and the exchange."""
 AT_ONCE = 8
 """Each takes a thread for 20 s at most: slow targets hold up others, but for no longer."""
+THREAD = "webhook message"
 PAUSES = (5.0, 30.0, 120.0, 600.0, 1800.0, 7200.0, 18000.0, 36000.0)
 """Seconds before the second and each further try, 18 hours in all; a receiver may be down for a night."""
 
@@ -67,17 +69,15 @@ class Deliveries:
 
     async def keep(self) -> None:
         """Deliver what is due until cancelled."""
-        tries: set[asyncio.Task[None]] = set()
-        try:
-            while True:
-                for leased in await self._due(AT_ONCE - len(tries)):
-                    task = asyncio.create_task(asyncio.to_thread(self.deliver, leased))
-                    tries.add(task)
-                    task.add_done_callback(tries.discard)
-                await asyncio.sleep(IDLE_SECONDS)
-        finally:
-            for task in tries:
-                task.cancel()
+        tries: list[threading.Thread] = []
+        while True:
+            tries = [each for each in tries if each.is_alive()]
+            for leased in await self._due(AT_ONCE - len(tries)):
+                # A daemon, not one of the loop's threads: a gateway that stops waits for no slow target.
+                thread = threading.Thread(target=self.deliver, args=(leased,), name=THREAD, daemon=True)
+                thread.start()
+                tries.append(thread)
+            await asyncio.sleep(IDLE_SECONDS)
 
     def deliver(self, leased: LeasedDelivery) -> None:
         """Try to deliver a message once, and note how it went."""

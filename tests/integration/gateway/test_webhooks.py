@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from faultline_core.contract.webhooks import (
 )
 from faultline_core.errors import DatasetEmpty, NotFound, QuotaExceeded
 from faultline_gateway.ledger import Failed, Ledger
-from faultline_gateway.webhooks.delivery import PAUSES, Deliveries
+from faultline_gateway.webhooks.delivery import PAUSES, THREAD, Deliveries
 from faultline_gateway.webhooks.target import Target
 
 ADDRESS = "https://hooks.example.com/a"
@@ -269,3 +270,25 @@ def test_a_run_that_is_stopped_and_one_without_items_are_told_of_too(ledger: Led
     first, second = (json.loads(each.body)["data"] for each in ledger.lease_deliveries(seconds=30, most=8))
     assert first["problem"]["code"] == "dataset-empty"
     assert second["request_counts"]["total"] == 0
+
+
+def test_a_gateway_that_stops_does_not_wait_for_a_silent_target(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    with webhook_receiver(silence) as receiver:
+        hook(ledger, url=receiver.url)
+        create_run(ledger, sources=1, per_source=1)
+        finish_all(ledger)
+
+        async def deliver() -> None:
+            keeping = asyncio.create_task(Deliveries(ledger, Target(private=True)).keep())
+            await asyncio.to_thread(receiver.arrived.wait, 10)
+            keeping.cancel()
+
+        began = time.monotonic()
+        asyncio.run(deliver())
+        assert receiver.received
+        assert time.monotonic() - began < 5
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join(10)
+    ledger.close()
