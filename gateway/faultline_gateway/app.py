@@ -9,6 +9,7 @@ from fastapi import Depends, FastAPI
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import QuotaExceeded, UnknownEditType
 from faultline_core.suite import Suite
+from faultline_core.text.word_policy import WordPolicy
 from faultline_core.tracing import Tracing
 from faultline_gateway.access.key_ring import KeyRing
 from faultline_gateway.columns import ColumnFolder
@@ -104,16 +105,23 @@ def create_app(
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(ResponseCounter, metrics=metrics)
     app.state.pages = PageState()
+    app.state.policy = policy = word_policy(settings)
     app.state.room = room
     app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
         metrics=metrics, sessions=sessions, ring=ring, status=RunStatus(ledger),
-        followed=FollowedRuns(ledger), cache=RunCache(KEPT),
+        followed=FollowedRuns(ledger), cache=RunCache(KEPT), policy=policy,
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
         joined=joined, columns=columns, budget=budget, clusters=clusters or Clusters({}),
         pairs=paired_methods(METHODS),
     )  # fmt: skip
     return app
+
+
+def word_policy(settings: GatewaySettings) -> WordPolicy:
+    """Read the operator's list of refused words; without a file, nothing is refused."""
+    file = settings.policy_words_file
+    return WordPolicy() if file is None else WordPolicy.read(file)
 
 
 def bare_app() -> FastAPI:

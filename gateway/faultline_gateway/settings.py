@@ -202,6 +202,11 @@ class GatewaySettings(BaseModel):
         description="Versions of Ray that a cluster may run, as `2.60` separated by commas; by default the "
         "one that the gateway was tested with.",
     )
+    policy_words_file: Path | None = Field(
+        default=None,
+        description="File of words and phrases, one a line, that no request and no edited caption may have; "
+        "none by default.",
+    )
     job_worker_cpus: float = Field(
         default=1.0, gt=0, description="CPUs that Ray reserves for one worker of a job."
     )

@@ -175,9 +175,10 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Send the images in several requests, or raise the limit.",
     ),
     "policy-refused": Explanation(
-        "The content policy refuses the input. This version has no policy for requests and never raises it; "
-        "generated images that look objectionable are filtered with a reason instead.",
-        "Change the input.",
+        "A text of the request has a word of the operator's list (`FAULTLINE_POLICY_WORDS_FILE`), or a "
+        "model's licence was not accepted. Edits with such a word, and images that look objectionable, are "
+        "filtered.",
+        "Say it otherwise, or ask the operator.",
     ),
     "prompt-too-long": Explanation(
         "A caption or prompt has more words or tokens than the text encoder reads. It is refused, never cut.",

@@ -31,6 +31,14 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _logger = logging.getLogger(__name__)
 
 
+class RefusedBody(HTTPException):
+    """A body is refused while it is read: FastAPI passes on no other exception from there."""
+
+    def __init__(self, error: FaultlineError) -> None:
+        super().__init__(error.status, error.detail)
+        self.error = error
+
+
 @dataclass(frozen=True)
 class FieldRule:
     """Field errors for which ``matches`` is true are refused as ``refusal`` instead of `InvalidRequest`."""
@@ -140,6 +148,8 @@ def _allowed(request: Request) -> str:
 
 
 def _named(request: Request, error: HTTPException) -> FaultlineError:
+    if isinstance(error, RefusedBody):
+        return error.error
     asked = f"{request.method} {request.url.path!r}"
     match error.status_code:
         case 404:

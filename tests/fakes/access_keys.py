@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 
-from fakes.gateway import fake_gateway
-from fakes.problems import raise_problem
 from faultline_gateway.access.keys import SCOPES, AccessKey, Scope, new_key
 from faultline_gateway.ledger import Ledger
 
@@ -17,10 +14,3 @@ def new_access_key(ledger: Ledger, *scopes: Scope, ends: dt.timedelta | None = N
     key, whole = new_key("ci", scopes or SCOPES, now, None if ends is None else now + ends)
     ledger.add_access_key(key)
     return key, whole
-
-
-async def change_by_a_reader(folder: Path) -> None:
-    """Ask for a change with a key that may only look, and raise the answer."""
-    async with fake_gateway(folder) as gateway:
-        headers = {"authorization": f"Bearer {new_access_key(gateway.ledger, 'read')[1]}"}
-        raise_problem(await gateway.http.delete("/v1/runs/none", headers=headers))

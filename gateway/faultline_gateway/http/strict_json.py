@@ -17,7 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from faultline_core.errors import InvalidRequest
+from faultline_core.errors import InvalidRequest, PolicyRefused
+from faultline_core.text.word_policy import WordPolicy
+from faultline_http.exception_handlers import RefusedBody
 
 MAX_PARTS = 100_000
 """Limit of commas and colons in a body; the largest body of any route has about ten thousand."""
@@ -42,12 +44,29 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         try:
             found = read_json(await self.body())
+            _require_allowed(found, getattr(self.app.state, "policy", None))
             # Starlette keeps the bytes for whoever asks again; an upload would be held twice.
             self._body = b""
             return found
+        except PolicyRefused as error:
+            raise RefusedBody(error) from error
         except InvalidRequest as error:
             # FastAPI would treat any other exception as an error of its own parser and drop the reason.
             raise HTTPException(error.status, error.detail) from error
+
+
+def _require_allowed(found: object, policy: WordPolicy | None) -> None:
+    """Refuse a body with a text that the operator's list does not allow.
+
+    Raises:
+        PolicyRefused: the body has one; the message names where and which.
+    """
+    refused = None if policy is None else policy.found_in(found)
+    if refused is not None:
+        pointer, phrase = refused
+        raise PolicyRefused(
+            f"{pointer}: this gateway's content policy refuses {phrase!r}; say it otherwise", pointer=pointer
+        )
 
 
 def read_json(body: bytes) -> Any:

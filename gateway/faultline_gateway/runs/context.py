@@ -14,6 +14,7 @@ from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
 from faultline_core.gate.regression_set import FrozenPair
 from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
 from faultline_core.suite import Suite
+from faultline_core.text.word_policy import WordPolicy
 from faultline_core.types import RunKind
 from faultline_gateway.columns import ColumnFolder, Stamp
 from faultline_gateway.runs.cache import RunCache
@@ -160,6 +161,7 @@ class RunContext(RecordedRuns):
     """Everything that a method may use outside a worker.
 
     ``joined``: the processes that make summaries and reports; None makes them in the caller's thread.
+    ``policy``: what no text of a request or an edit may say.
     ``pairs``: how the counterfactuals of an ended run are read, by its kind.
     """
 
@@ -169,4 +171,5 @@ class RunContext(RecordedRuns):
     max_items_per_run: int
     functions_allowed: bool = False
     joined: JoinedWork | None = None
+    policy: WordPolicy = field(default_factory=WordPolicy)
     pairs: Mapping[RunKind, PairedRuns] = field(default_factory=dict)

@@ -248,6 +248,9 @@ class StressTestConfig(ResponseBody):
     notes: list[str] = Field(
         default=[], description="What the run cannot show, however it comes out, such as for want of images."
     )
+    policy_words: list[str] = Field(
+        default=[], description="Words and phrases that the operator's content policy refuses in edits."
+    )
     known_images: KnownImages | None = Field(
         default=None,
         description="What the suite's own images measure at least, or null where it was not calibrated.",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from faultline_core.images.clip_metrics import cosine
 from faultline_core.types import Selection
 
-TextReason = Literal["label-in-edit", "subjective", "edit-too-similar"]
+TextReason = Literal["label-in-edit", "policy", "subjective", "edit-too-similar"]
 GateReason = Literal["gate-direction", "gate-image-image", "gate-image-text", "gate-closer", "gate-new-word"]
 
 GATE_REASONS: tuple[GateReason, ...] = (

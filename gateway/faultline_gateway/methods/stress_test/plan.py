@@ -48,8 +48,9 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
     # One thread for all that is read: callers that wait at once would wait for a second one too.
     dataset, sources = await asyncio.to_thread(_read, create, context)
     config, items = await plan_stress_test(
-        create, dataset=dataset, sources=sources, suite=context.suite, services=context.services
-    )
+        create, dataset=dataset, sources=sources, suite=context.suite, services=context.services,
+        policy_words=context.policy.phrases,
+    )  # fmt: skip
     confirms = config.confirmation is not None and config.confirmation.reason is None
     read = {dataset.name: len(sources)}
     return Plan(dataset.name, config, items, staged=confirms, sources=read)
@@ -90,7 +91,13 @@ def _require_told_apart(dataset: Dataset) -> None:
 
 
 async def plan_stress_test(
-    create: StressTestCreate, *, dataset: Dataset, sources: SourceTable, suite: Suite, services: Services
+    create: StressTestCreate,
+    *,
+    dataset: Dataset,
+    sources: SourceTable,
+    suite: Suite,
+    services: Services,
+    policy_words: Sequence[str] = (),
 ) -> tuple[StressTestConfig, Iterator[PlannedItem]]:
     """Resolve the request and plan each source's edits, controls, LANCE-R and interventions.
 
@@ -115,7 +122,7 @@ async def plan_stress_test(
         but = f" except the {len(excluded)} excluded" if excluded else ""
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
-    config = resolve(create, dataset=dataset, suite=suite)
+    config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
     division = await off_loop(grouped, divide, create, grouped, redraws=config.redraw is not None)
     known = {
         "excluded": excluded,
@@ -153,7 +160,9 @@ def _no_class(sources: SourceTable, number: int) -> ClassMapMismatch:
     return ClassMapMismatch(f"{filename!r} has the label {sources.label(number)!r}, which is not a class")
 
 
-def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> StressTestConfig:
+def resolve(
+    create: StressTestCreate, *, dataset: Dataset, suite: Suite, policy_words: Sequence[str] = ()
+) -> StressTestConfig:
     """Record everything that the run depends on.
 
     Raises:
@@ -183,6 +192,7 @@ def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> Stre
         classes=list(dataset.classes),
         objectionable=suite.scorer.objectionable,
         known_images=suite.known_images,
+        policy_words=list(policy_words),
     )
 
 

@@ -15,7 +15,7 @@ from faultline_gateway.methods.stress_test.interventions import apply_instructio
 from faultline_gateway.methods.stress_test.lance_r import replace_random_words
 from faultline_gateway.methods.stress_test.proposals import draw_proposals, write_caption
 from faultline_gateway.methods.stress_test.suite_fit import record_fit
-from faultline_gateway.methods.stress_test.text_filters import keep_edits
+from faultline_gateway.methods.stress_test.text_filters import drop_refused, keep_edits
 from faultline_gateway.runs.attempt import finish_group, together
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
 from faultline_gateway.runs.objectionable import drop_objectionable
@@ -52,6 +52,7 @@ async def _work_through(attempt: Attempt, source: LeasedItem, services: Services
     edits += await replace_random_words(attempt, source, caption, services)
     edits += await apply_interventions(attempt, source, caption)
     edits += await apply_instructions(attempt, source, caption)
+    edits = await drop_refused(attempt, edits)
     # The reconstruction goes first: it caches the inversion that every edit starts from.
     control = await reconstruct(attempt, source, caption, services)
     control = await record_fit(attempt, source, written, control, services)

@@ -14,6 +14,7 @@ from faultline_core.errors import BadBackendOutput, NumericalFailure
 from faultline_core.images.clip_metrics import Vectors, unit
 from faultline_core.stress_test.filters import TextVerdict, names_label, text_filter
 from faultline_core.stress_test.subjective import subjective_word
+from faultline_core.text.word_policy import policy_of
 from faultline_gateway.methods.stress_test.attempt import Attempt
 from faultline_gateway.methods.stress_test.proposals import Proposal, Slot
 from faultline_gateway.runs.attempt import together
@@ -132,6 +133,8 @@ def _judge(
     # Before any embedding: an edit that names the class fails, however distant its words are.
     if names_label(proposal.removed, proposal.added, label):
         return TextVerdict("label-in-edit")
+    if policy_of(tuple(config.policy_words)).found(proposal.edited_caption) is not None:
+        return TextVerdict("policy")
     refused = config.request.refused_words
     if subjective_word(proposal.added, proposal.removed, proposal.edited_caption, refused) is not None:
         return TextVerdict("subjective")
@@ -144,6 +147,18 @@ def _judge(
         class_epsilon=config.text.class_similarity,
         word_epsilon=config.text.word_similarity,
     )
+
+
+async def drop_refused(attempt: Attempt, edits: Sequence[KeptEdit]) -> list[KeptEdit]:
+    """Filter edits, whoever wrote them, whose caption has a word that the content policy refuses."""
+    policy, kept = policy_of(tuple(attempt.config.policy_words)), list[KeptEdit]()
+    for edit in edits:
+        phrase = policy.found(edit.proposal.edited_caption)
+        if phrase is None:
+            kept.append(edit)
+        else:
+            await attempt.filtered(edit.item, "policy", f"the content policy refuses {phrase!r}")
+    return kept
 
 
 def _vector(text: str, embedded: Embedded) -> Vectors:

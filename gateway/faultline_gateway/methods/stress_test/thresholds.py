@@ -28,7 +28,7 @@ LeftOut = Literal["not-made", "not-classified", "not-scored"]
 """Why an item cannot be judged: the edit or its image was never made, no classifier was asked about it, or
 the scores that it takes were not recorded."""
 
-_WORDS_JUDGED = frozenset(("label-in-edit", "subjective", "edit-too-similar", "duplicate-edit"))
+_WORDS_JUDGED = frozenset(("label-in-edit", "policy", "subjective", "edit-too-similar", "duplicate-edit"))
 """Reasons of a slot none of whose proposals was made into an image."""
 
 _GATED = frozenset(CRITERIA) - {"lance-r"}

@@ -25,6 +25,7 @@ _ROWS = {
 _PASSED = {
     "proposal": "an edit was proposed",
     "label": "the removed and added words do not concern the class",
+    "policy": "the operator's content policy refuses no word of the caption",
     "subjective": "no added word is a judgement that no image can show",
     "similarity": "the edit differs from what it replaces",
     "duplicate": "no other edit of the image is the same",

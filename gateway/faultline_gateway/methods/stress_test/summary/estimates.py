@@ -19,6 +19,7 @@ from faultline_gateway.runs.estimator import Estimator
 FILTERS: dict[str, str] = {
     "no-edit": "proposal",
     "label-in-edit": "label",
+    "policy": "policy",
     "subjective": "subjective",
     "edit-too-similar": "similarity",
     "duplicate-edit": "duplicate",

@@ -87,6 +87,33 @@ async def test_words_excluded_by_the_request_are_refused_and_counted() -> None:
     assert share.estimate == pytest.approx(0.8)
 
 
+@pytest.mark.fault("B34")
+async def test_edits_with_a_word_of_the_content_policy_are_filtered_and_counted() -> None:
+    world = FakeWorld()
+    services = fake_services(world, perturber=_Swaps(adjective=("blue", "green"), object=("blue",)))
+    config, items = await planned([world.source("sled", 0)], services)
+    config = config.model_copy(update={"policy_words": ["Blue"]})
+    record = await _processed(world, services, config, items)
+    other = outcome(items, record, "edit", "adjective").result
+    assert other is not None
+    assert "green" in str(other.edited_caption)
+    assert outcome(items, record, "edit", "object").reason == "policy"
+    summary = _summary(config, items, record)
+    assert summary.dropped == {"policy": 1}
+    assert summary.yields["policy"].estimate == pytest.approx(0.8)
+
+
+async def test_no_edit_is_made_of_a_caption_that_has_such_a_word() -> None:
+    world = FakeWorld()
+    services = fake_services(world)
+    config, items = await planned([world.source("sled", 0)], services, lance_r_edits_per_image=1)
+    config = config.model_copy(update={"policy_words": ["sled"]})
+    record = await _processed(world, services, config, items)
+    kinds = {item.kind for item in items if record.outcomes[f"item-{item.ordinal}"].reason == "policy"}
+    assert {"edit", "placebo"} <= kinds
+    assert "reconstruction" not in kinds
+
+
 @pytest.mark.paper("LANCE-S4.2-ethics")
 async def test_images_are_excluded_by_id_or_file_name_and_counted() -> None:
     world = FakeWorld()

@@ -1,0 +1,24 @@
+"""Requests that a gateway refuses, raised as a client raises them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fakes.access_keys import new_access_key
+from fakes.gateway import fake_gateway
+from fakes.problems import raise_problem
+
+
+async def change_by_a_reader(folder: Path) -> None:
+    """Ask for a change with a key that may only look."""
+    async with fake_gateway(folder) as gateway:
+        headers = {"authorization": f"Bearer {new_access_key(gateway.ledger, 'read')[1]}"}
+        raise_problem(await gateway.http.delete("/v1/runs/none", headers=headers))
+
+
+async def refused_word(folder: Path) -> None:
+    """Name a dataset with a word that the operator refuses."""
+    words = folder / "words"
+    words.write_text("gore", encoding="utf-8")
+    async with fake_gateway(folder, policy_words_file=words) as gateway:
+        raise_problem(await gateway.http.post("/v1/datasets", json={"name": "x", "classes": ["gore"]}))
