@@ -7,6 +7,7 @@ import hmac
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -105,9 +106,9 @@ class RequestGuard:
         run = request.headers.get(RUN_HEADER, "")[:LONGEST_RUN]
         CALLER.set(Caller(run, deadline=time.monotonic() + seconds))
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        span = self._tracing.span(
-            f"{self._service} {path}", kind="server", parent=request.headers.get(TRACE_HEADER)
-        )
+        parent = request.headers.get(TRACE_HEADER)
+        # Polls come without one, and a trace of each would say nothing.
+        span = nullcontext() if parent is None else self._span(path, parent)
         try:
             async with asyncio.timeout(seconds):
                 with span:
@@ -119,6 +120,9 @@ class RequestGuard:
             ) from error
         finally:
             self._inside -= 1
+
+    def _span(self, path: str, parent: str) -> AbstractContextManager[None]:
+        return self._tracing.span(f"{self._service} {path}", kind="server", parent=parent)
 
     def _check_secret(self, request: Request) -> None:
         # In constant time, or the secret could be guessed byte by byte.

@@ -82,6 +82,8 @@ async def test_a_stress_test_is_one_trace_from_the_client_to_every_model(
     assert len(traces) == 1
     spans = {span.id: span for span in receiver.spans if span.trace in traces}
     assert {span.program for span in spans.values()} >= {"faultline", "faultline-worker", *SERVED}
+    # Polls and lists make none.
+    assert "classifiers /v1/classifiers" not in {span.name for span in receiver.spans}
     of_items = [item for span in made for item in span.attributes["faultline.items"].split(",")]
     assert sorted(of_items) == sorted(item.id for item in items)
     for program in SERVED:
