@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.gateway import FakeGateway
-from manifests.rendering import K8S
+from manifests.rendering import K8S, ROOT
 
 FOLDER = K8S / "components" / "observability"
 NAME = re.compile(r"faultline_[a-z_]+")
@@ -83,3 +86,13 @@ def test_the_dashboard_s_panels_do_not_overlap() -> None:
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
     assert len(set(places)) == len(places)
     assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="lets Prometheus' own tool judge the alerts")
+def test_each_alert_is_raised_by_what_it_is_for_and_by_nothing_else(tmp_path: Path) -> None:
+    rules = yaml.safe_load((FOLDER / "alerts.yaml").read_text(encoding="utf-8"))
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules["spec"]), encoding="utf-8")
+    shutil.copy(ROOT / "tests" / "manifests" / "alerts_test.yaml", tmp_path / "test.yml")
+    command = ["promtool", "test", "rules", "test.yml"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -107,6 +107,15 @@ def test_a_name_that_leads_to_a_private_network_is_not_dialled(found: Sequence[s
     assert found[-1] in refused.detail
 
 
+@pytest.mark.fault("B57")
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f.1", "0177.0.0.1", "10.1", "0"])
+def test_an_address_in_disguise_is_looked_up_and_not_dialled(host: str) -> None:
+    # The system's own look-up takes these for addresses; a plain parser does not.
+    servers = Servers()
+    found = failure(Target(backend=PublicBackend(sockets=servers)), f"https://{host}/")
+    assert (found.failure, servers.dialled) == ("refused", [])
+
+
 def test_a_public_name_is_dialled_by_the_address_that_was_looked_at() -> None:
     servers = Servers()
     target = Target(backend=PublicBackend(lambda host, port: [PUBLIC], servers))
