@@ -9,6 +9,7 @@ from evaluation.evidence import faults, gpu, papers
 from evaluation.evidence.capacity import capacity_page
 from evaluation.evidence.dataset_interfaces import interfaces_page
 from evaluation.evidence.findings import findings_page
+from evaluation.evidence.gates import gate_page
 from evaluation.evidence.hunt_statistics import hunt_statistics_page
 from evaluation.evidence.hunts import hunts_page
 from evaluation.evidence.load import load_drawings, load_page, read_load
@@ -41,6 +42,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "quality.md": quality_page(),
         EVIDENCE / "statistics.md": statistics_page(),
         EVIDENCE / "hunt-statistics.md": hunt_statistics_page(),
+        EVIDENCE / "gate.md": gate_page(),
         EVIDENCE / "speed.md": speed_page(),
         EVIDENCE / "capacity.md": capacity_page(),
         EVIDENCE / "rehearsal.md": rehearsal_page(),

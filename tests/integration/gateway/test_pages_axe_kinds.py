@@ -21,6 +21,7 @@ STRESS_TEST = {
 SAID = {
     "benchmark": "50 points of accuracy",
     "interface": "2 of 2 classes learned",
+    "gate": "Failed: ",
     "proof going": "Making more images of it",
     "proof ended": "Evidence of 2 runs",
 }
@@ -41,7 +42,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     """Every page by name."""
     with served_gateway(tmp_path_factory.mktemp("gateway")) as served:
         served.call(served.gateway.upload("demo", 20, CLASSES))
-        runs = {"benchmark": benchmark(served), "interface": interface(served)}
+        runs = {"benchmark": benchmark(served), "interface": interface(served), "gate": gate(served)}
         searched = stress_test(served)
         paths = {name: f"/ui/runs/{run_id}" for name, run_id in runs.items()} | {
             "proof ended": proof(served, searched, 1, 12),
@@ -70,6 +71,16 @@ def benchmark(served: ServedGateway) -> str:
 def interface(served: ServedGateway) -> str:
     """A dataset interface that has learned its classes."""
     run_id = created(served, "dataset-interfaces", {"dataset": "demo", "steps": 50, "seed": 5})
+    served.work()
+    return run_id
+
+
+def gate(served: ServedGateway) -> str:
+    """A gate that has ended, on the counterfactuals of a stress test."""
+    baseline = created(served, "stress-tests", STRESS_TEST | {"limit": None})
+    served.work()
+    compared = {"baseline": baseline, "classifiers": ["leaning"], "incumbent": "steady", "seed": 3}
+    run_id = created(served, "gates", compared)
     served.work()
     return run_id
 

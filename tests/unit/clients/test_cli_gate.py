@@ -81,6 +81,23 @@ def test_printed_verdict_exit_code_and_junit_agree(found: list[GateCell], ended:
         assert {cell.state for cell in found if cell.change and not cell.label} - {"skipped"} == {"passed"}
 
 
+@pytest.mark.parametrize(
+    ("state", "tag", "kind"),
+    [
+        ("passed", "system-out", None),
+        ("failed", "failure", "regression"),
+        ("inconclusive", "failure", "inconclusive"),
+        ("error", "error", "infrastructure"),
+        ("skipped", "skipped", None),
+    ],
+)
+def test_a_cell_is_a_test_case_that_says_its_own_state(state: CellState, tag: str, kind: str | None) -> None:
+    suite = ET.fromstring(junit_xml(a_gate([a_cell("failed", "object"), a_cell(state, label="plate")])))[0]
+    (said,) = suite[1]
+    assert suite[1].attrib == {"classname": "faultline.gate.candidate", "name": "background, plate"}
+    assert (said.tag, said.attrib.get("type")) == (tag, kind)
+
+
 @given(st.lists(cells, max_size=4), st.sampled_from(["passed", "failed", "inconclusive", "error"]))
 def test_a_summary_whose_outcome_is_not_its_cells_is_refused(found: list[GateCell], outcome: Any) -> None:
     told = a_gate(found)

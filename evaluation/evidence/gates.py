@@ -1,0 +1,101 @@
+"""The page about the gate: how often it passes an equal model, and how often it stops a planted bug."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evaluation.evidence.markdown import figure, page, table
+from evaluation.paths import RESULTS
+from evaluation.validity.report import Part
+from faultline_core.types import Estimate
+
+GATE = RESULTS / "gate.json"
+
+
+class Outcomes(Part):
+    """The shares of trials with each outcome."""
+
+    passed: Estimate
+    failed: Estimate
+    inconclusive: Estimate
+
+
+class SimulatedRow(Part):
+    """A simulated candidate at one number of source images."""
+
+    candidate: str
+    sources: int
+    disagreement: float
+    outcomes: Outcomes
+
+
+class MiniatureRow(Part):
+    """A network of the suite against another one, or against its rounded copy."""
+
+    candidate: str
+    incumbent: str
+    sources: int
+    disagreement: float
+    errors: dict[str, float]
+    outcomes: Outcomes
+
+
+class GateFigures(Part):
+    """`results/gate.json`."""
+
+    replicates: int
+    seed: int
+    tolerance: float
+    changes: int
+    classes: int
+    kept: float
+    asked_for: int
+    green: str
+    red: list[str]
+    rows: list[SimulatedRow]
+    miniature: list[MiniatureRow]
+    holds: bool
+
+
+def gate_page(file: Path = GATE) -> str:
+    """Write the page."""
+    found = GateFigures.model_validate_json(file.read_bytes())
+    asked = {row.candidate: row.outcomes for row in found.rows if row.sources == found.asked_for}
+    red = " and ".join(f"{_share(asked[name].failed)} of {name}" for name in found.red)
+    finding = (
+        f"On {found.asked_for} source images, gates passed {_share(asked[found.green].passed)} of "
+        f"{found.green}, and failed {red}."
+    )
+    kept = f"{100 * found.kept:.0f} %"
+    header = ("candidate", "images that differ", "source images", "passed", "failed", "inconclusive")
+    body = [
+        "## Simulated candidates", "",
+        f"{found.classes} classes; {found.changes} changes of each image, of which filters keep {kept}; "
+        f"tolerance {100 * found.tolerance:g} points; n = {found.replicates} gates in every row.", "",
+        *table(header, ([row.candidate, *_size(row), *_told(row.outcomes)] for row in found.rows)), "",
+        "## The miniature suite, on rendered counterfactuals", "",
+        "Source images of the world with one attribute rendered anew: true counterfactuals. Each gate draws "
+        "its source images from a pool. A rounded copy is an equal candidate; a leaning network has bugs of "
+        "single classes, and the unbiased one has none.", "",
+        *table(
+            ("candidate", "incumbent", *header[1:]),
+            ([row.candidate, row.incumbent, *_size(row), *_told(row.outcomes)] for row in found.miniature),
+        ),
+    ]  # fmt: skip
+    how = [
+        f"- `make validate-gate`: `python -m evaluation.gate --replicates {found.replicates}"
+        f" --seed {found.seed} --out evaluation/results/gate.json`",
+    ]
+    return page("The gate on trial", finding, body, how)
+
+
+def _share(rate: Estimate) -> str:
+    return f"{round((rate.estimate or 0.0) * rate.n)} of {rate.n}"
+
+
+def _size(row: SimulatedRow | MiniatureRow) -> tuple[str, str]:
+    return f"{100 * row.disagreement:.1f} %", f"{row.sources:,}"
+
+
+def _told(outcomes: Outcomes) -> list[str]:
+    return [figure(each) for each in (outcomes.passed, outcomes.failed, outcomes.inconclusive)]

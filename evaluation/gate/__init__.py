@@ -1,0 +1,1 @@
+"""The gate on trial: how often it passes an equal model, and how often it stops a planted bug."""
