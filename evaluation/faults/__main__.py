@@ -37,7 +37,8 @@ PARTS = (
     "tests/vllm_server", "tests/faults",
 )  # fmt: skip
 """One process each, the quick ones first."""
-CASES = "CONTRACT_CASES"
+_SETTINGS = {"CONTRACT_CASES": "20", "RAY_worker_niceness": "0"}
+"""Of the tests' processes, unless the caller has set them: Ray's workers are patient by default."""
 
 Cases = Mapping[str, Mapping[str, tuple[Outcome, str | None]]]
 """Outcomes by test function and case."""
@@ -111,7 +112,7 @@ def _run(tests: Iterable[str], parts: Iterable[str]) -> None:
         if part in parts and by_part[part] and cannot_run(part) is None:
             options = ["-q", "-p", "evaluation.faults.recorder", "--no-header", "--tb=short"]
             command = [sys.executable, "-m", "pytest", *options, *by_part[part]]
-            environment = {CASES: "20", **os.environ, FILE: str(KEPT), "OMP_NUM_THREADS": "1"}
+            environment = _SETTINGS | os.environ | {FILE: str(KEPT), "OMP_NUM_THREADS": "1"}
             subprocess.run(command, cwd=ROOT, env=environment, check=False)
 
 

@@ -73,10 +73,10 @@ def result_of(name: str, what: str, tests: Sequence[TestOutcome], waits_for: str
         state = "failed"
     elif "passed" in outcomes:
         state = "passed"
-    elif reason := next((test.why for test in tests if test.why), None):
-        state, why = "cannot run here", reason
-    elif tests:
+    elif any(test.outcome == "not run" and test.why is None for test in tests):
         state = "not run yet"
+    elif tests:
+        state, why = "cannot run here", next((test.why for test in tests if test.why), why)
     return IdResult(id=name, what=what, state=state, why=why, tests=tuple(tests))
 
 

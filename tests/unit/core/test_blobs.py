@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,25 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(StorageFull, match="8 bytes"):
         store.put(b"an image")
+
+
+@pytest.mark.fault("F23")
+def test_a_blob_whose_sync_fails_is_not_there_and_can_be_stored_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, sync = BlobStore(str(tmp_path)), os.fsync
+
+    def fail(handle: int) -> None:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, "input/output error")
+        sync(handle)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="input/output error"):
+            store.put(b"an image")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert store.get(store.put(b"an image")) == b"an image"
 
 
 def test_the_cache_is_keyed_by_all_inputs(store: BlobStore) -> None:
