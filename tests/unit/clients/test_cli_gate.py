@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, get_args
@@ -96,6 +97,15 @@ def test_a_cell_is_a_test_case_that_says_its_own_state(state: CellState, tag: st
     (said,) = suite[1]
     assert suite[1].attrib == {"classname": "faultline.gate.candidate", "name": "background, plate"}
     assert (said.tag, said.attrib.get("type")) == (tag, kind)
+
+
+def test_a_name_breaks_no_row_of_the_markdown_and_makes_no_link() -> None:
+    names = ["a | b", "[here](http://evil)", "<img src=x>", "two\nlines"]
+    told = gate_markdown(a_gate([a_cell("passed", name) for name in names]))
+    rows = [line for line in told.splitlines() if line.startswith("| candidate | ")][1:]
+    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [8] * len(names)
+    assert "[here](" not in told
+    assert "<img" not in told.replace("\\<img", "")
 
 
 @given(st.lists(cells, max_size=4), st.sampled_from(["passed", "failed", "inconclusive", "error"]))
