@@ -23,7 +23,6 @@ from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
 from faultline_core.tracing import tracing_to
-from faultline_gateway.access.commands import add_commands, manage_keys, print_log
 from faultline_gateway.app import bare_app, create_app
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.http.event_loop import allow_connections, prepare_event_loop
@@ -37,6 +36,7 @@ from faultline_gateway.jobs.clusters import Clusters, reaching_clusters
 from faultline_gateway.jobs.launcher import Launcher
 from faultline_gateway.jobs.look import JobLook, WorkerCost
 from faultline_gateway.jobs.submission import make_run
+from faultline_gateway.key_commands import add_commands, manage_keys, print_log
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.process_readings import ProcessReadings
