@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
+from faultline_core.tracing import Tracing
 from faultline_gateway import main as command
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.main import main
@@ -111,9 +112,9 @@ def test_serve_waits_less_for_services_than_the_worker(
 ) -> None:
     patience: list[float] = []
 
-    def noted(settings: GatewaySettings) -> AbstractAsyncContextManager[ServiceCaller]:
+    def noted(settings: GatewaySettings, tracing: Tracing) -> AbstractAsyncContextManager[ServiceCaller]:
         patience.append(settings.patience_seconds)
-        return calling_services(settings)
+        return calling_services(settings, tracing)
 
     async def serve(server: uvicorn.Server) -> None:
         """Stop at once."""
