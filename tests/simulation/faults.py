@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Collection
 from typing import Literal, get_args
 
 Point = Literal[
@@ -42,14 +43,18 @@ Point = Literal[
 POINTS: tuple[Point, ...] = get_args(Point)
 
 
+_LIKELY = 3.0
+
+
 class Faults:
     """The decisions of one seed.
 
     Each seed uses some of the points, each with a rate of its own: with all of them at once, few runs would
-    get far enough to meet the rare ones.
+    get far enough to meet the rare ones. Those that are ``likely`` have a high rate, whatever the seed says.
+    ``has_poison``: whether some items end every worker that takes them.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, likely: Collection[Point] = ()) -> None:
         self.random = random.Random(seed)
         self.are_over = False
         self.has_poison = self.random.random() < 0.25
@@ -57,6 +62,7 @@ class Faults:
         self._rates = {
             point: self.random.choice((0.0, 0.0, 0.3, 1.0, 3.0)) * self.random.random() for point in POINTS
         }
+        self._rates |= dict.fromkeys(likely, _LIKELY)
 
     def occurs(self, point: Point, rate: float) -> bool:
         """Return whether the fault occurs now; ``rate`` is its mean probability."""

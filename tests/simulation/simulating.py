@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -34,11 +34,11 @@ class Simulated:
     seconds: float
 
 
-def simulate(seed: int) -> Simulated:
-    """Simulate one seed."""
+def simulate(seed: int, *, likely: Collection[Point] = ()) -> Simulated:
+    """Simulate one seed; faults that are ``likely`` occur often in each."""
     with _quiet():
         loop = VirtualLoop()
-        world = new_world(seed, loop)
+        world = new_world(seed, loop, likely)
         with closing(loop), closing(world.judge), simulated(world):
             try:
                 loop.run_until_complete(_live(world))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from faultline_gateway.runs.planner import Planner
 from faultline_gateway.worker import Worker
 from simulation.database import empty_ledger, shared_database
 from simulation.disk import Disk, store_on
-from simulation.faults import Faults
+from simulation.faults import Faults, Point
 from simulation.judge import Judge
 from simulation.processes import Kind, Process, to_process
 from simulation.virtual_time import VirtualLoop
@@ -131,9 +131,9 @@ class World:
         await working
 
 
-def new_world(seed: int, loop: VirtualLoop) -> World:
+def new_world(seed: int, loop: VirtualLoop, likely: Collection[Point]) -> World:
     """Return the world of a seed before anything has happened."""
-    disk, faults = Disk(), Faults(seed)
+    disk, faults = Disk(), Faults(seed, likely)
     return World(faults, loop, WallClock(loop), disk, Judge(empty_ledger(), disk, loop.time))
 
 
