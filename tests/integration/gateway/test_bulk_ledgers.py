@@ -37,7 +37,7 @@ def test_a_copied_run_of_1_000_items_equals_one_that_the_product_writes(
 
 def test_a_copied_run_is_worked_off_like_any_other(ledger: Ledger, url: str) -> None:
     run_id = load_run(ledger, url, sources=4, per_source=3)
-    assert ledger.audit(run_id) == []
+    assert (ledger.audit(run_id), ledger.audit_totals()) == ([], [])
     finish_all(ledger)
     assert ledger.run(run_id).request_counts.done == 12
     assert ledger.audit(run_id) == []
