@@ -36,7 +36,7 @@ class IdResult(BaseModel):
 
 
 class FaultResults(BaseModel):
-    """A results file; ``commit`` is the one that the newest tests ran at."""
+    """A results file; ``commit`` is the newest that tests ran at: what had passed was not run again."""
 
     model_config = ConfigDict(frozen=True)
 
