@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         GeneratedImage,
         GeneratedImages,
     )
+    from faultline._mlflow import log_to_mlflow
     from faultline._python_function.model import Classifier
     from faultline._retries import RetryPolicy
     from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
@@ -181,6 +182,7 @@ __all__ = [
     "UnsupportedMedia",
     "__version__",
     "errors",
+    "log_to_mlflow",
 ]
 
 _HOMES = {
@@ -190,6 +192,7 @@ _HOMES = {
     "faultline._dataset_interface_run": ("AsyncDatasetInterface", "DatasetInterface"),
     "faultline._gate_run": ("AsyncGate", "Gate"),
     "faultline._images": ("AsyncGeneratedImage", "AsyncGeneratedImages", "GeneratedImage", "GeneratedImages"),
+    "faultline._mlflow": ("log_to_mlflow",),
     "faultline._python_function.model": ("Classifier",),
     "faultline._retries": ("RetryPolicy",),
     "faultline._shift_benchmark_run": ("AsyncShiftBenchmark", "ShiftBenchmark"),

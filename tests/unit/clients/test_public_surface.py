@@ -52,7 +52,7 @@ PUBLIC = [
     "AsyncShiftBenchmark", "AsyncStressTest", "Classifier", "Client", "Cost", "DatasetInterface",
     "DatasetInterfaceSummary", "EditType", "Estimate", "GeneratedImage", "GeneratedImages",
     "RetryPolicy", "ShiftBenchmark", "ShiftBenchmarkSummary", "StressTest", "StressTestSummary",
-    "__version__", "errors",
+    "__version__", "errors", "log_to_mlflow",
 ]  # fmt: skip
 ERRORS = [
     "ArtifactCorrupt", "ArtifactMissing", "AttentionNotHooked", "BackendError", "BackendUnavailable",

@@ -1,0 +1,183 @@
+"""An ended run in MLflow: what it depends on, its figures with intervals, its verdict and its report."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from faultline._runs import RunHandle
+from faultline_core.contract.base import ResponseBody
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.errors import BackendUnavailable, InvalidRequest, RunNotEnded
+
+RUN_TAG = "faultline.run_id"
+"""By this tag a second call finds the MLflow run of the first."""
+INTERVAL = ("estimate", "low", "high", "n")
+LONGEST_PARAM, LONGEST_TAG, MOST_AT_ONCE = 500, 5000, 500
+"""What MLflow's stores take: letters of a parameter and of a tag, and metrics in one call."""
+DEEPEST = 4
+_NAMES = re.compile(r"[^\w./ -]")
+
+
+def log_to_mlflow(
+    run: RunHandle[Any, Any],
+    *,
+    experiment: str = "faultline",
+    tracking_uri: str | None = None,
+    model_id: str | None = None,
+) -> str:
+    """Log an ended run to MLflow, and return the id of MLflow's run.
+
+    A repeated call completes the MLflow run that the first one made, so it can be repeated after a failure.
+
+    Args:
+        run: a run of any kind, which has ended.
+        experiment: MLflow's experiment, created if there is none.
+        tracking_uri: MLflow's server or SQL store, such as ``http://host:5000``; default: what MLflow is
+            set to.
+        model_id: the logged model that was tested; the figures and the verdict are linked to it.
+
+    Raises:
+        RunNotEnded: the run goes on.
+        InvalidRequest: MLflow is not installed, or the store is a folder, which MLflow no longer keeps up.
+        BackendUnavailable: MLflow cannot be reached or refuses what it is sent.
+    """
+    if not run.refresh().ended:
+        raise RunNotEnded(f"run {run.id!r} is {run.run.state}; wait for it before it is logged")
+    client = _client(tracking_uri)
+    try:
+        return _Log(client, run, run.summary()).write(experiment, model_id)
+    # MLflow's client raises its own errors, those of requests, and those of SQLAlchemy.
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("mlflow", "requests", "urllib3", "sqlalchemy"):
+            raise BackendUnavailable(
+                f"MLflow did not take the run {run.id!r} ({type(error).__name__}: {error}); nothing of the "
+                "run is lost, call again once MLflow answers"
+            ) from error
+        raise
+
+
+def _client(tracking_uri: str | None) -> Any:
+    try:
+        mlflow = importlib.import_module("mlflow")
+    except ImportError as error:
+        raise InvalidRequest(
+            "log_to_mlflow() needs MLflow, which is not installed: pip install 'faultline[mlflow]'"
+        ) from error
+    uri = tracking_uri or str(mlflow.get_tracking_uri())
+    if uri.startswith("file:") or "://" not in uri:
+        raise InvalidRequest(
+            f"MLflow keeps up no store of files any more ({uri!r}); name a server, such as "
+            "http://127.0.0.1:5000, or a database, such as sqlite:///mlflow.db"
+        )
+    return mlflow.MlflowClient(uri)
+
+
+@dataclass(frozen=True)
+class _Log:
+    client: Any
+    run: RunHandle[Any, Any]
+    summary: ResponseBody
+
+    def write(self, experiment: str, model_id: str | None) -> str:
+        """Write everything; the status comes last, so a run that looks finished is whole."""
+        mlflow_run = self._run_of(experiment)
+        figures = dict(metrics(self.summary.model_dump(mode="json", by_alias=True, exclude={"config"})))
+        entities = importlib.import_module("mlflow.entities")
+        stamp = int((self.run.run.ended_at or self.run.run.created_at).timestamp() * 1000)
+        batch = [
+            entities.Metric(name, value, stamp, 0, model_id=model_id)
+            for name, value in sorted(figures.items())
+        ]
+        for first in range(0, len(batch), MOST_AT_ONCE):
+            self.client.log_batch(mlflow_run, metrics=batch[first : first + MOST_AT_ONCE])
+        known = self.client.get_run(mlflow_run).data.params
+        new = [entities.Param(*each) for each in params(self.run.run.resolved_config) if each[0] not in known]
+        self.client.log_batch(mlflow_run, params=new[:100])
+        for name, value in self._tags().items():
+            self.client.set_tag(mlflow_run, name, value[:LONGEST_TAG])
+        if model_id is not None:
+            self.client.set_logged_model_tags(model_id, {"faultline": self._verdict()[:LONGEST_TAG]})
+        with tempfile.TemporaryDirectory() as folder:
+            report = self.run.save_report(Path(folder) / "report.html")
+            (Path(folder) / "summary.json").write_text(
+                self.summary.model_dump_json(indent=2, by_alias=True), encoding="utf-8"
+            )
+            for file in (report, Path(folder) / "summary.json"):
+                self.client.log_artifact(mlflow_run, str(file))
+        self.client.set_terminated(mlflow_run, "FINISHED")
+        return mlflow_run
+
+    def _run_of(self, experiment: str) -> str:
+        """Return the MLflow run that an earlier call began, or a new one."""
+        found = self.client.get_experiment_by_name(experiment)
+        number = self.client.create_experiment(experiment) if found is None else found.experiment_id
+        begun = self.client.search_runs([number], f"tags.`{RUN_TAG}` = '{self.run.id}'", max_results=1)
+        if begun:
+            return str(begun[0].info.run_id)
+        name = f"{self.run.run.kind} {self.run.id[:8]}"
+        made = self.client.create_run(number, tags={RUN_TAG: self.run.id}, run_name=self.run.run.name or name)
+        return str(made.info.run_id)
+
+    def _tags(self) -> dict[str, str]:
+        verdicts = self.summary.verdicts if isinstance(self.summary, StressTestSummary) else []
+        states = {f"faultline.verdict.{_named(each.classifier)}": each.state for each in verdicts}
+        return {
+            RUN_TAG: self.run.id,
+            "faultline.kind": self.run.run.kind,
+            "faultline.state": self.run.run.state,
+            "faultline.page": self.run.page,
+            "faultline.verdict": self._verdict(),
+            **states,
+        }
+
+    def _verdict(self) -> str:
+        return str(getattr(self.summary, "verdict", "")) or str(self.run.run.state)
+
+
+def metrics(figures: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the figures of a summary by MLflow's names, each estimate with its interval and n.
+
+    Lists, such as findings, give their length: their entries are in the report and in summary.json.
+    """
+    waiting: list[tuple[str, Any, int]] = [("", figures, 0)]
+    while waiting:
+        path, value, depth = waiting.pop()
+        if isinstance(value, bool) or value is None:
+            continue
+        if isinstance(value, int | float):
+            yield path, float(value)
+        elif isinstance(value, list):
+            yield path, float(len(value))
+        elif isinstance(value, dict) and value.keys() >= set(INTERVAL):
+            yield from ((name, float(n)) for name, n in _estimate(path, value) if n is not None)
+        elif isinstance(value, dict) and depth < DEEPEST:
+            below = f"{path}/" if path else ""
+            waiting += [(below + _named(str(name)), each, depth + 1) for name, each in value.items()]
+
+
+def _estimate(path: str, value: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+    yield path, value["estimate"]
+    for part in INTERVAL[1:]:
+        yield f"{path}.{part}", value[part]
+
+
+def params(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a run depends on by MLflow's names; what is long is cut, the summary has it whole."""
+    for name, value in config.items():
+        fields = value.items() if isinstance(value, dict) else [("", value)]
+        for field, each in fields:
+            shown = each if isinstance(each, str) else json.dumps(each, sort_keys=True)
+            if each not in (None, [], {}):
+                yield _named(f"{name}.{field}" if field else name), shown[:LONGEST_PARAM]
+
+
+def _named(name: str) -> str:
+    """Return a name in the letters that MLflow takes."""
+    return _NAMES.sub("_", name)[:240]

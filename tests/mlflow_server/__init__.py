@@ -1,0 +1,1 @@
+"""Tests beside a real MLflow server, which `make test-mlflow` starts."""

@@ -1,0 +1,124 @@
+"""Runs in MLflow's own server: `make test-mlflow`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.served_gateway import ServedGateway, served_gateway
+from faultline import Client, StressTest, log_to_mlflow
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.errors import BackendUnavailable, RunNotEnded
+
+BODY: dict[str, Any] = {"classifiers": ["steady", "leaning"], "edit_types": ["background"], "seed": 3}
+if "FAULTLINE_TEST_MLFLOW" not in os.environ:
+    pytest.skip("there is no MLflow server: make test-mlflow starts one", allow_module_level=True)
+STORE = os.environ["FAULTLINE_TEST_MLFLOW"]
+# Last on the path: what both environments have is ours.
+sys.path.append(os.environ["FAULTLINE_TEST_MLFLOW_PACKAGES"])
+mlflow: Any = importlib.import_module("mlflow")
+
+# MLflow's own.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedGateway]:
+    """A gateway with a small dataset."""
+    with served_gateway(tmp_path_factory.mktemp("gateway")) as opened:
+        opened.call(opened.gateway.upload("demo", 4, ("sled", "boat")))
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def run(served: ServedGateway) -> Iterator[StressTest]:
+    """An ended stress test."""
+    with Client(served.address) as client:
+        made = client.stress_tests.create(dataset="demo", confirm=False, **BODY)
+        served.work()
+        yield made.wait()
+
+
+def mlflow_client() -> Any:
+    """MLflow's client."""
+    return mlflow.MlflowClient(STORE)
+
+
+def logged(run_id: str) -> Any:
+    """What MLflow knows of one of its runs."""
+    return mlflow_client().get_run(run_id).data
+
+
+def test_figures_intervals_verdict_and_report_are_in_mlflow(run: StressTest) -> None:
+    number = log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-figures")
+    found, summary = logged(number), run.summary()
+    for name, model in summary.models.items():
+        for part in ("estimate", "low", "high", "n"):
+            known = getattr(model.drop, part)
+            path = f"models/{name}/drop" + ("" if part == "estimate" else f".{part}")
+            assert found.metrics.get(path) == (None if known is None else pytest.approx(known)), path
+    assert found.metrics["findings"] == len(summary.findings)
+    assert found.params["request.dataset"] == "demo"
+    assert found.params["request.seed"] == "3"
+    assert found.tags["faultline.run_id"] == run.id
+    assert found.tags["faultline.verdict"] == summary.verdict
+    assert found.tags["faultline.page"] == run.page
+    client = mlflow_client()
+    assert {each.path for each in client.list_artifacts(number)} == {"report.html", "summary.json"}
+    local = Path(mlflow.artifacts.download_artifacts(run_id=number, tracking_uri=STORE))
+    assert "<html" in (local / "report.html").read_text(encoding="utf-8")
+    assert (
+        StressTestSummary.model_validate_json((local / "summary.json").read_bytes()).verdict
+        == summary.verdict
+    )
+    assert client.get_run(number).info.status == "FINISHED"
+
+
+def test_a_second_call_completes_what_the_first_began(
+    run: StressTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise mlflow.exceptions.MlflowException("the server died")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(mlflow.MlflowClient, "log_artifact", dies)
+        with pytest.raises(BackendUnavailable, match="the server died") as caught:
+            log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-again")
+    assert run.id in str(caught.value)
+    number = log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-again")
+    assert log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-again") == number
+    client = mlflow_client()
+    experiment = client.get_experiment_by_name("faultline-again")
+    assert experiment is not None
+    assert len(client.search_runs([experiment.experiment_id])) == 1
+    assert client.get_run(number).info.status == "FINISHED"
+
+
+def test_figures_are_linked_to_the_model_that_was_tested(run: StressTest) -> None:
+    client = mlflow_client()
+    experiment = client.create_experiment("faultline-models")
+    model = client.create_logged_model(experiment, name="candidate")
+    number = log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-models", model_id=model.model_id)
+    known = client.get_logged_model(model.model_id)
+    assert known.tags["faultline"] == run.summary().verdict
+    assert {each.run_id for each in known.metrics or []} == {number}
+
+
+def test_a_run_that_goes_on_is_refused(served: ServedGateway) -> None:
+    with Client(served.address) as client:
+        going = client.stress_tests.create(dataset="demo", confirm=False, **(BODY | {"seed": 4}))
+        with pytest.raises(RunNotEnded, match="wait for it"):
+            log_to_mlflow(going, tracking_uri=STORE)
+        going.cancel()
+
+
+def test_a_server_that_is_not_there_is_named(run: StressTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(BackendUnavailable, match="call again once MLflow answers"):
+        log_to_mlflow(run, tracking_uri="http://127.0.0.1:9")
