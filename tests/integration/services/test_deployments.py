@@ -189,6 +189,7 @@ async def test_health_needs_no_secret_and_reports_the_weights() -> None:
         "detail": "",
         "replicas": 1,
         "calls": ScorerDeployment.calls,
+        "occupancy": None,
     }
 
 
