@@ -18,7 +18,9 @@ INTEGRATION_TESTS := $(sort $(shell find tests/integration evaluation/tests/inte
 # Last in their process: the stack that they share runs until it ends.
 STACK_TESTS := $(sort $(shell grep -rl --include='test_*.py' 'fakes.running_stack' tests/integration))
 BESIDE_STACK_TESTS := $(filter-out $(STACK_TESTS),$(filter evaluation/% tests/integration/reports/% tests/integration/gateway/test_hunts_kill%,$(INTEGRATION_TESTS)))
-GATEWAY_TESTS := $(filter-out $(STACK_TESTS) $(BESIDE_STACK_TESTS),$(filter tests/integration/gateway/%,$(INTEGRATION_TESTS)))
+# The models' part is shorter.
+BESIDE_MODEL_TESTS := $(filter tests/integration/gateway/test_imports_kill% tests/integration/gateway/test_stages_kill%,$(INTEGRATION_TESTS))
+GATEWAY_TESTS := $(filter-out $(STACK_TESTS) $(BESIDE_STACK_TESTS) $(BESIDE_MODEL_TESTS),$(filter tests/integration/gateway/%,$(INTEGRATION_TESTS)))
 INTEGRATION_PARTS := integration-stack integration-gateway integration-models
 UNIT_PARTS := unit-plain unit-tensors
 FLOAT_TESTS := $(sort $(shell grep -rl --include='test_*.py' 'pytest.mark.floats' tests evaluation/tests))
