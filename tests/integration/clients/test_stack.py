@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -278,6 +279,10 @@ def test_a_temporary_stack_always_stops_at_the_end(stack: Stack, ends: BaseExcep
     def use() -> None:
         with stack.temporarily(demo_images):
             assert set(stack.running()) == {"services", "gateway", "worker"}
+            # A program may be stopped before it has told of its start.
+            end = time.monotonic() + 30.0
+            while len(calls(stack)) < len(UP) and time.monotonic() < end:
+                time.sleep(0.01)
             if ends is not None:
                 raise ends
 
