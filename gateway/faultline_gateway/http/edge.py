@@ -80,9 +80,11 @@ class Edge:
         async with self._bodies.reading(request.headers, receive, limit) as body:
             _check_media(request, body.size)
             answered = _Answered(without_ranges(send))
-            await self._app(scope, body.replay, answered)
-        if holder is not None and request.method not in SAFE_METHODS:
-            await self._log(holder, request, answered.status)
+            try:
+                await self._app(scope, body.replay, answered)
+            finally:
+                if holder is not None:
+                    await self._log(holder, request, answered.status)
 
     async def _caller(self, request: Request, host: str, *, wants_key: bool) -> Holder | None:
         path = request.url.path
@@ -95,8 +97,12 @@ class Edge:
         if holder is None:
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
             holder = await self._ring.holder(given.strip() if scheme.lower() == "bearer" else "")
-        if path != SIGN_OUT:
-            _require_scope(holder, request)
+        try:
+            if path != SIGN_OUT:
+                _require_scope(holder, request)
+        except Forbidden as error:
+            await self._log(holder, request, error.status)
+            raise
         return holder
 
     async def _browser(self, request: Request) -> Holder | None:
@@ -111,7 +117,7 @@ class Edge:
         return Holder(key.id, key.scopes)
 
     async def _log(self, holder: Holder, request: Request, status: int) -> None:
-        if self._note is not None:
+        if self._note is not None and request.method not in SAFE_METHODS:
             entry = AccessEntry(
                 dt.datetime.now(dt.UTC), holder.id, request.method, request.url.path[:MOST_PATH], status
             )

@@ -74,7 +74,10 @@ async def test_changes_are_logged_with_their_key_and_answer_and_looks_are_not(tm
             "/v1/datasets", headers=headers, json={"name": "pets", "classes": ["cat"]}
         )
         missing = await gateway.http.delete("/v1/runs/none", headers=headers)
-        newest, oldest = gateway.ledger.access_log(10)
+        reader, reading = given(gateway, "read")
+        await gateway.http.delete("/v1/runs/none", headers=reading)
+        refused, newest, oldest = gateway.ledger.access_log(10)
+        assert (refused.holder, refused.method, refused.status) == (reader, "DELETE", 403)
         assert (oldest.holder, oldest.method, oldest.path) == (key_id, "POST", "/v1/datasets")
         assert (oldest.status, newest.status) == (made.status_code, missing.status_code)
         assert newest.path == "/v1/runs/none"
