@@ -17,6 +17,7 @@ from faultline_gateway.http.accept import require_acceptable
 from faultline_gateway.http.edge import Edge
 from faultline_gateway.http.in_flight import InFlight, Room
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
+from faultline_gateway.http.rate_limits import RateLimitFields
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.http.traced import Traced
 from faultline_gateway.http.turns import Turns
@@ -103,6 +104,7 @@ def create_app(
     app.add_middleware(Edge, settings=settings, sessions=sessions, ring=ring, note=ledger.note_access)
     app.add_middleware(InFlight, room=room)
     app.add_middleware(ProblemMiddleware, server="the gateway")
+    app.add_middleware(RateLimitFields)
     app.add_middleware(ResponseCounter, metrics=metrics)
     app.state.pages = PageState()
     app.state.policy = policy = word_policy(settings)

@@ -117,6 +117,24 @@ class GatewaySettings(BaseModel):
         ge=1,
         description="Event streams and waits that the gateway serves at once, beside the requests.",
     )
+    # 200 a second: a browser's wall of images asks for as many, our own clients for a tenth of it.
+    requests_per_minute: int = Field(
+        default=12_000,
+        ge=0,
+        description="Requests that the holder of an API key may make in a minute, at once or evenly, to this "
+        "process; 0 for no limit. Health and the pages' own files are not counted.",
+    )
+    refused_keys_per_minute: int = Field(
+        default=120,
+        ge=0,
+        description="Requests without a valid API key that an address may make in a minute, to this process; "
+        "then only holders that it has served go on from there. 0 for no limit.",
+    )
+    trusted_proxies: tuple[str, ...] = Field(
+        default=("127.0.0.1", "::1"),
+        description="Addresses and networks of proxies, separated by commas, whose `X-Forwarded-For` has the "
+        "caller's address; behind any other proxy all callers have the proxy's.",
+    )
     # A SQLite ledger pages through so many in 50 ms, and the plan still fits into memory.
     max_items_per_run: int = Field(default=1_000_000, ge=1, description="Most items that a run may plan.")
     ledger_check_seconds: float = Field(
@@ -269,7 +287,7 @@ class GatewaySettings(BaseModel):
         return read_secret(self.secret_file)
 
 
-_LISTS = ("api_keys", "import_from", "ray_versions")
+_LISTS = ("api_keys", "import_from", "ray_versions", "trusted_proxies")
 _TABLES = ("clusters", "cluster_token_files")
 """Settings of several values, separated by commas."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from faultline_core.failure import RequestError
 
 
@@ -70,12 +72,16 @@ class RequestTimeout(RequestError):
 
 
 class RateLimited(RequestError):
-    """Too many requests at once; retry later."""
+    """Too many requests; retry after ``retry_after_s`` seconds, where they are known."""
 
     code = "rate-limited"
     status = 429
     title = "Too many requests"
     retryable = True
+
+    def __init__(self, detail: str = "", *, retry_after_s: int | None = None, **told: Any) -> None:
+        super().__init__(detail, **told)
+        self.retry_after_s = retry_after_s
 
 
 class IdempotencyConflict(RequestError):

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, FieldProblem, Problem
-from faultline_core.errors import FaultlineError, InternalError, Unauthorized
+from faultline_core.errors import FaultlineError, InternalError, RateLimited, Unauthorized
 
 RETRY_AFTER_SECONDS = 2
 """A burst is over by then. A dead replica is back after about 7 s, which is three tries of its callers."""
@@ -31,7 +31,8 @@ def problem_response(
     problem = Problem.of(error, request_id=request_id)
     if errors:
         problem = problem.model_copy(update={"errors": list(errors)})
-    headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if error.retryable else {}
+    known = error.retry_after_s if isinstance(error, RateLimited) else None
+    headers = {"retry-after": str(known or RETRY_AFTER_SECONDS)} if error.retryable else {}
     # RFC 9110 requires a challenge on each 401.
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from faultline_core.errors import (
     Forbidden,
     InvalidRequest,
+    Unauthorized,
     UnsupportedMedia,
 )
 from faultline_core.types import is_loopback
@@ -22,12 +23,14 @@ from faultline_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
 from faultline_gateway.http.bodies import Bodies, Limit
 from faultline_gateway.http.origin import SAFE_METHODS, require_own_origin
 from faultline_gateway.http.ranges import without_ranges
+from faultline_gateway.http.rate_limits import CallerLimits
 from faultline_gateway.http.request_head import host_of
 from faultline_gateway.http.sessions import COOKIE, Sessions
 from faultline_gateway.ledger import AccessEntry
 from faultline_gateway.settings import GatewaySettings
 
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/ui/login"})
+SIGN_IN = "/ui/login"
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", SIGN_IN})
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 PAGES, STATIC = "/ui", "/ui/static/"
 SIGN_OUT = "/ui/logout"
@@ -59,6 +62,7 @@ class Edge:
         self._ring = ring or KeyRing(keys)
         self._sessions = sessions or Sessions(keys)
         self._note = note
+        self._limits = CallerLimits(settings)
         self._bodies = Bodies(settings.max_bodies_bytes, settings.concurrent_uploads)
         self._any_body = Limit(settings.max_body_bytes, "FAULTLINE_MAX_BODY_BYTES")
 
@@ -72,6 +76,9 @@ class Edge:
         if wants_key and _wants_login(request) and await self._browser(request) is None:
             await _to_login(request)(scope, receive, send)
             return
+        signs_in = wants_key and request.method == "POST" and request.url.path == SIGN_IN
+        if signs_in:
+            self._limits.require_address(scope)
         holder = await self._caller(request, host, wants_key=wants_key)
         _require_each_once(request)
         require_own_origin(request.method, request.headers, must_tell=COOKIE in request.cookies)
@@ -83,6 +90,8 @@ class Edge:
             try:
                 await self._app(scope, body.replay, answered)
             finally:
+                if signs_in and answered.status == Unauthorized.status:
+                    self._limits.count_refusal(scope)
                 if holder is not None:
                     await self._log(holder, request, answered.status)
 
@@ -95,8 +104,8 @@ class Edge:
             return None
         holder = await self._browser(request) if is_page(path) else None
         if holder is None:
-            scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            holder = await self._ring.holder(given.strip() if scheme.lower() == "bearer" else "")
+            holder = await self._holder(request)
+        self._limits.serve(request.scope, holder.id)
         try:
             if path != SIGN_OUT:
                 _require_scope(holder, request)
@@ -104,6 +113,14 @@ class Edge:
             await self._log(holder, request, error.status)
             raise
         return holder
+
+    async def _holder(self, request: Request) -> Holder:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        try:
+            return await self._ring.holder(given.strip() if scheme.lower() == "bearer" else "")
+        except Unauthorized:
+            self._limits.refuse(request.scope)
+            raise
 
     async def _browser(self, request: Request) -> Holder | None:
         """Return whose session the browser has, if any."""

@@ -18,6 +18,7 @@ def server_of(app: FastAPI, settings: GatewaySettings) -> uvicorn.Server:
     config = uvicorn.Config(
         app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS,
         access_log=False, server_header=False, log_config=None,
+        forwarded_allow_ips=list(settings.trusted_proxies),
         http=http_protocol(
             HeaderLimits(settings.max_header_bytes, settings.max_headers), app.state.room
         ),

@@ -1,0 +1,76 @@
+"""Too many requests of one key, and too many keys from one address, as a caller sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fakes.access_keys import new_access_key
+from fakes.gateway import URL, fake_gateway
+from fakes.problems import problem
+from faultline_gateway.app import bare_app
+
+
+def key_of(whole: str) -> dict[str, str]:
+    """The header that sends a key."""
+    return {"authorization": f"Bearer {whole}"}
+
+
+async def test_a_key_that_asks_too_often_is_told_when_to_come_back_and_others_go_on(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, requests_per_minute=3) as gateway:
+        (_, busy), (_, other) = new_access_key(gateway.ledger), new_access_key(gateway.ledger, "read")
+        served = [await gateway.http.get("/v1/datasets", headers=key_of(busy)) for _ in range(3)]
+        assert [each.headers["ratelimit"] for each in served] == [
+            f'"requests";r={left};t=20' for left in (2, 1, 0)
+        ]
+        answer = await gateway.http.get("/v1/datasets", headers=key_of(busy))
+        found = problem(answer, 429, "rate-limited")
+        assert (found.retryable, answer.headers["retry-after"]) == (True, "20")
+        assert answer.headers["ratelimit-policy"] == '"requests";q=3;w=60'
+        assert answer.headers["ratelimit"] == '"requests";r=0;t=20'
+        assert "FAULTLINE_REQUESTS_PER_MINUTE" in found.detail
+        assert (await gateway.http.get("/v1/datasets", headers=key_of(other))).status_code == 200
+        # The pages' files and health cost nothing.
+        for path in ("/healthz", "/readyz", "/ui/static/pages.css"):
+            free = await gateway.http.get(path, headers=key_of(busy))
+            assert (free.status_code, free.headers.get("ratelimit")) == (200, None), path
+
+
+@pytest.mark.fault("B52", "T5")
+async def test_guessing_keys_is_refused_by_address_and_a_right_guess_is_as_wrong(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, refused_keys_per_minute=4) as gateway:
+        (_, known), (_, guessed) = new_access_key(gateway.ledger), new_access_key(gateway.ledger)
+        assert (await gateway.http.get("/v1/datasets", headers=key_of(known))).status_code == 200
+        signing_in = {"key": "fl_no", "next": "/ui"}
+        origin = {"origin": URL}
+        assert (await gateway.http.post("/ui/login", data=signing_in, headers=origin)).status_code == 401
+        for _ in range(3):
+            problem(await gateway.http.get("/v1/datasets", headers=key_of("fl_no")), 401, "unauthorized")
+        told = []
+        for whole in ("fl_no", guessed):
+            answer = await gateway.http.get("/v1/datasets", headers=key_of(whole))
+            told.append(problem(answer, 429, "rate-limited").detail)
+            assert answer.headers["retry-after"] == "15"
+        assert told[0] == told[1]
+        login = await gateway.http.post("/ui/login", data=signing_in | {"key": guessed}, headers=origin)
+        assert (login.status_code, "set-cookie" in login.headers) == (429, False)
+        assert (await gateway.http.get("/v1/datasets", headers=key_of(known))).status_code == 200
+
+
+async def test_without_keys_nobody_is_counted(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, requests_per_minute=1, refused_keys_per_minute=1) as gateway:
+        answers = [await gateway.http.get("/v1/datasets") for _ in range(5)]
+        assert {each.status_code for each in answers} == {200}
+        assert "ratelimit" not in answers[-1].headers
+
+
+def test_every_operation_but_health_declares_the_refusal() -> None:
+    paths = bare_app().openapi()["paths"]
+    silent = {
+        path
+        for path, operations in paths.items()
+        for operation in operations.values()
+        if "rate-limited" not in operation["responses"].get("429", {}).get("x-problem-codes", ())
+    }
+    assert silent == {"/healthz", "/readyz"}
