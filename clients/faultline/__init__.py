@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from faultline._client import AsyncClient, Client
     from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
     from faultline._gate_run import AsyncGate, Gate
+    from faultline._hub.datasets import push_to_hub
+    from faultline._hub.results import push_results_to_hub
     from faultline._images import (
         AsyncGeneratedImage,
         AsyncGeneratedImages,
@@ -183,6 +185,8 @@ __all__ = [
     "__version__",
     "errors",
     "log_to_mlflow",
+    "push_results_to_hub",
+    "push_to_hub",
 ]
 
 _HOMES = {
@@ -191,6 +195,8 @@ _HOMES = {
     "faultline._client": ("AsyncClient", "Client"),
     "faultline._dataset_interface_run": ("AsyncDatasetInterface", "DatasetInterface"),
     "faultline._gate_run": ("AsyncGate", "Gate"),
+    "faultline._hub.datasets": ("push_to_hub",),
+    "faultline._hub.results": ("push_results_to_hub",),
     "faultline._images": ("AsyncGeneratedImage", "AsyncGeneratedImages", "GeneratedImage", "GeneratedImages"),
     "faultline._mlflow": ("log_to_mlflow",),
     "faultline._python_function.model": ("Classifier",),

@@ -19,6 +19,7 @@ from faultline._cli import (
     gate,
     jobs,
     prove,
+    push,
     results,
     runs,
     shift_benchmark,
@@ -109,6 +110,8 @@ app.command("open", rich_help_panel=RESULTS, epilog=runs.OPEN_EXAMPLES)(runs.ope
 app.command("report", rich_help_panel=RESULTS, epilog=results.REPORT_EXAMPLES)(results.report)
 app.command("audit", rich_help_panel=RESULTS, epilog=audit.EXAMPLES)(audit.audit)
 app.command("export", rich_help_panel=RESULTS, epilog=results.EXPORT_EXAMPLES)(results.export)
+
+app.add_typer(push.app, name="push", rich_help_panel=RESULTS)
 
 app.add_typer(runs.app, name="runs", rich_help_panel=RESOURCES)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=RESOURCES)
