@@ -45,7 +45,6 @@ def _no_account_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
     # The stand-in has the LFS protocol alone.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_PROGRESS_BARS", True)
     # Its client pauses between tries.
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
 
@@ -257,7 +256,7 @@ def test_the_commands_push_and_propose_and_each_side_sees_its_own_secret_alone(
     script = play(run_answer("completed", 3), export_answer())
     done = run("push", "dataset", "run-1", MINE, "--public")
     assert done.exit_code == 0, done.output
-    assert done.output.startswith(f"{hub.address}/datasets/{MINE}/commit/")
+    assert done.stdout.startswith(f"{hub.address}/datasets/{MINE}/commit/")
     assert not hub.repositories[f"datasets/{MINE}"].private
     to_gateway = [str(each.headers.raw) for each in script.seen]
     to_hub = [str(headers) for _, _, headers in hub.seen]
@@ -267,4 +266,4 @@ def test_the_commands_push_and_propose_and_each_side_sees_its_own_secret_alone(
     play(run_answer("completed", 3), run_answer("completed", 3), summary_answer(a_summary(net=figure())))
     done = run("push", "results", "run-1", "eve/net", "--json")
     assert done.exit_code == 0, done.output
-    assert done.output == f'{{"pull_request": "{hub.address}/eve/net/discussions/1"}}\n'
+    assert done.stdout == f'{{"pull_request": "{hub.address}/eve/net/discussions/1"}}\n'
