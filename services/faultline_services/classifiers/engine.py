@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from faultline_core.contract.classifiers import (
     DescribeRequest,
     Prediction,
 )
-from faultline_core.errors import InvalidRequest
+from faultline_core.errors import ClassMapMismatch, InvalidRequest
 from faultline_core.suite import ClassifiersSuite
 from faultline_core.types import Cost
 from faultline_services.batching.outcomes import settle
@@ -92,10 +92,37 @@ class ClassifiersEngine:
             over = model.over(request.classes)
             found = model.predict(request.images).outcomes
             outcomes = settle(
-                found, prepare=_arrays, run=list[Arrays], finish=_predictor(over, request), batch=len(found)
+                found,
+                prepare=_arrays,
+                run=list[Arrays],
+                finish=_predictor(over, request.features),
+                batch=len(found),
             )
             cost = Cost(seconds=time.monotonic() - started)
             return ClassifyResponse(outcomes=outcomes, model=model.identity, cost=cost)
+
+    def classify_head(self, spec: str, images: Sequence[str]) -> ClassifyResponse:
+        """Predict each image over all classes of a classifier's head, in the head's order.
+
+        Raises:
+            UnknownModel: there is no such classifier.
+            ModelFormatRefused: its weights are refused.
+            ClassMapMismatch: it has no head, but takes its classes from the dataset.
+        """
+        started = time.monotonic()
+        with self._models.borrow(_key(spec, None), lambda: self._registry.load(spec)) as model:
+            found = model.predict(images).outcomes
+            outcomes = settle(
+                found, prepare=_arrays, run=list[Arrays], finish=_predictor(_head, False), batch=len(found)
+            )
+            cost = Cost(seconds=time.monotonic() - started)
+            return ClassifyResponse(outcomes=outcomes, model=model.identity, cost=cost)
+
+
+def _head(arrays: Arrays) -> Floats:
+    if "probabilities" not in arrays:
+        raise ClassMapMismatch("the classifier has no classes of its own; name those of a dataset")
+    return arrays["probabilities"]
 
 
 def _key(spec: str, function: str | None) -> str:
@@ -107,10 +134,10 @@ def _arrays(outcome: Outcome[Arrays]) -> Arrays:
     return outcome.unwrap()
 
 
-def _predictor(over: OverClasses, request: ClassifyRequest) -> Callable[[Arrays, Arrays], Prediction]:
+def _predictor(over: OverClasses, with_features: bool) -> Callable[[Arrays, Arrays], Prediction]:
     def predict(_: Arrays, arrays: Arrays) -> Prediction:
         odds = over(arrays)
-        features: Floats | None = arrays.get("features", arrays.get("vector")) if request.features else None
+        features: Floats | None = arrays.get("features", arrays.get("vector")) if with_features else None
         return Prediction(
             probabilities=odds.tolist(),
             # Stable: of two equal classes, the earlier one comes first on every machine.

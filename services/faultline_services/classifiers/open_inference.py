@@ -16,6 +16,8 @@ from faultline_services.models.cached_forward import Floats
 from faultline_services.outbound.calls import AnswerLimits, BoundedCalls
 
 LARGEST_SIDE = 1024
+MOST_NUMBERS = 12 * 2**20
+"""Of one call whose images keep their sizes: 48 MB as JSON."""
 FLOATS = ("FP16", "BF16", "FP32", "FP64")
 LONGEST_MESSAGE = 300
 SETTINGS = "FAULTLINE_SERVICES_OIP"
@@ -25,6 +27,10 @@ IMAGENET_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 
 Prepared = npt.NDArray[Any]
 """One image in the remote model's input format, without the batch axis."""
+
+
+OPEN = -1
+"""A size that the model leaves to the caller."""
 
 
 class TensorSpec(BaseModel):
@@ -96,20 +102,35 @@ class OpenInference:
         self._layout, self._height, self._width = self._image_layout()
 
     @property
-    def resolution(self) -> int:
-        """The shorter side of the model's input, in pixels."""
-        return min(self._height, self._width)
+    def resolution(self) -> int | None:
+        """The shorter side of the model's input, in pixels; None if it takes images of any size."""
+        return None if self._height == OPEN else min(self._height, self._width)
 
     def prepare(self, pixels: Pixels) -> Prepared:
-        """Resize and, for float inputs, normalise an image."""
-        side = (self._width, self._height)
-        image = np.asarray(Image.fromarray(pixels).resize(side, Image.Resampling.BICUBIC))
+        """Resize and, for float inputs, normalise an image; a model that takes any size resizes by itself."""
+        image = self._sized(pixels)
         if self._datatype != "UINT8":
             image = (image.astype(np.float32) / 255.0 - IMAGENET_MEAN) / IMAGENET_STD
         return np.transpose(image, (2, 0, 1)) if self._layout == "channels-first" else image
 
+    def _sized(self, pixels: Pixels) -> npt.NDArray[Any]:
+        side = (self._width, self._height)
+        if self._height == OPEN:
+            height, width = pixels.shape[:2]
+            if max(height, width) <= LARGEST_SIDE:
+                return pixels
+            scale = LARGEST_SIDE / max(height, width)
+            side = max(round(width * scale), 1), max(round(height * scale), 1)
+        return np.asarray(Image.fromarray(pixels).resize(side, Image.Resampling.BICUBIC))
+
     def infer(self, images: list[Prepared]) -> list[Row]:
-        """Return one row of the first output for each image."""
+        """Return one row of the first output for each image; images of one size share calls."""
+        rows: dict[int, Row] = {}
+        for places in _calls(images) if self._height == OPEN else [list(range(len(images)))]:
+            rows.update(zip(places, self._infer([images[place] for place in places]), strict=True))
+        return [rows[place] for place in range(len(images))]
+
+    def _infer(self, images: list[Prepared]) -> list[Row]:
         batch = np.stack(images)
         wanted = self.metadata.inputs[0]
         tensor = {
@@ -128,6 +149,8 @@ class OpenInference:
     def _image_layout(self) -> tuple[Literal["channels-first", "channels-last"], int, int]:
         shape = self.metadata.inputs[0].shape
         known = len(shape) == 4 and self._datatype in ("FP32", "UINT8")
+        if known and shape[1:] == [OPEN, OPEN, 3] and self._datatype == "UINT8":
+            return "channels-last", OPEN, OPEN
         if known and shape[1] == 3 and all(0 < side <= LARGEST_SIDE for side in shape[2:]):
             return "channels-first", shape[2], shape[3]
         if known and shape[3] == 3 and all(0 < side <= LARGEST_SIDE for side in shape[1:3]):
@@ -166,3 +189,15 @@ class OpenInference:
             raise BadBackendOutput(
                 f"the answer of {self._name!r} does not follow the Open Inference Protocol"
             ) from error
+
+
+def _calls(images: list[Prepared]) -> list[list[int]]:
+    """Group the places of images by size, as many to a call as `MOST_NUMBERS` allows."""
+    by_shape: dict[tuple[int, ...], list[int]] = {}
+    for place, image in enumerate(images):
+        by_shape.setdefault(image.shape, []).append(place)
+    calls = []
+    for shape, places in by_shape.items():
+        most = max(MOST_NUMBERS // int(np.prod(shape)), 1)
+        calls += [places[start : start + most] for start in range(0, len(places), most)]
+    return calls

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from fastapi import FastAPI
 from ray.serve import Application
 
 from faultline_core.blobs import BlobStore
@@ -13,6 +14,8 @@ from faultline_core.contract import scorer as contract
 from faultline_core.suite import load_suite
 from faultline_core.types import BlobRef
 from faultline_services.batching.merged_calls import MergedCalls
+from faultline_services.open_inference.routes import serve_open_inference
+from faultline_services.scorer.open_inference_models import SimilarityModel
 from faultline_services.serving.engine_protocols import Scorer
 from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
@@ -56,6 +59,16 @@ class ScorerDeployment(EngineService[Scorer]):
             "/v1/embed-texts": self.embed_texts,
             "/v1/fill-mask": self.fill_mask,
         }
+
+    def extend(self, app: FastAPI) -> None:
+        """Serve CLIP's similarities by the Open Inference Protocol."""
+        model = SimilarityModel(
+            embed_images=self._counted(self.embed_images),
+            embed_texts=self._counted(self.embed_texts),
+            identity=self.engine.identity,
+            store=lambda: self.store,
+        )
+        serve_open_inference(app, "faultline-scorer", model)
 
     async def score(self, body: contract.ScoreRequest) -> contract.ScoreResponse:
         """Measure each edit."""

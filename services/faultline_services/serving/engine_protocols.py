@@ -6,7 +6,7 @@ whole call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
@@ -72,6 +72,8 @@ class Classifiers(Engine, Protocol):
     """The models under test."""
 
     def classify(self, request: classifiers.ClassifyRequest) -> classifiers.ClassifyResponse: ...
+
+    def classify_head(self, spec: str, images: Sequence[str]) -> classifiers.ClassifyResponse: ...
 
     def is_loaded(self, spec: str, function: str | None) -> bool: ...
 

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from ray import serve
 from ray.serve import Application
 
+from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ServiceHealth
 from faultline_core.suite import load_suite
 from faultline_http import RETRY_AFTER_SECONDS
@@ -90,6 +91,14 @@ class EngineService(ABC, Generic[Served]):
         """Return the coroutine function that answers each path under GET, except ``/healthz``."""
         return {}
 
+    def extend(self, app: FastAPI) -> None:
+        """Add paths that are not `posts` or `gets`; here none."""
+
+    @functools.cached_property
+    def store(self) -> BlobStore:
+        """The store of the settings, for what the service itself receives."""
+        return BlobStore(self.settings.store_url)
+
     def work(self, body: Any) -> float:
         """Return the work of a call in the unit of ``full_batch``; here its number of items."""
         return float(next((len(items) for name in ITEMS if (items := getattr(body, name, None))), 1))
@@ -138,6 +147,7 @@ class EngineService(ABC, Generic[Served]):
             app.post(path)(self._counted(call))
         for path, call in self.gets().items():
             app.get(path)(call)
+        self.extend(app)
         return app
 
     def _counted(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

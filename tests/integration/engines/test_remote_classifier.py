@@ -112,6 +112,25 @@ def test_a_channels_last_uint8_model_gets_unnormalised_pixels(store: BlobStore) 
     assert all(isinstance(value, int) and 0 <= value <= 255 for value in seen[0]["data"])
 
 
+def test_a_model_that_takes_any_size_gets_each_image_as_it_is(store: BlobStore) -> None:
+    seen: list[list[int]] = []
+
+    def infer(body: dict[str, Any]) -> httpx.Response:
+        seen.append(body["inputs"][0]["shape"])
+        n = body["inputs"][0]["shape"][0]
+        return rows([0.5, 0.2, 0.3] * n, [n, 3])
+
+    wide = store.put(encode_raw(np.zeros((4, 2048, 3), dtype=np.uint8)))
+    inputs = [{"name": "x", "datatype": "UINT8", "shape": [-1, -1, -1, 3]}]
+    found = ask(
+        remote(store, infer, METADATA | {"inputs": inputs}),
+        [put_image(store), wide, put_image(store, 1)],
+        "sea",
+    )
+    assert [outcome.unwrap().probabilities for outcome in found] == [pytest.approx([0.5])] * 3
+    assert seen == [[2, 12, 16, 3], [1, 2, 1024, 3]]
+
+
 def test_remote_logits_become_probabilities(store: BlobStore) -> None:
     (found,) = ask(remote(store, lambda _: rows([[0.0, 2.0, -1.0]], [1, 3])), [put_image(store)], *LABELS)
     assert sum(found.unwrap().probabilities) == pytest.approx(1.0)
