@@ -188,7 +188,8 @@ def _unfit(tensor: InputTensor, found: str) -> InvalidRequest:
 
 def _lengths_and_bytes(tensor: InputTensor, data: bytes) -> list[bytes]:
     """Split the binary form of BYTES: each value after its length, four bytes little-endian."""
-    values, at = [], 0
+    values: list[bytes] = []
+    at = 0
     while at < len(data) and len(values) <= tensor.shape[0]:
         start = at + _LENGTH.size
         end = start + _LENGTH.unpack_from(data, at)[0] if start <= len(data) else len(data) + 1

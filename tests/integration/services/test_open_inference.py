@@ -8,13 +8,15 @@ import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import httpx
 import numpy as np
 import numpy.typing as npt
 import pytest
-from open_inference.openapi.client import InferenceRequest, OpenInferenceClient
+from open_inference.openapi.client import OpenInferenceClient
 from open_inference.openapi.core.api_error import ApiError
+from open_inference.openapi.types import InferenceRequest
 from starlette.testclient import TestClient
 
 from fakes.engines import FakeClassifiers
@@ -77,6 +79,11 @@ def scorer(root: Path, store: BlobStore) -> Iterator[TestClient]:
         yield client
 
 
+def as_client(client: Any) -> httpx.Client:
+    """Return the application's client: it has httpx's methods, and says nothing of its type."""
+    return cast("httpx.Client", client)
+
+
 def settings(store: BlobStore) -> ServiceSettings:
     return ServiceSettings.model_validate({"secret": SECRET, "batch_wait_s": 0.0, "store_url": store.root})
 
@@ -102,7 +109,7 @@ def test_our_own_consumer_gets_what_the_service_s_own_endpoint_answers(
     classifiers: TestClient, store: BlobStore
 ) -> None:
     given = images((42, 48), (64, 30), (42, 48))
-    remote = OpenInference(f"{BASE}/v2/models/resnet", classifiers)
+    remote = OpenInference(f"{BASE}/v2/models/resnet", as_client(classifiers))
     model = RemoteClassifier(remote, "oip:resnet", label_map={}, store=store, batch=8)
     found = model.predict([store.put(encode_raw(pixels)) for pixels in given]).outcomes
     over = model.over(CLASSES)
@@ -114,18 +121,20 @@ def test_our_own_consumer_gets_what_the_service_s_own_endpoint_answers(
 def test_another_project_s_client_reads_metadata_and_predictions(
     classifiers: TestClient, store: BlobStore
 ) -> None:
-    other = OpenInferenceClient(base_url=BASE, httpx_client=classifiers)
+    other = OpenInferenceClient(base_url=BASE, httpx_client=as_client(classifiers))
     other.check_server_liveness()
     other.check_server_readiness()
     other.check_model_readiness("resnet")
     assert other.read_server_metadata().extensions == ["binary_tensor_data"]
-    metadata = other.read_model_metadata("resnet")
+    metadata: Any = other.read_model_metadata("resnet")
     assert [spec.name for spec in metadata.inputs] == ["images"]
     assert list(metadata.outputs[0].shape) == [-1, len(CLASSES)]
     given = images((20, 20), (20, 20))
     data = np.stack(given)
-    request = InferenceRequest(id="7", inputs=[tensor(data.ravel().tolist(), shape=list(data.shape))])
-    answer = other.model_infer("resnet", request=request)
+    request = InferenceRequest.parse_obj(
+        {"id": "7", "inputs": [tensor(data.ravel().tolist(), shape=list(data.shape))]}
+    )
+    answer: Any = other.model_infer("resnet", request=request)
     odds, labels = answer.outputs
     expected = own_answer(classifiers, store, given)
     assert answer.id == "7"
