@@ -17,7 +17,7 @@ TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/t
 INTEGRATION_TESTS := $(sort $(shell find tests/integration evaluation/tests/integration -name 'test_*.py'))
 # Last in their process: the stack that they share runs until it ends.
 STACK_TESTS := $(sort $(shell grep -rl --include='test_*.py' 'fakes.running_stack' tests/integration))
-BESIDE_STACK_TESTS := $(filter-out $(STACK_TESTS),$(filter evaluation/% tests/integration/reports/% tests/integration/gateway/test_hunts_kill%,$(INTEGRATION_TESTS)))
+BESIDE_STACK_TESTS := $(filter-out $(STACK_TESTS),$(filter evaluation/% tests/integration/reports/% tests/integration/gateway/test_hunts_kill% tests/integration/gateway/test_admin_ports%,$(INTEGRATION_TESTS)))
 # The models' part is shorter.
 BESIDE_MODEL_TESTS := $(filter tests/integration/gateway/test_imports_kill% tests/integration/gateway/test_stages_kill%,$(INTEGRATION_TESTS))
 GATEWAY_TESTS := $(filter-out $(STACK_TESTS) $(BESIDE_STACK_TESTS) $(BESIDE_MODEL_TESTS),$(filter tests/integration/gateway/%,$(INTEGRATION_TESTS)))

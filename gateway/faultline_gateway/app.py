@@ -25,7 +25,7 @@ from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.openapi import complete, operation_id
-from faultline_gateway.routes import ROUTERS
+from faultline_gateway.routes import ADMIN_ROUTERS, OF_BOTH, ROUTERS
 from faultline_gateway.routes.context import GatewayContext, HealthReader
 from faultline_gateway.runs.cache import RunCache
 from faultline_gateway.runs.following import FollowedRuns
@@ -97,7 +97,7 @@ def create_app(
         requests=settings.max_requests_in_flight, listeners=settings.max_listeners,
         turned_away=metrics.count_refusal,
     )  # fmt: skip
-    app = bare_app()
+    app = bare_app(with_metrics=settings.admin_port is None)
     app.add_middleware(Traced, tracing=tracing or Tracing())
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
     app.add_middleware(Turns)
@@ -126,7 +126,33 @@ def word_policy(settings: GatewaySettings) -> WordPolicy:
     return WordPolicy() if file is None else WordPolicy.read(file)
 
 
-def bare_app() -> FastAPI:
+def create_admin_app(public: FastAPI, settings: GatewaySettings) -> FastAPI:
+    """Return what operators ask, with the parts of the application that all others ask.
+
+    It takes the keys of ``admin_keys`` and no others: what opens the API opens nothing here.
+    """
+    context: GatewayContext = public.state.context
+    app = FastAPI(
+        title="Faultline for operators", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None,
+        redirect_slashes=False,
+    )  # fmt: skip
+    for router in ADMIN_ROUTERS:
+        app.include_router(router, dependencies=[Depends(require_acceptable)])
+    install_error_handlers(app, FIELD_RULES)
+    room = Room(
+        requests=settings.max_requests_in_flight, listeners=settings.max_listeners,
+        turned_away=context.metrics.count_refusal,
+    )  # fmt: skip
+    own = settings.model_copy(update={"api_keys": settings.admin_keys})
+    app.add_middleware(Edge, settings=own, has_pages=False)
+    app.add_middleware(InFlight, room=room)
+    app.add_middleware(ProblemMiddleware, server="the gateway")
+    app.add_middleware(RateLimitFields)
+    app.state.room, app.state.context = room, context
+    return app
+
+
+def bare_app(*, with_metrics: bool = True) -> FastAPI:
     """Return an application with the routes but without the parts; it can only describe itself."""
     # No documentation pages, because they load scripts from other hosts. No redirects for slashes, because
     # a client that follows one sends its body again, to an address that it did not choose.
@@ -135,7 +161,7 @@ def bare_app() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=operation_id, separate_input_output_schemas=False,
     )  # fmt: skip
-    for router in ROUTERS:
+    for router in (*ROUTERS, OF_BOTH) if with_metrics else ROUTERS:
         app.include_router(router, dependencies=[Depends(require_acceptable)])
     app.include_router(PAGES, include_in_schema=False, dependencies=[Depends(require_acceptable)])
     install_error_handlers(app, FIELD_RULES)

@@ -18,15 +18,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import uvicorn
+from fastapi import FastAPI
+
 from faultline_core.blobs import NO_ROOM, BlobStore
 from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
 from faultline_core.tracing import tracing_to
-from faultline_gateway.app import bare_app, create_app
+from faultline_gateway.app import bare_app, create_admin_app, create_app
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.http.event_loop import allow_connections, prepare_event_loop
-from faultline_gateway.http.server import server_of
+from faultline_gateway.http.server import serve_together, server_of
 from faultline_gateway.images.intake import register_folder
 from faultline_gateway.images.quota import Quotas
 from faultline_gateway.imports.importer import Importer
@@ -86,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     serve = verbs.add_parser("serve", help="answer the HTTP API")
     serve.add_argument("--host")
     serve.add_argument("--port", type=int)
+    serve.add_argument("--admin-port", type=int, help="port for operators alone, on loopback by default")
     work = verbs.add_parser("work", help="lease items and process them until stopped")
     work.add_argument(
         "--concurrency", type=int, help="item groups, such as source images, to process at once"
@@ -112,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    settings = settings_of_process(host=arguments.host, port=arguments.port)
+    settings = settings_of_process(host=arguments.host, port=arguments.port, admin_port=arguments.admin_port)
     patience = min(settings.patience_seconds, SERVE_PATIENCE_SECONDS)
     asyncio.run(_serving(settings.model_copy(update={"patience_seconds": patience})))
     return 0
@@ -151,13 +155,19 @@ async def _serving(settings: GatewaySettings) -> None:
         delivering = _until_left(Deliveries(ledger, target).keep())
         keeping = _keeping_columns(ledger, joined, columns)
         async with keeping, _until_left(budget.keep()), launching, telling, delivering:
-            await server_of(app, settings).serve()
+            await serve_together(server_of(app, settings), _admin_server(app, settings))
         stopped.set()
         await going_on
     if joined is not None:
         joined.close()
     tracing.close()
     ledger.close()
+
+
+def _admin_server(app: FastAPI, settings: GatewaySettings) -> uvicorn.Server | None:
+    if settings.admin_port is None:
+        return None
+    return server_of(create_admin_app(app, settings), settings, admin=True)
 
 
 @asynccontextmanager

@@ -59,6 +59,22 @@ class GatewaySettings(BaseModel):
         description="Accepted API keys, separated by commas, of at least 16 characters each; empty to "
         "require none.",
     )
+    admin_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Port of a listener of its own for operators, which alone has `/metrics` and "
+        "`/access-log`; null for none: `/metrics` is then beside the API.",
+    )
+    admin_host: str = Field(
+        default="127.0.0.1",
+        description="Address of that listener; any address beyond loopback needs `admin_keys`.",
+    )
+    admin_keys: tuple[SecretStr, ...] = Field(
+        default=(),
+        description="Keys that the operators' listener accepts, separated by commas, of at least 16 "
+        "characters each; it accepts no others. Empty to require none.",
+    )
     allow_functions: bool | None = Field(
         default=None,
         description="Whether a run may test functions that its caller's program serves on 127.0.0.1 of the "
@@ -249,8 +265,15 @@ class GatewaySettings(BaseModel):
         # Refused at the start, because the first request may already come from a stranger.
         if not self.api_keys and not is_loopback(self.host):
             raise ValueError(f"listening on {self.host!r}, beyond loopback, needs FAULTLINE_API_KEYS")
-        if any(len(key.get_secret_value()) < KEY_CHARACTERS_AT_LEAST for key in self.api_keys):
+        if self.admin_port is not None and not self.admin_keys and not is_loopback(self.admin_host):
+            raise ValueError(f"operators' listener on {self.admin_host!r} needs FAULTLINE_ADMIN_KEYS")
+        if self.admin_port == self.port:
+            raise ValueError(f"FAULTLINE_ADMIN_PORT is {self.port}, the port of the API; give another")
+        keys = (*self.api_keys, *self.admin_keys)
+        if any(len(key.get_secret_value()) < KEY_CHARACTERS_AT_LEAST for key in keys):
             raise ValueError(f"an API key has fewer than {KEY_CHARACTERS_AT_LEAST} characters")
+        if set(self.api_keys) & set(self.admin_keys):
+            raise ValueError("a key is in FAULTLINE_API_KEYS and in FAULTLINE_ADMIN_KEYS; give two keys")
         if wrong := [each for each in self.import_from if "://" not in each]:
             raise ValueError(
                 f"FAULTLINE_IMPORT_FROM has {wrong[0]!r}, which begins no URL; write such as s3://bucket/"
@@ -287,7 +310,7 @@ class GatewaySettings(BaseModel):
         return read_secret(self.secret_file)
 
 
-_LISTS = ("api_keys", "import_from", "ray_versions", "trusted_proxies")
+_LISTS = ("admin_keys", "api_keys", "import_from", "ray_versions", "trusted_proxies")
 _TABLES = ("clusters", "cluster_token_files")
 """Settings of several values, separated by commas."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 
 from fakes.ledgers import new_ledger
 from fakes.ports import fake_services
@@ -71,6 +72,7 @@ class FakeGateway:
     services: Services
     health: FakeHealth
     settings: GatewaySettings
+    app: FastAPI
 
     async def upload(self, name: str, per_class: int, classes: tuple[str, ...] = CLASSES) -> dict[str, Any]:
         """Make a dataset of fake images through the API."""
@@ -160,5 +162,5 @@ async def fake_gateway(
     )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=URL) as http:
-        yield FakeGateway(http, ledger, store, world, services, health, known)
+        yield FakeGateway(http, ledger, store, world, services, health, known, app)
     ledger.close()

@@ -25,6 +25,8 @@ KNOWN = {
 }
 # A strategic merge of built-in kinds merges lists by keys; of a custom resource, it is a JSON merge patch.
 CUSTOM_KINDS = {"RayService"}
+LIST_KEYS = {"containers": "name", "env": "name", "ports": "containerPort"}
+"""The lists of a Deployment that are merged by a key of their entries; others are not patched here."""
 
 
 def documents(file: Path) -> list[Document]:
@@ -73,9 +75,11 @@ def _applied(folder: Path, found: list[Document]) -> list[Document]:
         _generate(folder, generator, found)
     for patch in kustomization.get("patches", ()):
         (change,) = documents(folder / patch["path"])
-        assert change["kind"] in CUSTOM_KINDS, f"{folder}: a patch of {change['kind']} is not known"
+        known = change["kind"] in {*CUSTOM_KINDS, "Deployment"}
+        assert known, f"{folder}: a patch of {change['kind']} is not known"
         (target,) = (each for each in found if (each["kind"], named(each)) == (change["kind"], named(change)))
-        found[found.index(target)] = merged(target, change)
+        merge = merged if change["kind"] in CUSTOM_KINDS else strategically_merged
+        found[found.index(target)] = merge(target, change)
     return found
 
 
@@ -107,3 +111,19 @@ def merged(target: Any, change: Any) -> Any:
         else:
             result[key] = merged(result.get(key), value)
     return result
+
+
+def strategically_merged(target: Any, change: Any, name: str = "") -> Any:
+    """Return ``target`` after a strategic merge patch that only sets and adds; new entries come first."""
+    if isinstance(change, dict):
+        own = target if isinstance(target, dict) else {}
+        return own | {key: strategically_merged(own.get(key), value, key) for key, value in change.items()}
+    if not isinstance(change, list) or target is None:
+        return change
+    key = LIST_KEYS[name]
+    changes = {entry[key]: entry for entry in change}
+    known = {entry[key] for entry in target}
+    return [entry for entry in change if entry[key] not in known] + [
+        strategically_merged(entry, changes[entry[key]]) if entry[key] in changes else entry
+        for entry in target
+    ]

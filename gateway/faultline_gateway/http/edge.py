@@ -56,12 +56,14 @@ class Edge:
         sessions: Sessions | None = None,
         ring: KeyRing | None = None,
         note: Callable[[AccessEntry], None] | None = None,
+        has_pages: bool = True,
     ) -> None:
         self._app = app
         keys = [key.get_secret_value().encode() for key in settings.api_keys]
         self._ring = ring or KeyRing(keys)
         self._sessions = sessions or Sessions(keys)
         self._note = note
+        self._has_pages = has_pages
         self._limits = CallerLimits(settings)
         self._bodies = Bodies(settings.max_bodies_bytes, settings.concurrent_uploads)
         self._any_body = Limit(settings.max_body_bytes, "FAULTLINE_MAX_BODY_BYTES")
@@ -73,7 +75,7 @@ class Edge:
         request = Request(scope)
         host = host_of(request.headers)
         wants_key = await self._ring.wants_key()
-        if wants_key and _wants_login(request) and await self._browser(request) is None:
+        if wants_key and self._has_pages and _wants_login(request) and await self._browser(request) is None:
             await _to_login(request)(scope, receive, send)
             return
         signs_in = wants_key and request.method == "POST" and request.url.path == SIGN_IN

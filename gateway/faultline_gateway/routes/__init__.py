@@ -7,7 +7,16 @@ from importlib import import_module
 from fastapi import APIRouter
 
 from faultline_gateway.methods import METHODS
-from faultline_gateway.routes import datasets, every_run, exports, jobs, services, token_files, webhooks
+from faultline_gateway.routes import (
+    datasets,
+    every_run,
+    exports,
+    jobs,
+    operators,
+    services,
+    token_files,
+    webhooks,
+)
 
 
 def _router_of(kind: str) -> APIRouter:
@@ -28,3 +37,10 @@ ROUTERS: tuple[APIRouter, ...] = (
     exports.router,
     services.router,
 )
+"""The routes of the API."""
+
+OF_BOTH = operators.METRICS
+"""Metrics: beside the API, unless there is a listener for operators."""
+
+ADMIN_ROUTERS = operators.ADMIN
+"""The routes of that listener."""

@@ -1,15 +1,14 @@
-"""What the gateway stands on: services and classifiers, and whether it is alive, ready and busy."""
+"""What the gateway stands on: services and classifiers, and whether it is alive and ready."""
 
 from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
 from faultline_core.contract.classifiers import ClassifierList
 from faultline_core.contract.services import Health, ServiceList
 from faultline_core.errors import BackendUnavailable
-from faultline_gateway.http.metrics import CONTENT_TYPE
 from faultline_gateway.routes.context import Context, GatewayContext
 from faultline_gateway.version import VERSION
 
@@ -50,13 +49,3 @@ def _require_room(context: GatewayContext) -> None:
     least = context.settings.least_free_bytes
     context.ledger.check_ready(least)
     context.store.require_room(least)
-
-
-@router.get(
-    "/metrics", tags=["health"], response_class=Response, responses={200: {"content": {"text/plain": {}}}}
-)
-def metrics(context: Context) -> Response:
-    """Return what the gateway, the workers and the runs came to, in the Prometheus text format."""
-    measured = context.ledger.measurements()
-    series = context.metrics.exposition(measured, context.health.circuits(), context.store_use)
-    return Response(series, media_type=CONTENT_TYPE)

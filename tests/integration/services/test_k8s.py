@@ -50,6 +50,14 @@ def pod_of(found: list[Document], name: str) -> Document:
     return spec
 
 
+def environment(found: list[Document]) -> list[Document]:
+    """The variables of the gateway's container itself; of those in secrets the names alone."""
+    own: list[Document] = pod_of(found, "gateway")["containers"][0]["env"]
+    return [each for each in own if not each["name"].endswith(("API_KEYS", "DATABASE_URL"))] + [
+        {"name": "FAULTLINE_API_KEYS", "value": KEYS["FAULTLINE_API_KEYS"]}
+    ]
+
+
 def variables_of(found: list[Document], name: str) -> dict[str, str]:
     """Return the config map of a program, which may be changed."""
     data: dict[str, str] = found_in(found, "ConfigMap", f"faultline-{name}")["data"]
@@ -64,7 +72,8 @@ def without_database(found: list[Document]) -> None:
 def unmade_secret(found: list[Document]) -> None:
     for container in pod_of(found, "gateway")["containers"]:
         for each in container["env"]:
-            each["valueFrom"]["secretKeyRef"]["key"] = "uri"
+            if "valueFrom" in each:
+                each["valueFrom"]["secretKeyRef"]["key"] = "uri"
 
 
 def http_on_loopback(found: list[Document]) -> None:
@@ -176,7 +185,7 @@ def ready_with_services(found: list[Document]) -> None:
 
 
 def unlabelled_gateway(found: list[Document]) -> None:
-    del found_in(found, "Service", "gateway")["metadata"]["labels"]
+    del found_in(found, "Service", "gateway-admin")["metadata"]["labels"]
 
 
 def open_names(found: list[Document]) -> None:
@@ -212,7 +221,7 @@ DEFECTS: dict[Callable[[list[Document]], None], str] = {
     without_policy("head-to-kubernetes"): "services/headgroup does not reach the Kubernetes API",
     ready_with_services: "/readyz, which depends on the services",
     open_names: "reaches port 6379 of everyone",
-    unlabelled_gateway: "monitor gateway finds no port http",
+    unlabelled_gateway: "monitor gateway finds no port admin",
     unknown_jobs: "the gateway submits jobs to jobs-head-svc:8266, where nothing answers",
     token_without_secret: "cluster jobs: no key auth_token in a secret faultline-token",
     open_egress: "services/editor reaches the cloud's metadata",
@@ -273,6 +282,19 @@ def test_serve_and_the_settings_accept_what_is_rendered(rendered: tuple[str, ...
     assert settings.service_url("scorer") == f"{settings.services_url}/scorer"
     with pytest.raises(ValidationError, match="FAULTLINE_API_KEYS"):
         gateway_settings(found)
+
+
+@pytest.mark.fault("T7")
+def test_prometheus_alone_reaches_the_port_for_operators() -> None:
+    found = overlay("gpu", OBSERVABILITY)
+    (gateway,) = (pod for pod in made_pods(found) if pod.origin == "gateway")
+    assert gateway.ports == {8080, 9090}
+    prometheus, worker = ({"app.kubernetes.io/name": name} for name in ("prometheus", "worker"))
+    assert reaches(found, prometheus, gateway.labels, 9090, near=False)
+    assert not reaches(found, worker, gateway.labels, 9090, near=True)
+    told = {each["name"]: each.get("value", KEYS["FAULTLINE_API_KEYS"] * 2) for each in environment(found)}
+    settings = gateway_settings(found, **told)
+    assert (settings.admin_host, settings.admin_port) == ("0.0.0.0", 9090)
 
 
 @pytest.mark.parametrize("rendered", RENDERED, ids="+".join)

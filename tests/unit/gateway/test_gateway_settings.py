@@ -57,6 +57,10 @@ def test_listening_beyond_loopback_needs_a_key(host: str) -> None:
     "environ",
     [
         {"FAULTLINE_API_KEYS": "short"},
+        {"FAULTLINE_ADMIN_KEYS": "short"},
+        {"FAULTLINE_ADMIN_KEYS": KEY, "FAULTLINE_API_KEYS": KEY},
+        {"FAULTLINE_ADMIN_PORT": "9090", "FAULTLINE_ADMIN_HOST": "0.0.0.0"},
+        {"FAULTLINE_ADMIN_PORT": "8080"},
         {"FAULTLINE_PORT": "0"},
         {"FAULTLINE_PORT": "eighty"},
         {"FAULTLINE_CONCURRENCY": "0"},
