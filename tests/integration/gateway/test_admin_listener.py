@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -41,8 +42,8 @@ def admin_of(gateway: FakeGateway) -> httpx.AsyncClient:
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
-    keys = {"api_keys": [API_KEY], "admin_keys": [ADMIN_KEY]}
-    async with fake_gateway(tmp_path, admin_port=9090, refused_keys_per_minute=0, **keys) as opened:
+    settings: dict[str, Any] = {"api_keys": [API_KEY], "admin_keys": [ADMIN_KEY], "admin_port": 9090}
+    async with fake_gateway(tmp_path, refused_keys_per_minute=0, **settings) as opened:
         yield opened
 
 
