@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from faultline_core.errors import InvalidRequest, NotFound
 from faultline_gateway.access.keys import SCOPES, AccessKey, Scope, new_key, successor
+from faultline_gateway.access.tenants import DEFAULT_TENANT, tenant_named
 from faultline_gateway.ledger import Ledger
 
 LONGEST_NAME = 120
@@ -26,11 +27,14 @@ def add_commands(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     create.add_argument(
         "--scope", action="append", choices=SCOPES, help="what it may do; default: everything"
     )
+    create.add_argument(
+        "--tenant", default=DEFAULT_TENANT, help="whose objects it opens; default: %(default)s"
+    )
     _add_days(create)
     actions.add_parser("list", help="list the keys, also those that have ended").add_argument(
         "--json", action="store_true", help="print JSON"
     )
-    rotate = actions.add_parser("rotate", help="print a new key with the name and scopes of another")
+    rotate = actions.add_parser("rotate", help="print a new key with the name, scopes and tenant of another")
     rotate.add_argument("id")
     rotate.add_argument(
         "--overlap-hours", type=float, default=OVERLAP_HOURS, help="hours for which the old key goes on"
@@ -55,8 +59,8 @@ def print_log(arguments: argparse.Namespace, ledger: Ledger) -> int:
     """Print the newest entries of the log."""
     entries = ledger.access_log(max(arguments.limit, 1))
     lines = [
-        {"at": each.at.isoformat(), "holder": each.holder, "method": each.method, "path": each.path,
-         "status": each.status}
+        {"at": each.at.isoformat(), "holder": each.holder, "tenant": each.tenant,
+         "method": each.method, "path": each.path, "status": each.status}
         for each in entries
     ]  # fmt: skip
     _print(lines, as_json=arguments.json)
@@ -68,14 +72,15 @@ def _create(arguments: argparse.Namespace, ledger: Ledger, now: dt.datetime) -> 
         raise InvalidRequest(f"a key's name has 1 to {LONGEST_NAME} letters, not {len(arguments.name)}")
     scopes: tuple[Scope, ...] = tuple(dict.fromkeys(arguments.scope or SCOPES))
     lasts = _lasts(arguments.days)
-    key, whole = new_key(arguments.name.strip(), scopes, now, None if lasts is None else now + lasts)
+    ends = None if lasts is None else now + lasts
+    key, whole = new_key(arguments.name.strip(), scopes, now, ends, tenant_named(arguments.tenant))
     ledger.add_access_key(key)
     return _show_once(key, whole)
 
 
 def _list(arguments: argparse.Namespace, ledger: Ledger, now: dt.datetime) -> int:
     lines = [
-        {"id": key.id, "name": key.name, "scopes": "+".join(key.scopes),
+        {"id": key.id, "name": key.name, "tenant": key.tenant, "scopes": "+".join(key.scopes),
          "created": key.created_at.isoformat(timespec="minutes"),
          "ends": "never" if key.expires_at is None else key.expires_at.isoformat(timespec="minutes"),
          "state": "open" if key.refusal(now) is None else "revoked" if key.revoked_at else "ended"}

@@ -43,8 +43,8 @@ from faultline_gateway.key_commands import add_commands, manage_keys, print_log
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.process_readings import ProcessReadings
+from faultline_gateway.routes.context import GatewayContext
 from faultline_gateway.runs.columns import ColumnKeeper
-from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.joined import JoinedWork
 from faultline_gateway.runs.large_plans import large_methods
 from faultline_gateway.runs.planner import Planner
@@ -184,14 +184,14 @@ async def _keeping_columns(
 
 @asynccontextmanager
 async def _launching(
-    settings: GatewaySettings, ledger: Ledger, clusters: Clusters, context: RunContext
+    settings: GatewaySettings, ledger: Ledger, clusters: Clusters, context: GatewayContext
 ) -> AsyncIterator[None]:
     """Look after the jobs of the clusters, where the operator named some."""
     if not clusters:
         yield
         return
     cost = WorkerCost(worker_cpus=settings.job_worker_cpus, driver_cpus=settings.job_driver_cpus)
-    look = JobLook(ledger, clusters, partial(make_run, context=context), cost)
+    look = JobLook(ledger, clusters, lambda job: make_run(job, context.of(job.tenant)), cost)
     async with _until_left(Launcher(ledger, look, tuple(settings.clusters)).keep()):
         yield
 

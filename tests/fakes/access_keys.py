@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime as dt
 
 from faultline_gateway.access.keys import SCOPES, AccessKey, Scope, new_key
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.ledger import Ledger
 
 
-def new_access_key(ledger: Ledger, *scopes: Scope, ends: dt.timedelta | None = None) -> tuple[AccessKey, str]:
+def new_access_key(
+    ledger: Ledger, *scopes: Scope, ends: dt.timedelta | None = None, tenant: str = DEFAULT_TENANT
+) -> tuple[AccessKey, str]:
     """Make a key of some scopes, or all; return it and what its holder sends."""
     now = dt.datetime.now(dt.UTC)
-    key, whole = new_key("ci", scopes or SCOPES, now, None if ends is None else now + ends)
+    key, whole = new_key("ci", scopes or SCOPES, now, None if ends is None else now + ends, tenant)
     ledger.add_access_key(key)
     return key, whole

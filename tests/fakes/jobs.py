@@ -81,7 +81,7 @@ async def jobs_of(folder: Path) -> AsyncIterator[Jobs]:
         context = gateway.http._transport.app.state.context  # type: ignore[attr-defined]  # of httpx's ASGI
 
         async def made(job: LeasedJob) -> Any:
-            return await make_run(job, context)
+            return await make_run(job, context.of(job.tenant))
 
         look = JobLook(gateway.ledger, clusters, made, WorkerCost(worker_cpus=1.0, driver_cpus=0.1))
         yield Jobs(gateway, ray, Launcher(gateway.ledger, look, (NAME,)), clock)

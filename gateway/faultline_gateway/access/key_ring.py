@@ -13,6 +13,7 @@ from typing import Protocol
 
 from faultline_core.errors import Unauthorized
 from faultline_gateway.access.keys import SCOPES, AccessKey, Scope, id_in
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 
 KNOWN_SECONDS = 5.0
 """For so long a key is not looked up again: a revoked one opens the gateway that much longer."""
@@ -51,10 +52,11 @@ class NoKeys:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who calls: the id of a key, or ``settings``, and what it may do."""
+    """Who calls: the id of a key, or ``settings``, what it may do, and whose objects it sees."""
 
     id: str
     scopes: tuple[Scope, ...] = SCOPES
+    tenant: str = DEFAULT_TENANT
 
 
 class KeyRing:
@@ -102,7 +104,7 @@ class KeyRing:
     def _valid(self, key: AccessKey) -> Holder:
         if (refusal := key.refusal(_now())) is not None:
             raise Unauthorized(f"{refusal}; ask the operator for another")
-        return Holder(key.id, key.scopes)
+        return Holder(key.id, key.scopes, key.tenant)
 
     async def _found(self, key_id: str) -> AccessKey | None:
         at, key = self._known.get(key_id, (float("-inf"), None))

@@ -10,6 +10,8 @@ import secrets
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from faultline_gateway.access.tenants import DEFAULT_TENANT
+
 Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """``read`` is GET and HEAD; ``write`` is everything that changes something."""
@@ -20,7 +22,10 @@ _KEY = re.compile(r"fl_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 @dataclass(frozen=True)
 class AccessKey:
-    """A key as its operator sees it; the key itself is known to its holder alone."""
+    """A key as its operator sees it; the key itself is known to its holder alone.
+
+    ``tenant``: whose objects it opens.
+    """
 
     id: str
     name: str
@@ -29,6 +34,7 @@ class AccessKey:
     expires_at: dt.datetime | None = None
     revoked_at: dt.datetime | None = None
     digest: str = field(default="", repr=False)
+    tenant: str = DEFAULT_TENANT
 
     def refusal(self, now: dt.datetime) -> str | None:
         """Say why it opens nothing any more, or None if it does."""
@@ -44,21 +50,25 @@ class AccessKey:
 
 
 def new_key(
-    name: str, scopes: tuple[Scope, ...], now: dt.datetime, expires_at: dt.datetime | None
+    name: str,
+    scopes: tuple[Scope, ...],
+    now: dt.datetime,
+    expires_at: dt.datetime | None,
+    tenant: str = DEFAULT_TENANT,
 ) -> tuple[AccessKey, str]:
     """Make a key; the second value is what its holder sends, and is kept nowhere."""
     key_id = secrets.token_hex(8)
     whole = f"fl_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"
-    return AccessKey(key_id, name, scopes, now, expires_at, digest=digest_of(whole)), whole
+    return AccessKey(key_id, name, scopes, now, expires_at, digest=digest_of(whole), tenant=tenant), whole
 
 
 def successor(
     key: AccessKey, now: dt.datetime, overlap: dt.timedelta, lasts: dt.timedelta | None
 ) -> tuple[AccessKey, AccessKey, str]:
-    """Return the key as it ends after ``overlap``, a new one of its name and scopes, and what that sends."""
+    """Return the key as it ends after ``overlap``, one of its name, scopes and tenant, and that one whole."""
     end = now + overlap
     ending = replace(key, expires_at=end if key.expires_at is None else min(end, key.expires_at))
-    new, whole = new_key(key.name, key.scopes, now, None if lasts is None else now + lasts)
+    new, whole = new_key(key.name, key.scopes, now, None if lasts is None else now + lasts, key.tenant)
     return ending, new, whole
 
 

@@ -20,12 +20,14 @@ from faultline_core.errors import (
 )
 from faultline_core.types import is_loopback
 from faultline_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.http.bodies import Bodies, Limit
 from faultline_gateway.http.origin import SAFE_METHODS, require_own_origin
 from faultline_gateway.http.ranges import without_ranges
 from faultline_gateway.http.rate_limits import CallerLimits
 from faultline_gateway.http.request_head import host_of
 from faultline_gateway.http.sessions import COOKIE, Sessions
+from faultline_gateway.http.tenancy import tell_tenant
 from faultline_gateway.ledger import AccessEntry
 from faultline_gateway.settings import GatewaySettings
 
@@ -89,6 +91,7 @@ class Edge:
         async with self._bodies.reading(request.headers, receive, limit) as body:
             _check_media(request, body.size)
             answered = _Answered(without_ranges(send))
+            tell_tenant(scope, DEFAULT_TENANT if holder is None else holder.tenant)
             try:
                 await self._app(scope, body.replay, answered)
             finally:
@@ -133,12 +136,17 @@ class Edge:
         key = None if key_id is None else await self._ring.holder_of_id(key_id)
         if key is None or not self._sessions.is_signed_by(key, session):
             return None
-        return Holder(key.id, key.scopes)
+        return Holder(key.id, key.scopes, key.tenant)
 
     async def _log(self, holder: Holder, request: Request, status: int) -> None:
         if self._note is not None and request.method not in SAFE_METHODS:
             entry = AccessEntry(
-                dt.datetime.now(dt.UTC), holder.id, request.method, request.url.path[:MOST_PATH], status
+                dt.datetime.now(dt.UTC),
+                holder.id,
+                request.method,
+                request.url.path[:MOST_PATH],
+                status,
+                holder.tenant,
             )
             await asyncio.to_thread(self._note, entry)
 

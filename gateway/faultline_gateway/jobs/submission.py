@@ -125,7 +125,10 @@ async def submit_job(
 
 
 async def make_run(leased: LeasedJob, context: RunContext) -> Run:
-    """Make the job's run, or return the one that it has made: its id is the run's idempotency key."""
+    """Make the job's run, or return the one that it has made: its id is the run's idempotency key.
+
+    ``context``: that of the job's tenant.
+    """
     run = _RUN.validate_python({"kind": leased.kind, "request": dict(leased.request)})
     return await submit(METHODS[run.kind], run.request, context, f"job:{leased.id}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 
@@ -77,6 +78,19 @@ class Ledger(
         wall = None if own and not database.is_sqlite else clock
         given = steady or (steady_clock() if own else Steady("given", clock))
         self._lease_time = LeaseTime(database, given, wall)
+
+    def of(self, tenant: str) -> Ledger:
+        """Return the ledger as a tenant sees it: other tenants' objects do not exist, new ones are its own.
+
+        It shares all connections with this one, which is the one to close.
+        """
+        view = copy.copy(self)
+        view._database = self._database.of(tenant)
+        return view
+
+    def of_run(self, run_id: str) -> Ledger:
+        """Return the ledger as the tenant of a run sees it; raises `NotFound`."""
+        return self if self._tenant is not None else self.of(self.tenant_of(run_id))
 
     def check_ready(self, least_free_bytes: int) -> None:
         """Check that the database can take more, as far as that shows without writing.

@@ -10,6 +10,7 @@ from sqlalchemy import RowMapping, exists, insert, select, update
 
 from faultline_core.errors import NotFound
 from faultline_gateway.access.keys import AccessKey
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.ledger import access_tables as tables
 from faultline_gateway.ledger import rows
 from faultline_gateway.ledger.database import LedgerPart
@@ -20,13 +21,17 @@ _log = tables.access_log.c
 
 @dataclass(frozen=True)
 class AccessEntry:
-    """A change that somebody asked for: when, by which key, what, and how it was answered."""
+    """A change that somebody asked for: when, by which key, what, and how it was answered.
+
+    ``tenant``: the key's.
+    """
 
     at: dt.datetime
     holder: str
     method: str
     path: str
     status: int
+    tenant: str = DEFAULT_TENANT
 
 
 class AccessKeys(LedgerPart):
@@ -72,7 +77,7 @@ class AccessKeys(LedgerPart):
         """Add an entry to the log; none is ever changed."""
         row = {
             "at": entry.at.timestamp(), "holder": entry.holder, "method": entry.method, "path": entry.path,
-            "status": entry.status,
+            "status": entry.status, "tenant": entry.tenant,
         }  # fmt: skip
         with self._database.writing() as connection:
             connection.execute(insert(tables.access_log).values(row))
@@ -82,7 +87,14 @@ class AccessKeys(LedgerPart):
         query = select(tables.access_log).order_by(_log.id.desc()).limit(most)
         with self._database.reading() as connection:
             return [
-                AccessEntry(_moment(row["at"]), row["holder"], row["method"], row["path"], row["status"])
+                AccessEntry(
+                    _moment(row["at"]),
+                    row["holder"],
+                    row["method"],
+                    row["path"],
+                    row["status"],
+                    row["tenant"],
+                )
                 for row in connection.execute(query).mappings()
             ]
 
@@ -91,7 +103,7 @@ def _row(key: AccessKey) -> dict[str, object]:
     return {
         "id": key.id, "name": key.name, "digest": key.digest, "scopes": list(key.scopes),
         "created_at": key.created_at.timestamp(), "expires_at": _stamp(key.expires_at),
-        "revoked_at": _stamp(key.revoked_at),
+        "revoked_at": _stamp(key.revoked_at), "tenant": key.tenant,
     }  # fmt: skip
 
 
@@ -100,7 +112,7 @@ def _key(row: RowMapping) -> AccessKey:
         row["id"], row["name"], tuple(row["scopes"]), _moment(row["created_at"]),
         None if row["expires_at"] is None else _moment(row["expires_at"]),
         None if row["revoked_at"] is None else _moment(row["revoked_at"]),
-        row["digest"],
+        row["digest"], row["tenant"],
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, Column, Float, Integer, Table
 
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.ledger.schema import Line, Prose, metadata
 
 access_keys = Table(
@@ -16,6 +17,7 @@ access_keys = Table(
     Column("created_at", Float, nullable=False),
     Column("expires_at", Float),
     Column("revoked_at", Float),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
 )
 """API keys by their digests. A key that has ended stays, so that its end can be told."""
 
@@ -28,5 +30,6 @@ access_log = Table(
     Column("method", Line(16), nullable=False),
     Column("path", Prose, nullable=False),
     Column("status", Integer, nullable=False),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
 )
 """What the holders of keys changed or tried to change. Rows are only added."""

@@ -7,7 +7,7 @@ import math
 from sqlalchemy import RowMapping, func, select
 
 from faultline_core.types import FINAL_RUN_STATES, Cost
-from faultline_gateway.ledger import rows, schema, tallies, work
+from faultline_gateway.ledger import rows, schema, tallies, tenancy, work
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import OPEN_STATES
 
@@ -18,9 +18,16 @@ class Audit(LedgerPart):
     """The part of the ledger that checks its invariants."""
 
     def audit(self, run_id: str) -> list[str]:
-        """Return every violated invariant of a run in words; an empty list means that all hold."""
+        """Return every violated invariant of a run in words; an empty list means that all hold.
+
+        Raises:
+            NotFound: the run does not exist.
+        """
         with self._database.reading() as connection:
-            run = connection.execute(select(schema.runs).where(schema.runs.c.id == run_id)).mappings().one()
+            visible = tenancy.is_own(connection, schema.runs.c.tenant)
+            run = rows.first(connection, select(schema.runs).where(schema.runs.c.id == run_id, visible))
+            if run is None:
+                raise rows.absent(connection, run_id)
             # Items of a stage that has not opened do not belong to the run yet.
             mine = (_items.run_id == run_id) & (_items.stage <= run["stage"])
             # Computed from the items alone: an audit that trusted the counters would check nothing.

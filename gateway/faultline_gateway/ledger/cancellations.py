@@ -22,7 +22,7 @@ CANCELLED_AT_ONCE = 1_000
 _runs = schema.runs.c
 _items = schema.items.c
 
-_STATE = select(_runs.state).where(_runs.id == bindparam("run"), rows.KEPT)
+_STATE = select(_runs.state).where(_runs.id == bindparam("run"), rows.OWN, rows.KEPT)
 
 
 class Cancellations(LedgerPart):
@@ -31,7 +31,7 @@ class Cancellations(LedgerPart):
     def run_cancelled(self, run_id: str) -> bool:
         """Return whether the run is cancelled, being cancelled, or stopped by a problem."""
         with self._database.reading_last_commit() as connection:
-            row = connection.execute(_STATE, {"run": run_id}).mappings().first()
+            row = connection.execute(_STATE, rows.named(connection, run_id)).mappings().first()
             if row is None:
                 raise rows.absent(connection, run_id)
         return row["state"] in ("cancelling", "cancelled", "failed")

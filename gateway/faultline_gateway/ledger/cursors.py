@@ -8,6 +8,7 @@ import json
 import math
 
 from faultline_core.errors import InvalidRequest
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 
 
 def write(*position: str | float) -> str:
@@ -15,16 +16,22 @@ def write(*position: str | float) -> str:
     return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
 
 
-def read_pair(cursor: str) -> tuple[float, str]:
-    """Return the time and the id that `write` packed.
+def write_pair(moment: float, name: str, tenant: str | None) -> str:
+    """Pack the time and the id of the last entry of a page; ``tenant``: whose listing it is, None for all."""
+    return write(moment, name, *([] if tenant in (None, DEFAULT_TENANT) else [str(tenant)]))
+
+
+def read_pair(cursor: str, tenant: str | None) -> tuple[float, str]:
+    """Return the time and the id that `write_pair` packed.
 
     Raises:
-        InvalidRequest: the gateway did not make the cursor.
+        InvalidRequest: the gateway did not make the cursor for this tenant.
     """
     match _position(cursor):
         # Neither database compares a time that is not finite, or a truth value in place of a time.
-        case [float(moment), str(name)] if math.isfinite(moment):
-            return moment, name
+        case [float(moment), str(name), *owner] if math.isfinite(moment):
+            if owner == ([] if tenant in (None, DEFAULT_TENANT) else [tenant]):
+                return moment, name
     raise _refusal(cursor)
 
 

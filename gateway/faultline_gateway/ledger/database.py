@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +24,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from faultline_core.errors import BackendUnavailable, InvalidRequest, LedgerDamaged, StorageFull
 from faultline_gateway.ledger.database_errors import damaged, translation
 from faultline_gateway.ledger.file_check import CHECK_SECONDS, check_file
+from faultline_gateway.ledger.tenancy import OPTION, dataset_key
 
 Found = TypeVar("Found")
 Leased = TypeVar("Leased")
@@ -39,6 +42,13 @@ MIGRATION_LOCK = 0x6661756C
 """PostgreSQL advisory lock under which one of several starting processes migrates."""
 
 
+@dataclass
+class _Damage:
+    """What was found to be damaged, if anything: all views of a database share it."""
+
+    told: str | None = None
+
+
 class Database:
     """One SQLite file (WAL, synchronous=FULL) or one PostgreSQL database, at the newest schema.
 
@@ -49,7 +59,8 @@ class Database:
         self.engine = _engine(url)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         self._folder = Path(self.engine.url.database or "").parent if self.is_sqlite else None
-        self._damage: str | None = None
+        self._damage = _Damage()
+        self.tenant: str | None = None
         self._writing = threading.Lock()
         # Otherwise each statement of a transaction would see a different state on PostgreSQL.
         snapshot = (
@@ -65,6 +76,16 @@ class Database:
             # The caller never gets this object, so it must close its connections here.
             self.close()
             raise
+
+    def of(self, tenant: str) -> Database:
+        """Return the same database, whose transactions are a tenant's (`tenancy`)."""
+        view = copy.copy(self)
+        view.tenant = tenant
+        mine = {OPTION: tenant}
+        view.engine = self.engine.execution_options(**mine)
+        view._readers = self._readers.execution_options(**mine)
+        view._looks = self._looks.execution_options(**mine)
+        return view
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -127,7 +148,7 @@ class Database:
     @property
     def is_damaged(self) -> bool:
         """Whether damage was met; every further transaction is refused."""
-        return self._damage is not None
+        return self._damage.told is not None
 
     def migrate(self) -> None:
         """Bring the schema to the newest revision; safe while other processes start too."""
@@ -168,8 +189,8 @@ class Database:
 
     def _refuse_damaged(self) -> None:
         # What is read from a damaged file may be wrong, and what is written may damage more of it.
-        if self._damage is not None:
-            raise LedgerDamaged(self._damage)
+        if self._damage.told is not None:
+            raise LedgerDamaged(self._damage.told)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -177,17 +198,17 @@ class Database:
         try:
             yield
         except LedgerDamaged as error:
-            self._damage = error.detail
+            self._damage.told = error.detail
             raise
         except json.JSONDecodeError as error:
             # Only columns are decoded in a transaction, and they were encoded by the same library.
             found = damaged(f"a document in it is not JSON ({error.msg})")
-            self._damage = found.detail
+            self._damage.told = found.detail
             raise found from error
         except DatabaseError as error:
             told = translation(error, self._folder)
             if isinstance(told, LedgerDamaged):
-                self._damage = told.detail
+                self._damage.told = told.detail
             if told is None:
                 raise
             raise told from error
@@ -274,6 +295,15 @@ class LedgerPart:
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
+
+    @property
+    def _tenant(self) -> str | None:
+        """Whose objects are shown; None for everybody's."""
+        return self._database.tenant
+
+    def _key(self, name: str) -> str:
+        """The key of the dataset that the tenant calls ``name``; who sees all names it by its key."""
+        return dataset_key(self._database.tenant, name)
 
     def _lease_first(
         self,

@@ -10,7 +10,8 @@ from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.datasets import Dataset, RejectedSource, Source
 from faultline_core.errors import BackendUnavailable, InvalidRequest, StorageFull, UnknownDataset
-from faultline_gateway.ledger import import_states, rows, schema
+from faultline_gateway.access.tenants import DEFAULT_TENANT
+from faultline_gateway.ledger import import_states, rows, schema, tenancy
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.dataset_digests import digest_of, empty_digest
 from faultline_gateway.ledger.new_sources import NewSource, Stored, add_sources, restate
@@ -33,13 +34,15 @@ class Datasets(LedgerPart):
     ) -> Dataset:
         """Make an empty dataset; making it again with the same classes changes nothing.
 
-        ``check`` may refuse a new one by raising: it is given the number of datasets with this one.
+        ``check`` may refuse a new one by raising: it is given the number of its tenant's datasets.
 
         Raises:
             InvalidRequest: a dataset of this name has other classes.
         """
+        key, tenant = self._key(name), self._tenant or DEFAULT_TENANT
         row = {
-            "name": name, "classes": list(classes or []), "fixed_classes": int(classes is not None),
+            "name": key, "tenant": tenant, "classes": list(classes or []),
+            "fixed_classes": int(classes is not None),
             "digest": empty_digest(classes or []), "n_sources": 0, "rejected": [],
             "created_at": self._clock(),
         }  # fmt: skip
@@ -48,7 +51,8 @@ class Datasets(LedgerPart):
             with self._database.writing() as connection:
                 connection.execute(insert(schema.datasets).values(row))
                 if check is not None:
-                    check(connection.execute(select(func.count()).select_from(schema.datasets)).scalar_one())
+                    mine = select(func.count()).where(_datasets.tenant == tenant)
+                    check(connection.execute(mine).scalar_one())
         except IntegrityError:
             self._refuse_other_classes(name, classes)
         return self.dataset(name)
@@ -71,8 +75,8 @@ class Datasets(LedgerPart):
             UnknownDataset: no dataset has this name.
         """
         with self._database.writing() as connection:
-            row = locked_dataset(connection, name)
-            import_states.require_ended(connection, name)
+            row = locked_dataset(connection, self._key(name))
+            import_states.require_ended(connection, row["name"])
             added = add_sources(connection, row, sources)
             if check is not None and added.sources:
                 check(stored_with(connection, row).plus(len(added.sources), added.size))
@@ -80,14 +84,14 @@ class Datasets(LedgerPart):
         return len(added.sources)
 
     def stored(self, name: str) -> Stored:
-        """Return what is stored in the dataset ``name``, which may not exist yet, and in all."""
-        query = select(schema.datasets).where(_datasets.name == name)
+        """Return what is stored in a dataset, which may not exist yet, and in all of its tenant."""
+        query = select(schema.datasets).where(_datasets.name == self._key(name))
         with self._database.reading() as connection:
-            return stored_with(connection, rows.first(connection, query))
+            return stored_with(connection, rows.first(connection, query), self._tenant or DEFAULT_TENANT)
 
     def has_source(self, name: str, image: str, label: str, filename: str) -> bool:
         """Return whether a dataset has an image under this label and file name."""
-        query = select(_sources.id).where(_sources.dataset == name, _sources.image == image)
+        query = select(_sources.id).where(_sources.dataset == self._key(name), _sources.image == image)
         query = query.where(_sources.label == label, _sources.filename == filename)
         with self._database.reading() as connection:
             return rows.first(connection, query) is not None
@@ -98,31 +102,32 @@ class Datasets(LedgerPart):
         Raises:
             UnknownDataset: no dataset has this name.
         """
-        return self._digested(name)
+        return self._digested(self._key(name))
 
     def classes(self, name: str) -> list[str]:
         """Return the classes of a dataset, which takes no time; raises as `dataset`."""
         with self._database.reading() as connection:
-            return list(_dataset_row(connection, name)["classes"])
+            return list(_dataset_row(connection, self._key(name))["classes"])
 
     def has_dataset(self, name: str) -> bool:
         """Return whether a dataset has this name."""
         with self._database.reading() as connection:
-            return connection.execute(_DATASET, {"of_name": name}).first() is not None
+            return connection.execute(_DATASET, {"of_name": self._key(name)}).first() is not None
 
     def has_fixed_classes(self, name: str) -> bool:
         """Return whether the dataset was made with a list of classes, so that other labels are refused."""
         with self._database.reading() as connection:
-            return bool(_dataset_row(connection, name)["fixed_classes"])
+            return bool(_dataset_row(connection, self._key(name))["fixed_classes"])
 
     def dataset_list(self) -> list[Dataset]:
         """Return every dataset by name."""
         with self._database.reading() as connection:
-            found = connection.execute(select(schema.datasets)).mappings().all()
+            mine = select(schema.datasets).where(tenancy.is_own(connection, _datasets.tenant))
+            found = connection.execute(mine).mappings().all()
             imported = set(connection.execute(select(schema.imports.c.dataset)).scalars())
         # Sorted here: PostgreSQL orders letters by the language that it was set up for.
         return [
-            rows.dataset(row, None) if row["digest"] and row["name"] not in imported
+            rows.dataset(row, None, self._tenant) if row["digest"] and row["name"] not in imported
             else self._digested(row["name"])
             for row in sorted(found, key=lambda row: str(row["name"]))
         ]  # fmt: skip
@@ -131,10 +136,10 @@ class Datasets(LedgerPart):
         """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
         query = _OF_DATASET if most is None else _OF_DATASET.where(_sources.ordinal < most)
         with self._database.reading() as connection:
-            found = connection.execute(query, {"of_name": name}).mappings().all()
+            found = connection.execute(query, {"of_name": self._key(name)}).mappings().all()
             if not found:
                 # Of this name there may be no dataset either.
-                _dataset_row(connection, name)
+                _dataset_row(connection, self._key(name))
         return [rows.source(row) for row in found]
 
     def group_classes(self, name: str) -> dict[str, str]:
@@ -143,29 +148,33 @@ class Datasets(LedgerPart):
         Raises:
             UnknownDataset: no dataset has this name.
         """
-        query = select(_sources.group, _sources.label).where(_sources.dataset == name).distinct()
+        key = self._key(name)
+        query = select(_sources.group, _sources.label).where(_sources.dataset == key).distinct()
         with self._database.reading() as connection:
-            _dataset_row(connection, name)
+            _dataset_row(connection, key)
             found = connection.execute(query.where(_sources.group.is_not(None))).all()
         return {row.group: row.label for row in found}
 
     def is_source_image(self, image: str) -> bool:
         """Return whether a blob is an image that a user provided, not one that Faultline made."""
+        query = select(_sources.id).where(_sources.image == image)
+        if self._tenant is not None:
+            query = query.join(schema.datasets).where(_datasets.tenant == self._tenant)
         with self._database.reading() as connection:
-            return rows.first(connection, select(_sources.id).where(_sources.image == image)) is not None
+            return rows.first(connection, query) is not None
 
-    def _digested(self, name: str) -> Dataset:
-        """Return the dataset, whose digest is made now if it changed since, unless it is being imported."""
+    def _digested(self, key: str) -> Dataset:
+        """Return a dataset, whose digest is made now if it changed since, unless it is being imported."""
         with self._database.reading() as connection:
-            row = _dataset_row(connection, name)
-            found = rows.dataset(row, import_states.of_dataset(connection, name))
+            row = _dataset_row(connection, key)
+            found = rows.dataset(row, import_states.of_dataset(connection, key), self._tenant)
             if found.imported is not None and not found.imported.has_ended:
                 # It would be another one at each part.
                 return found.model_copy(update={"digest": ""})
             if row["digest"]:
                 return found
-            digest = digest_of(connection, name, row["classes"])
-        unchanged = (_datasets.name == name) & (_datasets.changes == row["changes"])
+            digest = digest_of(connection, key, row["classes"])
+        unchanged = (_datasets.name == key) & (_datasets.changes == row["changes"])
         # Kept for the next who asks; who cannot write it has it all the same.
         with suppress(BackendUnavailable, StorageFull), self._database.writing() as connection:
             connection.execute(update(schema.datasets).where(unchanged).values(digest=digest))
@@ -173,16 +182,20 @@ class Datasets(LedgerPart):
 
     def _refuse_other_classes(self, name: str, classes: Sequence[str] | None) -> None:
         with self._database.reading() as connection:
-            row = _dataset_row(connection, name)
+            row = _dataset_row(connection, self._key(name))
         known = row["classes"] if row["fixed_classes"] else None
         if known != (None if classes is None else list(classes)):
             raise InvalidRequest(f"a dataset {name!r} with other classes exists already", pointer="/name")
 
 
-def stored_with(connection: Connection, row: RowMapping | None) -> Stored:
-    """Return what is stored in the dataset of this row, if there is one, and in all."""
+def stored_with(connection: Connection, row: RowMapping | None, tenant: str | None = None) -> Stored:
+    """Return what is stored in the dataset of this row, if there is one, and in all datasets of its tenant.
+
+    ``tenant``: whose it is; default: the row's.
+    """
     images, size = func.sum(_datasets.n_sources), func.sum(_datasets.stored_bytes)
-    all_images, all_bytes = connection.execute(select(images, size)).one()
+    mine = _datasets.tenant == (tenant if row is None else row["tenant"])
+    all_images, all_bytes = connection.execute(select(images, size).where(mine)).one()
     return Stored(
         images=0 if row is None else row["n_sources"],
         bytes=0 if row is None else row["stored_bytes"],
@@ -191,13 +204,19 @@ def stored_with(connection: Connection, row: RowMapping | None) -> Stored:
     )
 
 
-def locked_dataset(connection: Connection, name: str) -> RowMapping:
-    """Lock and return the dataset's row: every writer locks it before its import's and its shards'."""
-    return _dataset_row(connection, name, lock=True)
+def locked_dataset(connection: Connection, key: str) -> RowMapping:
+    """Lock and return a dataset's row: every writer locks it before its import's and its shards'."""
+    return _dataset_row(connection, key, lock=True)
 
 
-def _dataset_row(connection: Connection, name: str, *, lock: bool = False) -> RowMapping:
-    row = connection.execute(_LOCKED_DATASET if lock else _DATASET, {"of_name": name}).mappings().first()
+def _dataset_row(connection: Connection, key: str, *, lock: bool = False) -> RowMapping:
+    row = connection.execute(_LOCKED_DATASET if lock else _DATASET, {"of_name": key}).mappings().first()
     if row is None:
-        raise UnknownDataset(f"no dataset is named {name!r}; create it, or list those that exist")
+        raise unknown_dataset(key)
     return row
+
+
+def unknown_dataset(key: str) -> UnknownDataset:
+    """Return the error of a dataset that is missing, or another tenant's."""
+    name = tenancy.dataset_name(key)
+    return UnknownDataset(f"no dataset is named {name!r}; create it, or list those that exist")

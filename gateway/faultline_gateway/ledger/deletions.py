@@ -51,7 +51,8 @@ class Deletions(LedgerPart):
             hidden = {"state": "deleting", "idempotency_key": None}
             connection.execute(update(schema.runs).where(_runs.id == run_id).values(hidden))
             # The cost goes on counting: a counter of money that falls would alarm whoever watches it.
-            gone = {"id": run_id, "kind": run["kind"], "deleted_at": self._clock(), "cost": run["cost"]}
+            gone = {"id": run_id, "kind": run["kind"], "deleted_at": self._clock()}
+            gone |= {"cost": run["cost"], "tenant": run["tenant"]}
             connection.execute(insert(schema.deleted_runs).values(gone))
         delete_rest(self._database, self._clock, run_id)
 

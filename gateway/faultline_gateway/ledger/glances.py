@@ -14,7 +14,7 @@ from faultline_gateway.ledger import rows, schema
 _UNSEEN = frozenset(
     {
         "config", "functions", "idempotency_key", "fingerprint", "served_at", "cost", "staged",
-        "planning_fence", "planning_attempts", "planning_due_at",
+        "planning_fence", "planning_attempts", "planning_due_at", "tenant",
     }
 )  # fmt: skip
 """Columns that no answer shows, and the configuration, which never changes and may be long."""
@@ -25,8 +25,11 @@ COLUMNS = tuple(column for column in schema.runs.c if column.name not in _UNSEEN
 _NAMES = tuple(column.name for column in COLUMNS)
 _STATE, _KIND = _NAMES.index("state"), _NAMES.index("kind")
 
-GLANCE = f"SELECT {', '.join(_NAMES)} FROM runs WHERE id = ? AND state <> 'deleting'"
-"""The look at one run, for SQLite's driver."""
+GLANCE = (
+    f"SELECT {', '.join(_NAMES)} FROM runs "
+    "WHERE id = :run AND state <> 'deleting' AND (:tenant IS NULL OR tenant = :tenant)"
+)
+"""The look at one run of a tenant's, or of anybody's, for SQLite's driver."""
 
 
 class Glance(NamedTuple):

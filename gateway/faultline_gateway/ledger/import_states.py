@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 from faultline_core.contract.base import Problem
 from faultline_core.contract.datasets import DatasetImport, FailedShard, RejectedSource
 from faultline_core.errors import DatasetNotReady
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, tenancy
 
 MOST_REJECTED = 100
 """Rejected files of an import that are listed; all are counted."""
@@ -26,14 +26,15 @@ def import_row(connection: Connection, name: str, *, lock: bool = False) -> RowM
     return rows.first(connection, query.with_for_update() if lock else query)
 
 
-def require_ended(connection: Connection, name: str) -> None:
-    """Refuse what needs a whole dataset.
+def require_ended(connection: Connection, key: str) -> None:
+    """Refuse what needs the whole dataset of a key.
 
     Raises:
         DatasetNotReady: it is being imported.
     """
-    state = connection.execute(select(_imports.state).where(_imports.dataset == name)).scalar()
+    state = connection.execute(select(_imports.state).where(_imports.dataset == key)).scalar()
     if state in GOING_ON:
+        name = tenancy.dataset_name(key)
         raise DatasetNotReady(
             f"dataset {name!r} is still being imported; wait until its import has ended "
             f"(faultline datasets show {name})"

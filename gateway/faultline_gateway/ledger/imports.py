@@ -51,18 +51,18 @@ class Imports(LedgerPart):
             InvalidRequest: the dataset is imported from elsewhere, or has images that were uploaded.
             UnknownDataset: no dataset has this name.
         """
-        asked = request.model_dump(mode="json")
+        asked, key = request.model_dump(mode="json"), self._key(name)
         with self._database.writing() as connection:
-            dataset = locked_dataset(connection, name)
-            known = import_states.import_row(connection, name, lock=True)
+            dataset = locked_dataset(connection, key)
+            known = import_states.import_row(connection, key, lock=True)
             if known is None and dataset["n_sources"]:
                 raise InvalidRequest(
                     f"dataset {name!r} has images already; import into a new one", pointer="/url"
                 )
             if known is None:
-                connection.execute(insert(schema.imports).values(_new(name, asked, layout, names)))
+                connection.execute(insert(schema.imports).values(_new(key, asked, layout, names)))
             elif known["request"] != asked and known["state"] == "failed" and not dataset["n_sources"]:
-                _replace(connection, name, asked, layout, names)
+                _replace(connection, key, asked, layout, names)
             elif known["request"] != asked:
                 raise InvalidRequest(
                     f"dataset {name!r} is imported from {known['request']['url']!r} in another way; "
@@ -80,16 +80,17 @@ class Imports(LedgerPart):
         Raises:
             UnknownDataset: no dataset has this name.
         """
+        key = self._key(name)
         with self._database.writing() as connection:
-            locked_dataset(connection, name)
-            known = import_states.import_row(connection, name, lock=True)
+            locked_dataset(connection, key)
+            known = import_states.import_row(connection, key, lock=True)
             if known is not None and known["state"] in import_states.GOING_ON:
-                fail_import(connection, name, Cancelled(f"the import of dataset {name!r} was cancelled"))
+                fail_import(connection, key, Cancelled(f"the import of dataset {name!r} was cancelled"))
 
     def import_ended(self, name: str) -> bool:
         """Return whether no import of the dataset goes on; True if it never had one."""
         with self._database.reading() as connection:
-            row = import_states.import_row(connection, name)
+            row = import_states.import_row(connection, self._key(name))
         return row is None or row["state"] not in import_states.GOING_ON
 
     def require_imported(self, name: str) -> None:
@@ -99,7 +100,7 @@ class Imports(LedgerPart):
             DatasetNotReady: it goes on.
         """
         with self._database.reading() as connection:
-            import_states.require_ended(connection, name)
+            import_states.require_ended(connection, self._key(name))
 
     def lease_import(self, *, seconds: float, dataset: str | None = None) -> LeasedImport | None:
         """Lease the finding of an import's shards, or else the shard that waits longest, if any waits.

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, Select, select
 from faultline_core.contract.runs import AnyItem, Item, PageOfItems
 from faultline_core.errors import NotFound
 from faultline_core.types import FINAL_ITEM_STATES, ItemKind, ItemState
-from faultline_gateway.ledger import cursors, rows, schema, work
+from faultline_gateway.ledger import cursors, rows, schema, tenancy, work
 from faultline_gateway.ledger.database import LedgerPart
 
 LOOKED_AT = 10_000
@@ -146,7 +146,8 @@ def _place_after(connection: Connection, run_id: str, state: ItemState | None, s
 
 def _extent(connection: Connection, run_id: str) -> RowMapping:
     """Return a run's stage and counts: a page must not read its configuration, which may have a megabyte."""
-    query = select(_runs.stage, _runs.total, _runs.pending).where(_runs.id == run_id, rows.KEPT)
+    mine = tenancy.is_own(connection, _runs.tenant)
+    query = select(_runs.stage, _runs.total, _runs.pending).where(_runs.id == run_id, rows.KEPT, mine)
     row = rows.first(connection, query)
     if row is None:
         raise rows.absent(connection, run_id)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, RowMapping, and_, insert, or_, select, update
 from faultline_core.contract.base import Problem
 from faultline_core.errors import LeaseLost
 from faultline_core.types import FINAL_JOB_STATES, FINAL_RUN_STATES, JobState
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, tenancy
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.runs.leased_jobs import JobNews, LeasedAttempt, LeasedJob, dataset_of
@@ -117,7 +117,7 @@ class JobLeases(LedgerPart):
         of_attempt = and_(_attempts.job_id == job_id, _attempts.number == attempt)
         query = (
             select(
-                _jobs.state, _jobs.run_id, _jobs.request, _jobs.workers, _attempts.ended_at,
+                _jobs.state, _jobs.run_id, _jobs.request, _jobs.workers, _jobs.tenant, _attempts.ended_at,
                 _attempts.quiet_since, _attempts.seen_at, _runs.state.label("of_run"),
             )
             .select_from(schema.jobs)
@@ -135,7 +135,7 @@ class JobLeases(LedgerPart):
         return JobNews(
             run_id=row["run_id"],
             needed=row["of_run"] not in FINAL_RUN_STATES,
-            dataset=dataset_of(row["request"]),
+            dataset=_key_of_dataset(row),
             workers=row["workers"],
         )
 
@@ -179,6 +179,7 @@ class JobLeases(LedgerPart):
             attempts=job["attempt"],
             fruitless=job["fruitless"],
             fence=fence,
+            tenant=job["tenant"],
             attempt=None if attempt is None or attempt["ended_at"] is not None else _leased(attempt, now),
         )
 
@@ -213,12 +214,16 @@ def _one(leased: LeasedJob, attempt: LeasedAttempt) -> Any:
     return and_(_attempts.job_id == leased.id, _attempts.number == attempt.number)
 
 
+def _key_of_dataset(job: RowMapping) -> str | None:
+    name = dataset_of(job["request"])
+    return None if name is None else tenancy.dataset_key(job["tenant"], name)
+
+
 def _progress(connection: Connection, job: RowMapping) -> int:
     """Return a number that changes with every image imported, and every item planned or ended."""
     if job["run_id"] is None:
-        query = select(schema.datasets.c.n_sources).where(
-            schema.datasets.c.name == dataset_of(job["request"])
-        )
+        key = _key_of_dataset(job)
+        query = select(schema.datasets.c.n_sources).where(schema.datasets.c.name == key)
         return int(connection.execute(query).scalar() or 0)
     row = rows.first(connection, select(_runs.total, _runs.pending).where(_runs.id == job["run_id"]))
     # An empty run is more than a dataset without one.

@@ -18,7 +18,8 @@ from faultline_core.errors import (
     RunNotCancellable,
 )
 from faultline_core.types import FINAL_JOB_STATES, RunKind
-from faultline_gateway.ledger import cursors, rows, schema
+from faultline_gateway.access.tenants import DEFAULT_TENANT
+from faultline_gateway.ledger import cursors, rows, schema, tenancy
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.runs.leased_jobs import LeasedJob
@@ -51,13 +52,15 @@ class Jobs(LedgerPart):
             IdempotencyConflict: the key made a job with another ``fingerprint``.
             IdempotencyInFlight: the key makes a job in another call just now.
         """
-        job_id = secrets.token_hex(16)
+        job_id, tenant = secrets.token_hex(16), self._tenant or DEFAULT_TENANT
         row: dict[str, Any] = {
             "id": job_id, "cluster": cluster, "workers": workers, "kind": kind, "request": dict(request),
-            "state": "queued", "run_id": None, "idempotency_key": idempotency_key, "fingerprint": fingerprint,
+            "state": "queued", "run_id": None, "fingerprint": fingerprint, "tenant": tenant,
             "created_at": self._clock(), "message": "", "attempt": 0, "fruitless": 0, "progress": 0,
             "fence": 1, "look_at": self._lease_time() + CREATOR_SECONDS,
         }  # fmt: skip
+        if idempotency_key is not None:
+            row["idempotency_key"] = tenancy.request_key(self._tenant, idempotency_key)
         try:
             with self._database.writing() as connection:
                 connection.execute(insert(schema.jobs).values(row))
@@ -69,7 +72,7 @@ class Jobs(LedgerPart):
             ) from error
         return LeasedJob(
             id=job_id, cluster=cluster, workers=workers, kind=kind, request=request, state="queued",
-            run_id=None, attempts=0, fruitless=0, fence=1,
+            run_id=None, attempts=0, fruitless=0, fence=1, tenant=tenant,
         )  # fmt: skip
 
     def job_for_key(self, idempotency_key: str, fingerprint: str) -> Job | None:
@@ -80,7 +83,8 @@ class Jobs(LedgerPart):
             IdempotencyInFlight: its run is still being made, and may yet be refused.
         """
         with self._database.reading() as connection:
-            row = rows.first(connection, select(schema.jobs).where(_jobs.idempotency_key == idempotency_key))
+            mine = _jobs.idempotency_key == tenancy.request_key(self._tenant, idempotency_key)
+            row = rows.first(connection, select(schema.jobs).where(mine))
             if row is None:
                 return None
             if row["fingerprint"] != fingerprint:
@@ -114,15 +118,17 @@ class Jobs(LedgerPart):
         """Return a page of jobs, newest first."""
         query = select(schema.jobs).order_by(_jobs.created_at.desc(), _jobs.id.desc()).limit(limit + 1)
         if after is not None:
-            created_at, job_id = cursors.read_pair(after)
+            created_at, job_id = cursors.read_pair(after, self._tenant)
             older = (_jobs.created_at == created_at) & (_jobs.id < job_id)
             query = query.where((_jobs.created_at < created_at) | older)
         with self._database.reading() as connection:
-            found = connection.execute(query).mappings().all()
+            mine = tenancy.is_own(connection, _jobs.tenant)
+            found = connection.execute(query.where(mine)).mappings().all()
             page = found[:limit]
             attempts = list(_attempts_of(connection, [row["id"] for row in page]))
         more = len(found) > limit
-        cursor = cursors.write(page[-1]["created_at"], page[-1]["id"]) if more else None
+        last = (page[-1]["created_at"], page[-1]["id"]) if more else None
+        cursor = None if last is None else cursors.write_pair(*last, self._tenant)
         return JobList(jobs=[_job(row, attempts) for row in page], after=cursor)
 
     def begin_cancelling_job(self, job_id: str) -> str | None:
@@ -144,7 +150,7 @@ class Jobs(LedgerPart):
 
 
 def _row(connection: Connection, job_id: str, *, locked: bool = False) -> RowMapping:
-    query = select(schema.jobs).where(_jobs.id == job_id)
+    query = select(schema.jobs).where(_jobs.id == job_id, tenancy.is_own(connection, _jobs.tenant))
     row = rows.first(connection, query.with_for_update() if locked else query)
     if row is None:
         raise NotFound(f"no job {job_id!r}: `GET /v1/jobs` lists the jobs")

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from faultline_core.errors import IdempotencyConflict, IdempotencyInFlight
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, tenancy
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 
@@ -29,7 +29,7 @@ class StoredAnswer:
 
 
 class IdempotencyKeys(LedgerPart):
-    """The part of the ledger that makes repeated POSTs harmless."""
+    """The part of the ledger that makes repeated POSTs harmless; each tenant has keys of its own."""
 
     _lease_time: LeaseTime
 
@@ -40,26 +40,34 @@ class IdempotencyKeys(LedgerPart):
             IdempotencyConflict: the key was used with another ``fingerprint``.
             IdempotencyInFlight: the first call has not answered yet.
         """
-        row = {"scope": scope, "key": key, "fingerprint": fingerprint, "claimed_at": self._lease_time()}
+        row = {
+            "scope": self._scope(scope), "key": key, "fingerprint": fingerprint,
+            "claimed_at": self._lease_time(),
+        }  # fmt: skip
         # Calls with keys sweep old ones: a separate job could stop unnoticed.
         self._forget_old()
         try:
             with self._database.writing() as connection:
                 connection.execute(insert(schema.idempotency_keys).values(row))
         except IntegrityError:
-            return self._known(scope, key, fingerprint)
+            return self._known(self._scope(scope), key, fingerprint)
         return None
 
     def answer(self, scope: str, key: str, answer: StoredAnswer) -> None:
         """Keep the answer for repetitions."""
         values = {"status": answer.status, "body": answer.body}
         with self._database.writing() as connection:
-            connection.execute(update(schema.idempotency_keys).where(_is(scope, key)).values(values))
+            connection.execute(
+                update(schema.idempotency_keys).where(_is(self._scope(scope), key)).values(values)
+            )
 
     def forget(self, scope: str, key: str) -> None:
         """Drop a claim whose call failed, so that a retry does the work again."""
         with self._database.writing() as connection:
-            connection.execute(delete(schema.idempotency_keys).where(_is(scope, key)))
+            connection.execute(delete(schema.idempotency_keys).where(_is(self._scope(scope), key)))
+
+    def _scope(self, scope: str) -> str:
+        return tenancy.request_key(self._tenant, scope)
 
     def _known(self, scope: str, key: str, fingerprint: str) -> StoredAnswer | None:
         with self._database.writing() as connection:

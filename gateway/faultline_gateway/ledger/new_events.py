@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlalchemy import Connection, func, select
 
 from faultline_core.contract.runs import RunEvent
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, tenancy
 from faultline_gateway.ledger.database import LedgerPart
 
 _runs = schema.runs.c
@@ -39,7 +39,8 @@ def _newest(connection: Connection, run_ids: Sequence[str]) -> Iterator[tuple[st
     greatest = select(func.max(_events.id)).where(_events.run_id == _runs.id).scalar_subquery()
     for start in range(0, len(run_ids), _TOGETHER):
         some = run_ids[start : start + _TOGETHER]
-        for row in connection.execute(select(_runs.id, greatest).where(_runs.id.in_(some), rows.KEPT)):
+        mine = (rows.KEPT, tenancy.is_own(connection, _runs.tenant))
+        for row in connection.execute(select(_runs.id, greatest).where(_runs.id.in_(some), *mine)):
             yield row[0], row[1] or 0
 
 

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from faultline_core.contract.webhooks import DeliveryFailure, EndedRun, WebhookEvent, WebhookMessage
 from faultline_gateway.ledger import rows
@@ -28,11 +28,15 @@ _EVENTS: Mapping[str, WebhookEvent] = {
 """Events by the state in which a run ends; whoever cancels a run knows it."""
 _deliveries = deliveries.c
 # Shared: a webhook that is deleted meanwhile must not let the transaction fail that ends the run.
-_HOOKS = select(webhooks.c.id, webhooks.c.events).with_for_update(read=True, key_share=True)
+_HOOKS = (
+    select(webhooks.c.id, webhooks.c.events)
+    .where(webhooks.c.tenant == bindparam("of_tenant"))
+    .with_for_update(read=True, key_share=True)
+)
 
 
 def tell_end(connection: Connection, run: Mapping[str, Any]) -> None:
-    """Write messages about a locked run that has just ended, for the webhooks that want them.
+    """Write messages about a locked run that has just ended, for its tenant's webhooks that want them.
 
     Args:
         connection: the transaction that ends it.
@@ -41,7 +45,8 @@ def tell_end(connection: Connection, run: Mapping[str, Any]) -> None:
     event = _EVENTS.get(run["state"])
     if event is None:
         return
-    wanted = [hook_id for hook_id, events in connection.execute(_HOOKS) if event in events]
+    hooks = connection.execute(_HOOKS, {"of_tenant": run["tenant"]})
+    wanted = [hook_id for hook_id, events in hooks if event in events]
     if not wanted:
         return
     body = _body(event, run)

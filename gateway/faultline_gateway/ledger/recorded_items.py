@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import ColumnElement, Text, cast, select
+from sqlalchemy import ColumnElement, ScalarSelect, Text, cast, select
 
 from faultline_core.contract.runs import AnyItem
 from faultline_gateway.columns import Stamp
@@ -53,7 +53,7 @@ class RecordedItems(LedgerPart):
         if number is not None:
             query = query.where(_items.ordinal < first + number)
         query = query.order_by(_items.ordinal).limit(chunk)
-        stage = select(schema.runs.c.stage).where(schema.runs.c.id == run_id, rows.KEPT).scalar_subquery()
+        stage = self._stage(run_id)
         after = first - 1
         while True:
             with self._database.reading() as connection:
@@ -64,10 +64,17 @@ class RecordedItems(LedgerPart):
                 return
             after = found[-1][0]
 
+    def _stage(self, run_id: str) -> ScalarSelect[int]:
+        """The stage of a run; null, so that no item is below it, if there is none to be seen."""
+        mine = [] if self._tenant is None else [schema.runs.c.tenant == self._tenant]
+        return (
+            select(schema.runs.c.stage).where(schema.runs.c.id == run_id, rows.KEPT, *mine).scalar_subquery()
+        )
+
     def items_named(self, run_id: str, shape: type[AnyItem], ids: Sequence[str]) -> list[AnyItem]:
         """Return the items of the run's opened stages that have these ids, in planned order."""
         found: list[AnyItem] = []
-        stage = select(schema.runs.c.stage).where(schema.runs.c.id == run_id, rows.KEPT).scalar_subquery()
+        stage = self._stage(run_id)
         query = select(schema.items).where(_items.run_id == run_id, _items.stage <= stage)
         with self._database.reading() as connection:
             for start in range(0, len(ids), _AT_ONCE):

@@ -6,13 +6,13 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, bindparam, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, String, bindparam, or_, select
 
 from faultline_core.contract.base import Problem
 from faultline_core.contract.datasets import Dataset, DatasetImport, Source
 from faultline_core.contract.runs import AnyItem, RequestCounts, Run, RunEvent
 from faultline_core.errors import NotFound
-from faultline_gateway.ledger import schema
+from faultline_gateway.ledger import schema, tenancy
 from faultline_gateway.runs.items import LeasedItem, PlannedItem
 
 COUNTED = ("pending", "done", "filtered", "failed", "cancelled")
@@ -22,10 +22,13 @@ KEPT: ColumnElement[bool] = schema.runs.c.state != "deleting"
 """The condition on runs that still exist for others: of a run that is being deleted, some rows are left."""
 
 # Made once, like all statements of a lease. SQLite ignores FOR UPDATE: every writer holds its only lock.
-_LOCKED_RUN = select(schema.runs).where(schema.runs.c.id == bindparam("run"), KEPT).with_for_update()
+_MINE = bindparam("tenant", type_=String)
+OWN: ColumnElement[bool] = or_(_MINE.is_(None), schema.runs.c.tenant == _MINE)
+"""The condition on runs that the transaction may see, for statements that are made once; see `named`."""
+_LOCKED_RUN = select(schema.runs).where(schema.runs.c.id == bindparam("run"), OWN, KEPT).with_for_update()
 _LOCKED_COUNTERS = (
     select(*(column for column in schema.runs.c if column.name not in ("config", "functions", "problem")))
-    .where(schema.runs.c.id == bindparam("run"), KEPT)
+    .where(schema.runs.c.id == bindparam("run"), OWN, KEPT)
     .with_for_update()
 )
 _LOCKED_DELETED = (
@@ -67,10 +70,15 @@ def locked_counters(connection: Connection, run_id: str) -> RowMapping:
 
 
 def _locked(connection: Connection, query: Select[*tuple[object, ...]], run_id: str) -> RowMapping:
-    row = connection.execute(query, {"run": run_id}).mappings().first()
+    row = connection.execute(query, named(connection, run_id)).mappings().first()
     if row is None:
         raise absent(connection, run_id)
     return row
+
+
+def named(connection: Connection, run_id: str) -> dict[str, str | None]:
+    """Return the parameters of a statement about one run with the condition `OWN`."""
+    return {"run": run_id, "tenant": tenancy.tenant_of(connection)}
 
 
 def lock_deleted(connection: Connection, run_id: str) -> bool:
@@ -81,7 +89,8 @@ def lock_deleted(connection: Connection, run_id: str) -> bool:
 def absent(connection: Connection, run_id: str) -> NotFound:
     """Return the error that says whether a missing run was deleted or never existed."""
     gone = schema.deleted_runs.c
-    if first(connection, select(gone.id).where(gone.id == run_id)) is not None:
+    mine = tenancy.is_own(connection, gone.tenant)
+    if first(connection, select(gone.id).where(gone.id == run_id, mine)) is not None:
         return NotFound(f"run {run_id!r} was deleted; list the runs to see the others")
     return NotFound(f"no run has the id {run_id!r}; list the runs to find it")
 
@@ -158,10 +167,14 @@ def leased_item(row: RowMapping) -> LeasedItem:
     return LeasedItem(attempt=row["attempts"], **{name: row[name] for name in LEASED_FIELDS})
 
 
-def dataset(row: RowMapping, imported: DatasetImport | None) -> Dataset:
-    """Return the dataset of a row of ``datasets``, with what is known of its import."""
-    fields = {name: row[name] for name in ("name", "classes", "n_sources", "digest", "rejected")}
-    return Dataset(created_at=known_moment(row["created_at"]), imported=imported, **fields)
+def dataset(row: RowMapping, imported: DatasetImport | None, tenant: str | None) -> Dataset:
+    """Return the dataset of a row of ``datasets``, with what is known of its import.
+
+    ``tenant``: who asks; None for who sees all, and who is told the key.
+    """
+    fields = {name: row[name] for name in ("classes", "n_sources", "digest", "rejected")}
+    name = row["name"] if tenant is None else tenancy.dataset_name(row["name"])
+    return Dataset(name=name, created_at=known_moment(row["created_at"]), imported=imported, **fields)
 
 
 def source(row: RowMapping) -> Source:

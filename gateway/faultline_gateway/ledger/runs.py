@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.runs import Run, RunEvent, RunList
@@ -17,7 +17,8 @@ from faultline_core.types import (
     RunKind,
     RunState,
 )
-from faultline_gateway.ledger import cursors, outbox, rows, schema, tallies
+from faultline_gateway.access.tenants import DEFAULT_TENANT
+from faultline_gateway.ledger import cursors, outbox, rows, schema, tallies, tenancy
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.new_items import insert_items, new_items
@@ -30,7 +31,7 @@ CREATOR_SECONDS = 30.0
 _runs = schema.runs.c
 _items = schema.items.c
 _events = schema.events.c
-_RUN = select(schema.runs).where(_runs.id == bindparam("run"), rows.KEPT)
+_RUN = select(schema.runs).where(_runs.id == bindparam("run"), rows.OWN, rows.KEPT)
 _NEW_RUN = insert(schema.runs).returning(schema.runs)
 
 
@@ -79,8 +80,10 @@ class Runs(LedgerPart):
         run_id = secrets.token_hex(16)
         row = self._new_run(run_id, len(items), staged) | {
             "kind": kind, "dataset": dataset, "config": config, "fingerprint": fingerprint,
-            "idempotency_key": idempotency_key, "parent": parent, "trace": trace,
+            "parent": parent, "trace": trace, "tenant": self._tenant or DEFAULT_TENANT,
         }  # fmt: skip
+        if idempotency_key is not None:
+            row["idempotency_key"] = tenancy.request_key(self._tenant, idempotency_key)
         if plan_sources is not None:
             row |= self._more_to_plan(plan_sources)
         # Made before the transaction: the lock is held for the writing alone.
@@ -114,6 +117,16 @@ class Runs(LedgerPart):
             "planning_due_at": self._lease_time() + CREATOR_SECONDS,
         }
 
+    @property
+    def _mine(self) -> list[ColumnElement[bool]]:
+        """The condition on runs that are shown, if not all are."""
+        return [] if self._tenant is None else [_runs.tenant == self._tenant]
+
+    def tenant_of(self, run_id: str) -> str:
+        """Return whose a run is; raises `NotFound`."""
+        with self._database.reading() as connection:
+            return str(_run_row(connection, run_id)["tenant"])
+
     def functions(self, run_id: str) -> dict[str, str]:
         """Return the addresses of the classifiers that the caller's program serves, by name.
 
@@ -130,7 +143,8 @@ class Runs(LedgerPart):
             IdempotencyConflict: it was made with another ``fingerprint``.
         """
         with self._database.reading() as connection:
-            query = select(_runs.id, _runs.fingerprint).where(_runs.idempotency_key == idempotency_key)
+            mine = _runs.idempotency_key == tenancy.request_key(self._tenant, idempotency_key)
+            query = select(_runs.id, _runs.fingerprint).where(mine)
             row = rows.first(connection, query)
         if row is None:
             return None
@@ -165,26 +179,26 @@ class Runs(LedgerPart):
     ) -> RunList:
         """Return a page of runs, newest first: all, or those of a kind, state, dataset or parent."""
         # One row more than requested shows whether there is a next page.
-        query = select(schema.runs).where(rows.KEPT)
+        query = select(schema.runs).where(rows.KEPT, *self._mine)
         query = query.order_by(_runs.created_at.desc(), _runs.id.desc()).limit(limit + 1)
         wanted = ((_runs.kind, kind), (_runs.state, state), (_runs.dataset, dataset), (_runs.parent, parent))
         for column, value in wanted:
             if value is not None:
                 query = query.where(column == value)
         if after is not None:
-            created_at, run_id = cursors.read_pair(after)
+            created_at, run_id = cursors.read_pair(after, self._tenant)
             older = (_runs.created_at == created_at) & (_runs.id < run_id)
             query = query.where((_runs.created_at < created_at) | older)
         with self._database.reading() as connection:
             found = connection.execute(query).mappings().all()
         page = found[:limit]
         more = len(found) > limit
-        cursor = cursors.write(page[-1]["created_at"], page[-1]["id"]) if more else None
+        cursor = cursors.write_pair(page[-1]["created_at"], page[-1]["id"], self._tenant) if more else None
         return RunList(runs=[rows.run(row) for row in page], after=cursor)
 
     def children(self, run_id: str) -> list[Run]:
         """Return the runs that continue a run, oldest first; none if it does not exist."""
-        query = select(schema.runs).where(_runs.parent == run_id, rows.KEPT)
+        query = select(schema.runs).where(_runs.parent == run_id, rows.KEPT, *self._mine)
         query = query.order_by(_runs.created_at, _runs.id)
         with self._database.reading() as connection:
             return [rows.run(row) for row in connection.execute(query).mappings()]
@@ -192,6 +206,8 @@ class Runs(LedgerPart):
     def events(self, run_id: str, *, after: int, limit: int = 500) -> list[RunEvent]:
         """Return the events of a run with larger ids than ``after``, oldest first."""
         query = select(schema.events).where(_events.run_id == run_id, _events.id > after)
+        if self._tenant is not None:
+            query = query.join(schema.runs, _runs.id == _events.run_id).where(*self._mine)
         with self._database.reading() as connection:
             found = connection.execute(query.order_by(_events.id).limit(limit)).mappings().all()
         return [rows.event(row) for row in found]
@@ -238,7 +254,7 @@ class Runs(LedgerPart):
 
 
 def _run_row(connection: Connection, run_id: str) -> RowMapping:
-    row = connection.execute(_RUN, {"run": run_id}).mappings().first()
+    row = connection.execute(_RUN, rows.named(connection, run_id)).mappings().first()
     if row is None:
         raise rows.absent(connection, run_id)
     return row

@@ -23,6 +23,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
+from faultline_gateway.access.tenants import DEFAULT_TENANT
+
 
 def storable(value: str) -> str:
     """Return text with U+FFFD for NUL, which PostgreSQL refuses, and "?" for halves of surrogate pairs."""
@@ -75,7 +77,8 @@ def _partial(name: str, *columns: str, where: TextClause) -> Index:
 datasets = Table(
     "datasets",
     metadata,
-    Column("name", Line(96), primary_key=True),
+    # Longer than a name: the key of a dataset has its tenant in front. SQLite counts no letters.
+    Column("name", Line(96).with_variant(Line(160), "postgresql"), primary_key=True),
     Column("classes", JSON, nullable=False),
     Column("fixed_classes", Integer, nullable=False),
     Column("digest", Line(64), nullable=False),
@@ -84,6 +87,7 @@ datasets = Table(
     Column("created_at", Float, nullable=False),
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
     Column("changes", Integer, nullable=False, server_default="0"),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
 )
 """``n_sources`` and ``stored_bytes``, its images and their bytes as stored, are kept, not counted.
 
@@ -190,7 +194,9 @@ runs = Table(
     Column("idle_until", Float),
     Column("plan_sources", JSON(none_as_null=True)),
     Column("trace", Line(64)),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
     Index("runs_newest", "created_at", "id"),
+    Index("runs_newest_of_tenant", "tenant", "created_at", "id"),
     # Partial: most runs have ended, and each idle worker loop asks twice a second.
     _partial("runs_to_serve", "served_at", "created_at", "id", where=RUNS_TO_SERVE),
     _partial("runs_idle", "idle_until", where=IDLE_RUNS),
@@ -289,6 +295,7 @@ jobs = Table(
     Column("progress", Integer, nullable=False),
     Column("fence", Integer, nullable=False),
     Column("look_at", Float, nullable=False),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
     Index("jobs_newest", "created_at", "id"),
     _partial("jobs_to_look_at", "look_at", where=OPEN_JOBS),
 )
@@ -336,6 +343,7 @@ deleted_runs = Table(
     Column("kind", Line(32), nullable=False),
     Column("deleted_at", Float, nullable=False),
     Column("cost", JSON(none_as_null=True)),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
 )
 """What is left of a run: why its address answers no more, and what it cost."""
 

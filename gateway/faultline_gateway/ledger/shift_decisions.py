@@ -41,6 +41,8 @@ class ShiftDecisions(LedgerPart):
     def shift_decisions(self, run_id: str) -> list[ShiftThresholdDecision]:
         """Return every decision on a run, oldest first."""
         query = select(schema.shift_decisions).where(_decisions.run_id == run_id).order_by(_decisions.id)
+        if self._tenant is not None:
+            query = query.join(schema.runs).where(schema.runs.c.tenant == self._tenant)
         with self._database.reading() as connection:
             return [_decision(row) for row in connection.execute(query).mappings()]
 

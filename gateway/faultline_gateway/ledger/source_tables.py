@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import select
 
-from faultline_core.errors import UnknownDataset
 from faultline_gateway.ledger import schema
 from faultline_gateway.ledger.database import Database, LedgerPart
+from faultline_gateway.ledger.datasets import unknown_dataset
 from faultline_gateway.runs.source_table import Codes, SourceTable, Texts
 
 _READ_AT_ONCE = 2_000
@@ -27,12 +27,13 @@ class SourceTables(LedgerPart):
         Raises:
             UnknownDataset: no dataset has this name.
         """
+        key = self._key(name)
         with self._database.reading() as connection:
-            there = connection.execute(select(_datasets.n_sources).where(_datasets.name == name)).scalar()
+            there = connection.execute(select(_datasets.n_sources).where(_datasets.name == key)).scalar()
         if there is None:
-            raise UnknownDataset(f"no dataset is named {name!r}; create it, or list those that exist")
+            raise unknown_dataset(key)
         n = there if most is None else min(there, most)
-        reader = _SourcePages(self._database, name, n)
+        reader = _SourcePages(self._database, key, n)
         ids, images = Texts.of_digests(n), Texts.of_digests(n)
         labels, groups = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
         captioned = np.zeros(n, dtype=bool)
@@ -53,13 +54,13 @@ class SourceTables(LedgerPart):
 class _SourcePages:
     """Reads a dataset's first ``n`` sources by their ordinals, each page in a transaction of its own."""
 
-    def __init__(self, database: Database, name: str, n: int) -> None:
+    def __init__(self, database: Database, key: str, n: int) -> None:
         self._database = database
-        self._name = name
+        self._key = key
         self._n = n
 
     def captions(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        wanted = (_sources.dataset == self._name) & _sources.ordinal.in_(numbers)
+        wanted = (_sources.dataset == self._key) & _sources.ordinal.in_(numbers)
         with self._database.reading() as connection:
             found = connection.execute(select(_sources.ordinal, _sources.caption).where(wanted)).all()
         return {ordinal: caption for ordinal, caption in found if caption is not None}
@@ -70,7 +71,7 @@ class _SourcePages:
     def pages(self, *columns: object) -> Iterator[Sequence[Any]]:
         for start in range(0, self._n, _READ_AT_ONCE):
             page = (_sources.ordinal >= start) & (_sources.ordinal < min(self._n, start + _READ_AT_ONCE))
-            query = select(*columns).where(_sources.dataset == self._name, page)  # type: ignore[call-overload]
+            query = select(*columns).where(_sources.dataset == self._key, page)  # type: ignore[call-overload]
             with self._database.reading() as connection:
                 found = connection.execute(query.order_by(_sources.ordinal)).all()
             yield from found

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from threading import Lock
 
 from sqlalchemy import select
 from sqlalchemy.exc import DatabaseError
 
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, tenancy
 from faultline_gateway.ledger.database import Database, LedgerPart
 from faultline_gateway.ledger.glances import COLUMNS, GLANCE, Glance
 
 _runs = schema.runs.c
+
+
+@dataclass
+class _Looks:
+    """The connection of the glances, which every tenant's view shares."""
+
+    reader: sqlite3.Connection | None = None
+    lock: Lock = field(default_factory=Lock)
 
 
 class StatusReads(LedgerPart):
@@ -21,8 +30,7 @@ class StatusReads(LedgerPart):
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         super().__init__(database, clock)
-        self._reader: sqlite3.Connection | None = None
-        self._reading = Lock()
+        self._looks = _Looks()
 
     @property
     def glances_at_once(self) -> bool:
@@ -39,24 +47,26 @@ class StatusReads(LedgerPart):
         if self._database.is_sqlite:
             return self._glance_of_file(run_id)
         with self._database.reading_last_commit() as connection:
-            row = connection.execute(select(*COLUMNS).where(_runs.id == run_id, rows.KEPT)).first()
+            mine = tenancy.is_own(connection, _runs.tenant)
+            row = connection.execute(select(*COLUMNS).where(_runs.id == run_id, rows.KEPT, mine)).first()
         return None if row is None else Glance(tuple(row))
 
     def close_reader(self) -> None:
         """Close the connection of the glances."""
-        with self._reading:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+        with self._looks.lock:
+            if self._looks.reader is not None:
+                self._looks.reader.close()
+                self._looks.reader = None
 
     def _glance_of_file(self, run_id: str) -> Glance | None:
         # By the driver itself: a transaction of SQLAlchemy costs 40 times as much as this look.
-        with self._reading:
+        with self._looks.lock:
             try:
-                if self._reader is None:
-                    self._reader = self._database.reader_of_file()
+                if self._looks.reader is None:
+                    self._looks.reader = self._database.reader_of_file()
                 # All rows are fetched: an unfinished statement would keep its old state of the file.
-                found = self._reader.execute(GLANCE, (run_id,)).fetchall()
+                looked_for = {"run": run_id, "tenant": self._tenant}
+                found = self._looks.reader.execute(GLANCE, looked_for).fetchall()
             except (sqlite3.Error, DatabaseError, UnicodeError):
                 return None
         return Glance(found[0]) if found else None

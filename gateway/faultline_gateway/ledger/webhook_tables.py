@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, Table, text
 
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.ledger.schema import Line, Prose, metadata
 
 PENDING = text("state = 'pending'")
@@ -16,6 +17,7 @@ webhooks = Table(
     Column("events", JSON, nullable=False),
     Column("secret", Line(100), nullable=False),
     Column("created_at", Float, nullable=False),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
 )
 """``secret``: as it was shown, because each message is signed with it."""
 

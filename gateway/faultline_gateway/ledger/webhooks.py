@@ -16,7 +16,8 @@ from faultline_core.contract.webhooks import (
     WebhookList,
 )
 from faultline_core.errors import NotFound, QuotaExceeded
-from faultline_gateway.ledger import rows
+from faultline_gateway.access.tenants import DEFAULT_TENANT
+from faultline_gateway.ledger import rows, tenancy
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.webhook_tables import deliveries, webhooks
 
@@ -38,10 +39,12 @@ class Webhooks(LedgerPart):
         webhook_id = secrets.token_hex(16)
         row = {
             "id": webhook_id, "url": body.url, "events": body.events, "secret": secret,
-            "created_at": self._clock(),
+            "created_at": self._clock(), "tenant": self._tenant or DEFAULT_TENANT,
         }  # fmt: skip
         with self._database.writing() as connection:
-            known = connection.execute(select(func.count()).select_from(webhooks)).scalar_one()
+            mine = tenancy.is_own(connection, webhooks.c.tenant)
+            count = select(func.count()).select_from(webhooks).where(mine)
+            known = connection.execute(count).scalar_one()
             if known >= MOST_WEBHOOKS:
                 raise QuotaExceeded(f"there are {known} webhooks, the most there may be; delete one first")
             connection.execute(insert(webhooks).values(row))
@@ -52,6 +55,7 @@ class Webhooks(LedgerPart):
         """Return all webhooks, oldest first."""
         query = select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id)
         with self._database.reading() as connection:
+            query = query.where(tenancy.is_own(connection, webhooks.c.tenant))
             return WebhookList(webhooks=[_webhook(row) for row in connection.execute(query).mappings()])
 
     def webhook(self, webhook_id: str) -> Webhook:
@@ -73,7 +77,8 @@ class Webhooks(LedgerPart):
 
 
 def _row(connection: Connection, webhook_id: str, *, locked: bool = False) -> RowMapping:
-    query = select(webhooks).where(webhooks.c.id == webhook_id)
+    mine = tenancy.is_own(connection, webhooks.c.tenant)
+    query = select(webhooks).where(webhooks.c.id == webhook_id, mine)
     row = rows.first(connection, query.with_for_update() if locked else query)
     if row is None:
         raise NotFound(f"no webhook has the id {webhook_id!r}; list the webhooks to find it")

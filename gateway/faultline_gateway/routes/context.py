@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Header, Path, Query, Request
@@ -12,8 +12,10 @@ from starlette.convertors import StringConvertor, register_url_convertor
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.services import CircuitState, ServiceState, StoreUse
 from faultline_gateway.access.key_ring import KeyRing
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.http.metrics import Metrics
 from faultline_gateway.http.sessions import Sessions
+from faultline_gateway.http.tenancy import tenant_of
 from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.runs.context import RunContext
@@ -49,7 +51,10 @@ class HealthReader(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayContext(RunContext):
-    """Everything that a route may use."""
+    """Everything that a route may use.
+
+    A route gets what `of` returns: ``ledger`` and ``status`` show the objects of the caller's tenant alone.
+    """
 
     ledger: Ledger
     settings: GatewaySettings
@@ -61,6 +66,17 @@ class GatewayContext(RunContext):
     ring: KeyRing
     clusters: Clusters
     budget: StoreBudget | None = None
+    tenant: str = DEFAULT_TENANT
+    views: dict[str, GatewayContext] = field(default_factory=dict, repr=False)
+
+    def of(self, tenant: str) -> GatewayContext:
+        """Return the context of a tenant's requests; it is made once."""
+        known = self.views.get(tenant)
+        if known is None:
+            ledger = self.ledger.of(tenant)
+            known = replace(self, tenant=tenant, ledger=ledger, status=self.status.of(ledger), views={})
+            self.views[tenant] = known
+        return known
 
     @property
     def store_use(self) -> StoreUse | None:
@@ -78,7 +94,7 @@ class GatewayContext(RunContext):
 async def _context_of(request: Request) -> GatewayContext:
     context = request.app.state.context
     assert isinstance(context, GatewayContext)  # `create_app` put it there
-    return context
+    return context.of(tenant_of(request.scope))
 
 
 Context = Annotated[GatewayContext, Depends(_context_of)]

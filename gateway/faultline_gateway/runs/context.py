@@ -32,6 +32,10 @@ class RunLedger(Protocol):
         ...
     """
 
+    def of_run(self, run_id: str) -> RunLedger:
+        """Return the ledger as the tenant of a run sees it; raises `NotFound`."""
+        ...
+
     def dataset(self, name: str) -> Dataset:
         """Return the dataset of this name; raises `UnknownDataset`."""
         ...
@@ -150,6 +154,10 @@ class RecordedRuns:
     ledger: RunLedger
     store: BlobStore
     columns: ColumnFolder | None = None
+
+    def of_run(self, run_id: str) -> RecordedRuns:
+        """Return what a run may be summed up from: its tenant's objects; raises `NotFound`."""
+        return RecordedRuns(ledger=self.ledger.of_run(run_id), store=self.store, columns=self.columns)
 
 
 PairedRuns = Callable[[Run, RecordedRuns], Iterable[FrozenPair]]

@@ -29,7 +29,8 @@ class LeasedJob:
     """A job that this process looks after for some seconds: every write names ``fence``.
 
     ``request`` is the body that creates its run, as JSON. ``attempts`` counts those that were ever claimed,
-    ``fruitless`` the newest in a row without progress. ``attempt`` is the one that goes on, or None.
+    ``fruitless`` the newest in a row without progress. ``attempt`` is the one that goes on, or
+    None. ``tenant``: whose the job is, and its run.
     """
 
     id: str
@@ -42,6 +43,7 @@ class LeasedJob:
     attempts: int
     fruitless: int
     fence: int
+    tenant: str
     attempt: LeasedAttempt | None = None
 
     @property
@@ -60,7 +62,8 @@ def dataset_of(request: Mapping[str, Any]) -> str | None:
 class JobNews:
     """What a worker of a job is told: its run, if it is made, and whether the worker is still needed.
 
-    ``dataset``: the run's, which may still be imported while there is no run; None if the request names none.
+    ``dataset``: the key of the run's, which may still be imported while there is no run; None if the request
+    names none.
     ``workers``: how many share the services for this run.
     """
 

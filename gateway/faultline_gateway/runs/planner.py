@@ -24,8 +24,12 @@ from faultline_gateway.runs.stages import StagedMethod, StageLedger, plan_stage
 _logger = logging.getLogger(__name__)
 
 
-class PlanningLedger(StageLedger, FirstStageLedger, SourceReader, Protocol):
+class PlanningLedger(StageLedger, FirstStageLedger, Protocol):
     """What a planner needs of the ledger; `faultline_gateway.ledger.Ledger` is one."""
+
+    def of_run(self, run_id: str) -> SourceReader:
+        """Return the reader of the datasets that a run's tenant knows by their names."""
+        ...
 
     def lease_stage(
         self,
@@ -113,7 +117,7 @@ class Planner:
 
     def _store_rest(self, leased: LeasedStage) -> None:
         assert self._store is not None  # who gives the methods gives the store
-        inputs = PlanInputs(leased.sources, self._ledger, self._store)
+        inputs = PlanInputs(leased.sources, self._ledger.of_run(leased.run_id), self._store)
         run = self._ledger.run(leased.run_id)
         items = self._large[leased.kind].rest_of_plan(run, inputs, leased.first)
         store_plan(leased, items, self._ledger)

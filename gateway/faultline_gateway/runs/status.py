@@ -76,11 +76,18 @@ class StatusText:
 class RunStatus:
     """Reads the status of runs; every answer is as new as the last commit before it was asked for."""
 
-    def __init__(self, ledger: StatusLedger, *, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(
+        self, ledger: StatusLedger, *, kept_bytes: int = KEPT_BYTES, texts: _Texts | None = None
+    ) -> None:
         self._ledger = ledger
-        self._kept_bytes = kept_bytes
-        self._size = 0
-        self._texts: OrderedDict[str, tuple[RunGlance | None, StatusText]] = OrderedDict()
+        self._texts = _Texts(kept_bytes) if texts is None else texts
+
+    def of(self, ledger: StatusLedger) -> RunStatus:
+        """Return the same of the runs that a tenant's ledger shows; all share the kept texts.
+
+        A text is given only for a row that the tenant's own look has found.
+        """
+        return RunStatus(ledger, texts=self._texts)
 
     async def read(self, run_id: str, kind: RunKind | None = None) -> StatusText:
         """Return the run as it is now.
@@ -93,7 +100,7 @@ class RunStatus:
         if text is None:
             # The whole row once, for the configuration; or to say why there is no glance.
             text = _text(await asyncio.to_thread(self._ledger.run, run_id))
-            self._keep(run_id, None, text)
+            self._texts.keep(run_id, None, text)
         if kind is not None and text.kind != kind:
             raise NotFound(f"run {run_id!r} is a {text.kind}, not a {kind}; ask for it under its own kind")
         return text
@@ -104,21 +111,38 @@ class RunStatus:
         return await asyncio.to_thread(self._ledger.glance, run_id)
 
     def _text_of(self, run_id: str, glance: RunGlance) -> StatusText | None:
-        if run_id not in self._texts:
+        kept = self._texts.of(run_id)
+        if kept is None:
             return None
-        known, text = self._texts[run_id]
+        known, text = kept
         if glance == known:
-            self._texts.move_to_end(run_id)
             return text
         try:
             text = _with_config(glance.run({}), text.content[text.config])
         except ValueError:
             # No ledger writes such a row: the long way says that it is damaged.
             return None
-        self._keep(run_id, glance, text)
+        self._texts.keep(run_id, glance, text)
         return text
 
-    def _keep(self, run_id: str, glance: RunGlance | None, text: StatusText) -> None:
+
+class _Texts:
+    """The texts of the runs that were asked for last, each with the glance that it was written of."""
+
+    def __init__(self, kept_bytes: int) -> None:
+        self._kept_bytes = kept_bytes
+        self._size = 0
+        self._texts: OrderedDict[str, tuple[RunGlance | None, StatusText]] = OrderedDict()
+
+    def of(self, run_id: str) -> tuple[RunGlance | None, StatusText] | None:
+        """Return what is kept of a run."""
+        if run_id not in self._texts:
+            return None
+        self._texts.move_to_end(run_id)
+        return self._texts[run_id]
+
+    def keep(self, run_id: str, glance: RunGlance | None, text: StatusText) -> None:
+        """Keep a text, and forget those that were used longest ago."""
         _, before = self._texts.pop(run_id, (None, None))
         self._size += _size(text) - _size(before)
         self._texts[run_id] = (glance, text)

@@ -38,8 +38,10 @@ class Summary(Generic[ItemT, SummaryT, ViewT]):
 
     def __call__(self, runs: RecordedRuns) -> SummaryT:
         """Sum up the run as it stands."""
-        items = runs.ledger.items_of(self.run_id, self.method.item)
-        return self.method.summarize(runs.ledger.run(self.run_id), items, self.view, runs)
+        # A process that sums up sees all; a dataset's name means one of the run's tenant.
+        mine = runs.of_run(self.run_id)
+        items = mine.ledger.items_of(self.run_id, self.method.item)
+        return self.method.summarize(mine.ledger.run(self.run_id), items, self.view, mine)
 
     def state(self, runs: RecordedRuns) -> tuple[Hashable, ...]:
         """Return what the summary depends on; raises `NotFound`."""

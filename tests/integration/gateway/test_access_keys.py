@@ -14,6 +14,7 @@ from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.problems import problem
 from faultline_gateway.access.key_ring import KeyRing
 from faultline_gateway.access.keys import Scope
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.app import bare_app
 from faultline_gateway.http.origin import SAFE_METHODS
 from faultline_gateway.main import main
@@ -26,10 +27,10 @@ ORIGIN = {"origin": URL}
 
 
 def given(
-    gateway: FakeGateway, *scopes: Scope, ends: dt.timedelta | None = None
+    gateway: FakeGateway, *scopes: Scope, ends: dt.timedelta | None = None, tenant: str = DEFAULT_TENANT
 ) -> tuple[str, dict[str, str]]:
     """Make a key; return its id and the header that sends it."""
-    key, whole = new_access_key(gateway.ledger, *scopes, ends=ends)
+    key, whole = new_access_key(gateway.ledger, *scopes, ends=ends, tenant=tenant)
     return key.id, {"authorization": f"Bearer {whole}"}
 
 
@@ -83,6 +84,21 @@ async def test_changes_are_logged_with_their_key_and_answer_and_looks_are_not(tm
         assert newest.path == "/v1/runs/none"
 
 
+async def test_a_key_and_its_session_open_the_objects_of_its_tenant(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        (_, ours), (_, theirs) = given(gateway), given(gateway, tenant="acme")
+        await gateway.http.post("/v1/datasets", headers=theirs, json={"name": "pets"})
+        assert (await gateway.http.get("/v1/datasets", headers=ours)).json() == {"datasets": []}
+        problem(await gateway.http.get("/v1/datasets/pets", headers=ours), 404, "unknown-dataset")
+        assert (await gateway.http.get("/v1/datasets/pets", headers=theirs)).json()["name"] == "pets"
+        problem(await gateway.http.get("/metrics", headers=theirs), 403, "forbidden")
+        assert gateway.ledger.access_log(1)[0].tenant == "acme"
+        for headers, shown in ((theirs, True), (ours, False)):
+            key = headers["authorization"].removeprefix("Bearer ")
+            await gateway.http.post("/ui/login", data={"key": key}, headers=ORIGIN)
+            assert ("pets" in (await gateway.http.get("/ui")).text) is shown
+
+
 async def test_a_session_has_the_scopes_of_its_key_and_ends_with_it(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path) as gateway:
         _, headers = given(gateway, "read")
@@ -106,7 +122,7 @@ def test_the_operator_makes_lists_rotates_and_revokes_keys(
         assert main(words) == 0
         return capsys.readouterr().out
 
-    whole = told("keys", "create", "ci", "--scope", "read", "--days", "30").strip()
+    whole = told("keys", "create", "ci", "--scope", "read", "--days", "30", "--tenant", "acme").strip()
     [first] = json.loads(told("keys", "list", "--json"))
     assert (first["name"], first["scopes"], first["state"]) == ("ci", "read", "open")
     assert whole.startswith(f"fl_{first['id']}_")
@@ -115,6 +131,7 @@ def test_the_operator_makes_lists_rotates_and_revokes_keys(
     assert renewed != whole
     ended, second = json.loads(told("keys", "list", "--json"))
     assert (ended["state"], second["state"], second["scopes"]) == ("ended", "open", "read")
+    assert first["tenant"] == second["tenant"] == "acme"
     told("keys", "revoke", second["id"])
     assert [each["state"] for each in json.loads(told("keys", "list", "--json"))] == ["ended", "revoked"]
     assert json.loads(told("access-log", "--json")) == []
@@ -127,6 +144,7 @@ def test_the_operator_makes_lists_rotates_and_revokes_keys(
         (["keys", "rotate", "none"], "keys list"),
         (["keys", "create", " "], "1 to 120 letters"),
         (["keys", "create", "ci", "--days", "-1"], "--days is -1.0"),
+        (["keys", "create", "ci", "--tenant", "Acme/x"], "no name of a tenant"),
     ],
 )
 def test_a_wrong_command_says_what_is_wrong(

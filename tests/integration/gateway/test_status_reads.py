@@ -107,8 +107,8 @@ async def test_a_file_that_cannot_be_looked_at_is_read_the_long_way(
         pytest.skip("PostgreSQL has no short way")
     run = create_run(ledger)
     await status.read(run)
-    assert isinstance(ledger._reader, sqlite3.Connection)
-    ledger._reader.close()
+    assert isinstance(ledger._looks.reader, sqlite3.Connection)
+    ledger._looks.reader.close()
     assert ledger.glance(run) is None
     finish_all(ledger)
     assert (await status.read(run)).state == "completed"
@@ -122,9 +122,9 @@ async def test_a_damaged_ledger_is_told_to_whoever_polls_an_unchanged_run(
     runs = [create_run(ledger) for _ in range(2)]
     for run in runs:
         assert (await status.read(run)).content == (await status.read(run)).content
-    assert ledger._reader is not None
-    ledger._reader.execute("PRAGMA query_only = OFF")
-    ledger._reader.execute("UPDATE runs SET problem = 'no JSON' WHERE id = ?", (runs[0],))
+    assert ledger._looks.reader is not None
+    ledger._looks.reader.execute("PRAGMA query_only = OFF")
+    ledger._looks.reader.execute("UPDATE runs SET problem = 'no JSON' WHERE id = ?", (runs[0],))
     for run in runs:
         with pytest.raises(LedgerDamaged):
             await status.read(run)
@@ -133,12 +133,12 @@ async def test_a_damaged_ledger_is_told_to_whoever_polls_an_unchanged_run(
 async def test_kept_texts_take_bounded_memory(ledger: Ledger) -> None:
     runs = [create_run(ledger) for _ in range(5)]
     await (whole := RunStatus(ledger)).read(runs[0])
-    one = whole._size
+    one = whole._texts._size
     status = RunStatus(ledger, kept_bytes=4 * one)
     for run in runs * 2:
         assert Run.model_validate_json((await status.read(run)).content) == ledger.run(run)
-    assert len(status._texts) == 4
-    assert 3 * one < status._size <= 4 * one
+    assert len(status._texts._texts) == 4
+    assert 3 * one < status._texts._size <= 4 * one
 
 
 async def test_kept_texts_take_the_memory_that_is_counted(ledger: Ledger) -> None:
@@ -146,7 +146,7 @@ async def test_kept_texts_take_the_memory_that_is_counted(ledger: Ledger) -> Non
     tracemalloc.start()
     try:
         await (status := RunStatus(ledger)).read(runs[0])
-        first, before = status._size, tracemalloc.get_traced_memory()[0]
+        first, before = status._texts._size, tracemalloc.get_traced_memory()[0]
         for run in runs[1:]:
             for _ in range(2):
                 await status.read(run)
@@ -154,7 +154,7 @@ async def test_kept_texts_take_the_memory_that_is_counted(ledger: Ledger) -> Non
         held = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert held == pytest.approx(status._size - first, rel=0.35)
+    assert held == pytest.approx(status._texts._size - first, rel=0.35)
 
 
 async def test_a_text_too_large_to_keep_is_still_answered(ledger: Ledger) -> None:
