@@ -9,6 +9,8 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from faultline_core.contract.base import ResponseBody
+from faultline_core.errors import Forbidden
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.http.metrics import CONTENT_TYPE
 from faultline_gateway.routes.context import Context
 
@@ -21,6 +23,7 @@ class AccessLogEntry(ResponseBody):
 
     at: dt.datetime = Field(description="When it was answered.")
     holder: str = Field(description="Id of the key, or `settings`.")
+    tenant: str = Field(description="Whose objects the key opens.")
     method: str = Field(description="Method of the request.")
     path: str = Field(description="Its path.")
     status: int = Field(description="Status of the answer.")
@@ -36,7 +39,12 @@ class AccessLog(ResponseBody):
     "/metrics", tags=["health"], response_class=Response, responses={200: {"content": {"text/plain": {}}}}
 )
 def metrics(context: Context) -> Response:
-    """Return what the gateway, the workers and the runs came to, in the Prometheus text format."""
+    """Return what the gateway, the workers and the runs of all tenants came to, in the Prometheus format."""
+    if context.tenant != DEFAULT_TENANT:
+        raise Forbidden(
+            f"the metrics are of all tenants, and this key is of the tenant {context.tenant!r}; "
+            f"ask with a key of the tenant {DEFAULT_TENANT!r}"
+        )
     measured = context.ledger.measurements()
     series = context.metrics.exposition(measured, context.health.circuits(), context.store_use)
     return Response(series, media_type=CONTENT_TYPE)
@@ -48,7 +56,12 @@ def access_log(context: Context, limit: Annotated[int, Query(ge=1, le=1000)] = 5
     return AccessLog(
         entries=[
             AccessLogEntry(
-                at=each.at, holder=each.holder, method=each.method, path=each.path, status=each.status
+                at=each.at,
+                holder=each.holder,
+                tenant=each.tenant,
+                method=each.method,
+                path=each.path,
+                status=each.status,
             )
             for each in context.ledger.access_log(limit)
         ]
