@@ -114,7 +114,8 @@ def ended_run(ledger: Ledger) -> str:
 
 def answered(ledger: Ledger, verb: str, run_id: str) -> tuple[str, str]:
     """What a verb comes to for a run, without the run's id."""
-    kind, told = outcome(lambda: getattr(ledger, verb)(run_id, **ASKED.get(verb, lambda _: {})(run_id)))
+    given = ASKED[verb](run_id) if verb in ASKED else {}
+    kind, told = outcome(lambda: getattr(ledger, verb)(run_id, **given))
     return kind, told.replace(run_id, "<id>")
 
 
