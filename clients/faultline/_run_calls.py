@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from faultline._calls import Call, idempotency_headers, reading, reading_bytes, reading_text, segment
 from faultline_core.contract.base import RequestBody, ResponseBody
 from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
+from faultline_core.contract.signed_urls import SignedUrl, SignedUrlCreate
 from faultline_core.types import RunKind
 
 EVENT_STREAM_TIMEOUT_S = 60.0
@@ -120,6 +121,11 @@ class RunCalls(Generic[AnyItem, Summary]):
             parse=reading_text,
             timeout=FIGURES_TIMEOUT_S,
         )
+
+    def share(self, run_id: str, seconds: float) -> Call[SignedUrl]:
+        """``POST /v1/signed-urls`` for the report."""
+        body = SignedUrlCreate(path=self.path(run_id, "/report"), expires_in=round(seconds))
+        return Call(method="POST", path="/v1/signed-urls", body=body, parse=reading(SignedUrl))
 
     def export(self, run_id: str, params: Params) -> Call[None]:
         """``GET /v1/<kind>s/{id}/export``."""

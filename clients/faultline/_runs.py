@@ -154,6 +154,10 @@ class RunHandle(_Handle[AnyItem, Summary]):
         """Return the report as one HTML file."""
         return self._sender.send(self._calls.report(self.id))
 
+    def share(self, *, expires_in: float = 86_400.0) -> str:
+        """Return a link to the report that needs no key, for ``expires_in`` seconds: from 60 to a week."""
+        return f"{self._sender.address}{self._sender.send(self._calls.share(self.id, expires_in)).url}"
+
     def save_report(self, path: str | Path) -> Path:
         """Write the report to an HTML file, or into a folder as ``report.html``; return the file's path.
 
@@ -316,6 +320,12 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
     async def report(self) -> str:
         """Return the report as one HTML file."""
         return await self._sender.send(self._calls.report(self.id))
+
+    async def share(self, *, expires_in: float = 86_400.0) -> str:
+        """Return a link to the report; as `RunHandle.share`."""
+        return (
+            f"{self._sender.address}{(await self._sender.send(self._calls.share(self.id, expires_in))).url}"
+        )
 
     async def save_report(self, path: str | Path) -> Path:
         """Write the report to a file; as `RunHandle.save_report`."""

@@ -19,6 +19,7 @@ from faultline_gateway.http.in_flight import InFlight, Room
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
 from faultline_gateway.http.rate_limits import RateLimitFields
 from faultline_gateway.http.sessions import Sessions
+from faultline_gateway.http.signed_urls import SignedUrls
 from faultline_gateway.http.traced import Traced
 from faultline_gateway.http.turns import Turns
 from faultline_gateway.jobs.clusters import Clusters
@@ -93,6 +94,7 @@ def create_app(
     metrics = Metrics()
     own_keys = [key.get_secret_value().encode() for key in settings.api_keys]
     sessions, ring = Sessions(own_keys), KeyRing(own_keys, ledger)
+    links = SignedUrls(own_keys, ring)
     room = Room(
         requests=settings.max_requests_in_flight, listeners=settings.max_listeners,
         turned_away=metrics.count_refusal,
@@ -101,7 +103,9 @@ def create_app(
     app.add_middleware(Traced, tracing=tracing or Tracing())
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
     app.add_middleware(Turns)
-    app.add_middleware(Edge, settings=settings, sessions=sessions, ring=ring, note=ledger.note_access)
+    app.add_middleware(
+        Edge, settings=settings, sessions=sessions, ring=ring, note=ledger.note_access, links=links
+    )
     app.add_middleware(InFlight, room=room)
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(RateLimitFields)
@@ -111,7 +115,7 @@ def create_app(
     app.state.room = room
     app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
-        metrics=metrics, sessions=sessions, ring=ring, status=RunStatus(ledger),
+        metrics=metrics, sessions=sessions, ring=ring, links=links, status=RunStatus(ledger),
         followed=FollowedRuns(ledger), cache=RunCache(KEPT), policy=policy,
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
         joined=joined, columns=columns, budget=budget, clusters=clusters or Clusters({}),

@@ -190,7 +190,8 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Ask for less, or raise the setting that the detail names, such as `FAULTLINE_MAX_ITEMS_PER_RUN`.",
     ),
     "rate-limited": Explanation(
-        "The queue of a service is full.",
+        "A key asks too often, or an address sends too many wrong keys; or the gateway or the queue of a "
+        "service is full.",
         "Retry after the number of seconds in `Retry-After`; the SDK does this automatically.",
     ),
     "request-timeout": Explanation(
@@ -222,6 +223,10 @@ EXPLANATIONS: dict[str, Explanation] = {
         "index or a Parquet file as its layout has it.",
         "Mend or restore the file that the detail names and ask for the same import again: it goes on with "
         "the shards that are left. Images that were taken in are kept.",
+    ),
+    "signed-url-refused": Explanation(
+        "A signed link has ended, its address was altered, or the key that made it was revoked or has ended.",
+        "Ask whoever shared it for another link.",
     ),
     "storage-full": Explanation(
         "The disk of the store or of the ledger is full.",

@@ -35,6 +35,7 @@ FaultlineError
 │  ├─ RunNotResumable            run-not-resumable      409
 │  ├─ RunNotDeletable            run-not-deletable      409  it has not ended, or its evidence is needed
 │  ├─ Forbidden                  forbidden              403  the key does not allow it
+│  ├─ SignedUrlRefused           signed-url-refused     403  the link has ended, or was altered
 │  └─ ForeignOrigin              foreign-origin         403  a change that another site's page asks for
 ├─ BackendError                  a service failed
 │  ├─ BackendUnavailable         backend-unavailable    503  retry later
@@ -74,6 +75,7 @@ from faultline_core.protocol_errors import NotAcceptable as NotAcceptable
 from faultline_core.protocol_errors import PayloadTooLarge as PayloadTooLarge
 from faultline_core.protocol_errors import RateLimited as RateLimited
 from faultline_core.protocol_errors import RequestTimeout as RequestTimeout
+from faultline_core.protocol_errors import SignedUrlRefused as SignedUrlRefused
 from faultline_core.protocol_errors import Unauthorized as Unauthorized
 
 

@@ -55,6 +55,14 @@ class Forbidden(RequestError):
     title = "The key does not allow this"
 
 
+class SignedUrlRefused(RequestError):
+    """The signed link has ended, was altered, or the key that made it is not valid any more."""
+
+    code = "signed-url-refused"
+    status = 403
+    title = "The link is not valid"
+
+
 class PayloadTooLarge(RequestError):
     """The body is larger than the limit."""
 

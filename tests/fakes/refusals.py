@@ -16,6 +16,13 @@ async def change_by_a_reader(folder: Path) -> None:
         raise_problem(await gateway.http.delete("/v1/runs/none", headers=headers))
 
 
+async def altered_link(folder: Path) -> None:
+    """Follow a link whose signature is another's."""
+    async with fake_gateway(folder) as gateway:
+        new_access_key(gateway.ledger)
+        raise_problem(await gateway.http.get("/v1/stress-tests/x/report?expires=1&key-id=a&signature=b"))
+
+
 async def refused_word(folder: Path) -> None:
     """Name a dataset with a word that the operator refuses."""
     words = folder / "words"

@@ -25,7 +25,7 @@ from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
 from fakes.problems import raise_problem
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
-from fakes.refusals import change_by_a_reader, refused_word
+from fakes.refusals import altered_link, change_by_a_reader, refused_word
 from fakes.service_http import answering, caller_over
 from fakes.store import image
 from fakes.world import fake_suite
@@ -359,6 +359,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "run-not-ended": (run_not_ended, "run '", "wait for its end"),
     "run-not-resumable": (on_ended_run("resume"), "run '", "only an ended run"),
     "shard-unreadable": (missing_shard, "'memory://bucket/nowhere.tar'", "restore it, or leave it out"),
+    "signed-url-refused": (altered_link, "'/v1/stress-tests/x/report'", "ask whoever shared it"),
     "storage-full": (full_store, "10 bytes", "free some space"),
     "unauthorized": (through_guard({SECRET_HEADER: "wrong"}), SECRET_HEADER, "FAULTLINE_SECRET_FILE"),
     "unknown-dataset": (

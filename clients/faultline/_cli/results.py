@@ -24,6 +24,12 @@ Out = Annotated[
 ReportFile = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file to write, or a folder.")
 ]
+Share = Annotated[
+    float | None,
+    typer.Option(
+        metavar="HOURS", min=0.02, max=168, help="Print a link that needs no key, for so many hours."
+    ),
+]
 Layout = Annotated[str, typer.Option(metavar="LAYOUT", help=f"{', '.join(LAYOUTS)}.")]
 Dropped = Annotated[bool, typer.Option("--dropped", metavar="", help="Include images that a filter dropped.")]
 Found = Annotated[
@@ -34,7 +40,9 @@ Found = Annotated[
 ]
 
 
-REPORT_EXAMPLES = examples("faultline report", "faultline report 3fa8 --out report.html")
+REPORT_EXAMPLES = examples(
+    "faultline report", "faultline report 3fa8 --out report.html", "faultline report --share 24"
+)
 EXPORT_EXAMPLES = examples("faultline export @last --layout webdataset --out images")
 
 
@@ -42,15 +50,21 @@ def report(
     run: RunOrLast = "@last",
     out: ReportFile = Path("report.html"),
     threshold: ThresholdsGiven = None,
+    share: Share = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Write a run's report to an HTML file.
 
     Beside the report of a stress test stand its first screen as Markdown and its findings as CSV. With
-    --threshold its recorded scores are judged again; no image is made.
+    --threshold its recorded scores are judged again; no image is made. With --share nothing is written: a
+    link to the report is printed, which needs no key and ends after so many hours.
     """
     with connected(url) as client:
+        if share is not None:
+            link = client.runs.get(run).share(expires_in=share * 3600)
+            print_result(json.dumps({"url": link}) if as_json else link)
+            return
         check_report_path(out)
         thresholds, found = thresholds_given(threshold), client.runs.get(run)
         if threshold:

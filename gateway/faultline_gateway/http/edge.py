@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from faultline_core.errors import (
     Forbidden,
     InvalidRequest,
+    SignedUrlRefused,
     Unauthorized,
     UnsupportedMedia,
 )
@@ -25,8 +26,9 @@ from faultline_gateway.http.bodies import Bodies, Limit
 from faultline_gateway.http.origin import SAFE_METHODS, require_own_origin
 from faultline_gateway.http.ranges import without_ranges
 from faultline_gateway.http.rate_limits import CallerLimits
-from faultline_gateway.http.request_head import host_of
+from faultline_gateway.http.request_head import bearer, host_of
 from faultline_gateway.http.sessions import COOKIE, Sessions
+from faultline_gateway.http.signed_urls import SignedUrls
 from faultline_gateway.http.tenancy import tell_tenant
 from faultline_gateway.ledger import AccessEntry
 from faultline_gateway.settings import GatewaySettings
@@ -58,6 +60,7 @@ class Edge:
         sessions: Sessions | None = None,
         ring: KeyRing | None = None,
         note: Callable[[AccessEntry], None] | None = None,
+        links: SignedUrls | None = None,
         has_pages: bool = True,
     ) -> None:
         self._app = app
@@ -65,6 +68,7 @@ class Edge:
         self._ring = ring or KeyRing(keys)
         self._sessions = sessions or Sessions(keys)
         self._note = note
+        self._links = links
         self._has_pages = has_pages
         self._limits = CallerLimits(settings)
         self._bodies = Bodies(settings.max_bodies_bytes, settings.concurrent_uploads)
@@ -120,10 +124,11 @@ class Edge:
         return holder
 
     async def _holder(self, request: Request) -> Holder:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
         try:
-            return await self._ring.holder(given.strip() if scheme.lower() == "bearer" else "")
-        except Unauthorized:
+            if self._links is not None and self._links.is_link(request):
+                return await self._links.holder(request)
+            return await self._ring.holder(bearer(request.headers))
+        except (SignedUrlRefused, Unauthorized):
             self._limits.refuse(request.scope)
             raise
 

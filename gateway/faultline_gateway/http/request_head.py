@@ -1,4 +1,4 @@
-"""The head of a request: one Host header, which names a host and a port and nothing else."""
+"""The head of a request: its API key, and one Host header, which names a host and a port alone."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ def host_of(headers: Headers) -> str:
             f"the Host header {given[0][:100]!r} is not a host and a port; send these alone"
         )
     return name.strip("[]").lower()
+
+
+def bearer(headers: Headers) -> str:
+    """Return the API key that a request brings, or nothing."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
 
 
 def _is_address(written: str) -> bool:

@@ -45,6 +45,7 @@ from faultline_core.errors import (
     RunNotDeletable,
     RunNotEnded,
     RunNotResumable,
+    SignedUrlRefused,
     StorageFull,
     Unauthorized,
     UnknownDataset,
@@ -112,6 +113,7 @@ RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
     (lambda operation: operation.takes(IDEMPOTENCY_HEADER), (IdempotencyConflict, IdempotencyInFlight)),
     (lambda operation: "{run_id}" in operation.path, (NotFound,)),
     (lambda operation: operation.path.endswith(("/summary", "/report", "/export")), OF_STORE),
+    (lambda operation: operation.path.endswith(("/report", "/export", ".png")), (SignedUrlRefused,)),
 )
 
 OWN: Mapping[str, Errors] = {

@@ -14,6 +14,7 @@ from faultline_gateway.routes import (
     jobs,
     operators,
     services,
+    signed_urls,
     token_files,
     webhooks,
 )
@@ -35,6 +36,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
     webhooks.router,
     exports.router,
+    signed_urls.router,
     services.router,
 )
 """The routes of the API."""

@@ -15,6 +15,7 @@ from faultline_gateway.access.key_ring import KeyRing
 from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.http.metrics import Metrics
 from faultline_gateway.http.sessions import Sessions
+from faultline_gateway.http.signed_urls import SignedUrls
 from faultline_gateway.http.tenancy import tenant_of
 from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
@@ -64,6 +65,7 @@ class GatewayContext(RunContext):
     followed: FollowedRuns
     sessions: Sessions
     ring: KeyRing
+    links: SignedUrls
     clusters: Clusters
     budget: StoreBudget | None = None
     tenant: str = DEFAULT_TENANT

@@ -18,7 +18,9 @@ from faultline_gateway.runs.summaries import awaited_report, awaited_summary
 # The report opens on our own origin: script that slipped through the escaping must not run there.
 REPORT_HEADERS = {
     "content-security-policy": f"{CONTENT_POLICY}; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    # Its address may be a signed link, which no other site needs to see.
+    "referrer-policy": "no-referrer",
 }
 
 

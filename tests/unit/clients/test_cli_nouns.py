@@ -86,6 +86,18 @@ def test_a_report_is_written_to_the_named_file(play: Play, tmp_path: Path) -> No
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == "<html>"
 
 
+def test_a_report_is_shared_by_a_link_instead_of_being_written(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = "/v1/stress-tests/run-1/report"
+    script = play(run_answer(), ok({"url": f"{path}?signature=5f", "expires_at": "2026-01-01T00:00:00Z"}))
+    shown = run("report", "run-1", "--share", "0.5")
+    assert shown.stdout.strip().endswith(f":8080{path}?signature=5f")
+    assert json.loads(script.seen[1].content) == {"path": path, "expires_in": 1800}
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_report_that_cannot_be_written_is_rejected_before_it_is_made(play: Play, tmp_path: Path) -> None:
     script = play()
     shown = run("report", "run-1", "--out", str(tmp_path / "absent" / "r.html"))

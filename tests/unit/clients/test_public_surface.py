@@ -66,7 +66,7 @@ ERRORS = [
     "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
     "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",
     "RunNotDeletable", "RunNotEnded", "RunNotResumable", "StorageError", "StorageFull", "Unauthorized",
-    "DatasetNotReady", "ImportRefused", "ShardUnreadable", "UnknownDataset",
+    "DatasetNotReady", "ImportRefused", "ShardUnreadable", "SignedUrlRefused", "UnknownDataset",
     "UnknownEditType", "UnknownModel", "UnsupportedMedia",
 ]  # fmt: skip
 

@@ -35,6 +35,7 @@ DATASET = {
     "name": "mine", "classes": ["bus"], "n_sources": 1, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
 }  # fmt: skip
 ADDED = {"added": 1, "rejected": []}
+LINK = {"url": f"{RUNS}/run-1/report?signature=5f", "expires_at": "2026-01-01T00:00:00Z"}
 ITEM = {
     "id": "i1", "ordinal": 0, "kind": "edit", "item_group": "s", "source_image": REF, "label": "bus",
     "state": "done",
@@ -201,6 +202,10 @@ HANDLE_METHODS = (
     Method(
         "report", lambda r: r.report(), "GET", f"{RUNS}/run-1/report",
         lambda: httpx.Response(200, text="<html>"),
+    ),
+    Method(
+        "share", lambda r: r.share(expires_in=90), "POST", "/v1/signed-urls", lambda: ok(LINK),
+        {"path": f"{RUNS}/run-1/report", "expires_in": 90},
     ),
     Method(
         "image", lambda r: r.image(REF), "GET", f"/v1/artifacts/{REF}.png",
