@@ -109,10 +109,10 @@ async def test_a_link_opens_its_own_path_query_and_method_alone(gateway: FakeGat
     run = report.removesuffix("/report")
     for method, path in (
         ("DELETE", run), ("POST", f"{run}:cancel"), ("GET", run), ("GET", f"{run}/summary"),
-        ("GET", "/v1/runs"),
+        ("GET", "/v1/runs"), ("POST", report),
     ):  # fmt: skip
         answer = await gateway.http.request(method, f"{path}?{urlsplit(link).query}")
-        problem(answer, 401, "unauthorized")
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized"), (method, path)
     # A key that is sent is the one that counts.
     problem(await gateway.http.get(link, headers=key("fl_no")), 401, "unauthorized")
 
