@@ -18,6 +18,7 @@ from faultline_core.contract.signed_urls import LONGEST_SECONDS, SIGNABLE, Signe
 from faultline_core.errors import InvalidRequest, SignedUrlRefused, Unauthorized
 from faultline_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
 from faultline_gateway.access.keys import AccessKey, id_in
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 
 TOLERANCE_SECONDS = 60
 """By so much the clocks of two gateways may differ: a link is good for so long after its end."""
@@ -76,7 +77,7 @@ class SignedUrls:
         given = request.query_params.multi_items()
         told = dict(given)
         path, key_id, end = request.url.path, told.get(KEY_ID, ""), told.get(EXPIRES, "")
-        secrets = await self._secrets(key_id)
+        secrets, tenant = await self._secrets(key_id)
         claim = [(name, value) for name, value in given if name != SIGNATURE]
         # Every key is compared, so that the time taken does not show which key was close.
         signature = told[SIGNATURE].encode()
@@ -92,7 +93,7 @@ class SignedUrls:
                 f"the link to {path!r} ends at {_shown(int(end))}, and here it is "
                 f"{_shown(self._clock())}; {_ADVICE}"
             )
-        return Holder(f"link of {key_id}", ("read",))
+        return Holder(f"link of {key_id}", ("read",), tenant)
 
     async def _signing_key(self, given: str) -> tuple[str, bytes]:
         known = [hmac.compare_digest(given.encode(), each) for each in self._own]
@@ -105,11 +106,14 @@ class SignedUrls:
             raise Unauthorized("a link is signed by an API key: send it, not a browser's session")
         return key_id, _of_ledger(key)
 
-    async def _secrets(self, key_id: str) -> Sequence[bytes]:
+    async def _secrets(self, key_id: str) -> tuple[Sequence[bytes], str]:
+        """Return what may have signed a link of a key, and whose objects the link shows."""
         if key_id == OF_SETTINGS:
-            return await asyncio.to_thread(lambda: self._own_secrets)
+            return await asyncio.to_thread(lambda: self._own_secrets), DEFAULT_TENANT
         key = await self._ring.holder_of_id(key_id)
-        return [_of_ledger(key)] if key is not None and "read" in key.scopes else []
+        if key is None or "read" not in key.scopes:
+            return (), DEFAULT_TENANT
+        return [_of_ledger(key)], key.tenant
 
     @cached_property
     def _own_secrets(self) -> list[bytes]:

@@ -117,6 +117,12 @@ async def test_a_link_opens_its_own_path_query_and_method_alone(gateway: FakeGat
     problem(await gateway.http.get(link, headers=key("fl_no")), 401, "unauthorized")
 
 
+@pytest.mark.fault("T4")
+async def test_a_link_shows_what_its_key_s_tenant_sees(gateway: FakeGateway, report: str) -> None:
+    _, acme = new_access_key(gateway.ledger, tenant="acme")
+    problem(await gateway.http.get(await signed(gateway, report, acme)), 404, "not-found")
+
+
 async def test_a_link_ends_with_its_key(gateway: FakeGateway, report: str) -> None:
     made, whole = new_access_key(gateway.ledger)
     link = await signed(gateway, report, whole)
