@@ -9,8 +9,8 @@ STAMP := $(VENV)/.installed
 CODE := clients gateway services suites tests demo docs evaluation
 VLLM_VENV := .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
-MLFLOW_VENV := .venv-mlflow
-MLFLOW_STAMP := $(MLFLOW_VENV)/.installed
+TRACKERS_VENV := .venv-trackers
+TRACKERS_STAMP := $(TRACKERS_VENV)/.installed
 STATE := .faultline
 UNIT_TESTS := $(sort $(shell find tests/unit evaluation/tests/unit -name 'test_*.py'))
 TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% gateway/test_report_% miniature/test_training_stage% services/%) evaluation/tests/unit/validity/%,$(UNIT_TESTS))
@@ -33,7 +33,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-mlflow lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -66,13 +66,13 @@ test-vllm: $(STAMP) $(VLLM_STAMP) ## hold the perturber and the captioner to the
 	$(INTEGRATION) tests/vllm_server
 
 # Its packages do not fit beside the others' versions, so they come last on the tests' path.
-$(MLFLOW_STAMP):
-	test -x $(MLFLOW_VENV)/bin/python || $(PYTHON) -m venv $(MLFLOW_VENV)
-	$(MLFLOW_VENV)/bin/python -m pip install --quiet mlflow==3.17.2
+$(TRACKERS_STAMP):
+	test -x $(TRACKERS_VENV)/bin/python || $(PYTHON) -m venv $(TRACKERS_VENV)
+	$(TRACKERS_VENV)/bin/python -m pip install --quiet mlflow==3.17.2 wandb==0.31.0 trackio==0.43.0
 	touch $@
 
-test-mlflow: $(STAMP) $(MLFLOW_STAMP) ## log runs to a real MLflow server, in an environment of its own, .venv-mlflow (0.9 GB)
-	$(BIN)/python tests/mlflow_server/beside.py $(MLFLOW_VENV) -- $(INTEGRATION) tests/mlflow_server
+test-trackers: $(STAMP) $(TRACKERS_STAMP) ## log runs to a real MLflow server, W&B offline and trackio, in an environment of their own, .venv-trackers (1.1 GB)
+	$(BIN)/python tests/trackers/beside.py $(TRACKERS_VENV) -- $(INTEGRATION) tests/trackers
 
 lock: $(STAMP) ## write the installed versions to requirements.lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | LC_ALL=C sort -f > requirements.lock

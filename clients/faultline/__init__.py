@@ -26,11 +26,13 @@ if TYPE_CHECKING:
         GeneratedImage,
         GeneratedImages,
     )
-    from faultline._mlflow import log_to_mlflow
     from faultline._python_function.model import Classifier
     from faultline._retries import RetryPolicy
     from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
     from faultline._stress_test_run import AsyncStressTest, StressTest
+    from faultline._trackers.mlflow import log_to_mlflow
+    from faultline._trackers.trackio import log_to_trackio
+    from faultline._trackers.wandb import log_to_wandb
     from faultline._transfer_run import AsyncTransfer, Transfer
     from faultline_core import errors
     from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
@@ -187,6 +189,8 @@ __all__ = [
     "__version__",
     "errors",
     "log_to_mlflow",
+    "log_to_trackio",
+    "log_to_wandb",
     "push_results_to_hub",
     "push_to_hub",
 ]
@@ -200,11 +204,13 @@ _HOMES = {
     "faultline._hub.datasets": ("push_to_hub",),
     "faultline._hub.results": ("push_results_to_hub",),
     "faultline._images": ("AsyncGeneratedImage", "AsyncGeneratedImages", "GeneratedImage", "GeneratedImages"),
-    "faultline._mlflow": ("log_to_mlflow",),
     "faultline._python_function.model": ("Classifier",),
     "faultline._retries": ("RetryPolicy",),
     "faultline._shift_benchmark_run": ("AsyncShiftBenchmark", "ShiftBenchmark"),
     "faultline._stress_test_run": ("AsyncStressTest", "StressTest"),
+    "faultline._trackers.mlflow": ("log_to_mlflow",),
+    "faultline._trackers.trackio": ("log_to_trackio",),
+    "faultline._trackers.wandb": ("log_to_wandb",),
     "faultline._transfer_run": ("AsyncTransfer", "Transfer"),
     "faultline_core.contract.adversarial_dataset_summary": ("AdversarialDatasetSummary",),
     "faultline_core.contract.bug_hunt_summary": ("BugHuntSummary",),

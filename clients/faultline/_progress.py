@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from faultline._notebook import progress
@@ -101,3 +102,16 @@ def _notebook_display() -> Callable[..., Any] | None:
         return None
     display: Callable[..., Any] = importlib.import_module("IPython.display").display
     return display
+
+
+@contextmanager
+def shown_if(wanted: bool) -> Iterator[Callable[[Run], None]]:
+    """Yield a function that shows a run's progress, or none."""
+    if not wanted:
+        yield lambda _: None
+        return
+    shown = shown_progress()
+    try:
+        yield shown.show
+    finally:
+        shown.close()

@@ -103,6 +103,12 @@ class RunCalls(Generic[AnyItem, Summary]):
         parse = reading(PageOfItems[self.item])  # type: ignore[name-defined]  # known at run time only
         return Call(method="GET", path=self.path(run_id, "/items"), params=_page(after, limit), parse=parse)
 
+    def one_item(self, run_id: str, item_id: str) -> Call[AnyItem]:
+        """``GET /v1/<kind>s/{id}/items/{item_id}``."""
+        return Call(
+            method="GET", path=self.path(run_id, f"/items/{segment(item_id)}"), parse=reading(self.item)
+        )
+
     def results(self, run_id: str, since: int) -> Call[None]:
         """``GET /v1/<kind>s/{id}/results``, starting at the item with ordinal ``since``."""
         params = {"from": since} if since else {}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self
@@ -16,7 +15,7 @@ from faultline._files import open_page, save_page
 from faultline._frames import data_frame
 from faultline._notebook import framed, progress
 from faultline._paging import pages, pages_async
-from faultline._progress import PROGRESS_SLICE_S, shown_progress
+from faultline._progress import PROGRESS_SLICE_S, shown_if
 from faultline._run_calls import FIRST_SCREEN, WAIT_SLICE_S, AnyItem, RunCalls, Summary, image_call
 from faultline._run_streams import EventStream, Results
 from faultline._transport_protocol import AsyncSender, Sender
@@ -116,7 +115,7 @@ class RunHandle(_Handle[AnyItem, Summary]):
 
         With ``progress``, a line on standard error shows how far the run is, or a bar in a notebook.
         """
-        with _shown(progress) as show:
+        with shown_if(progress) as show:
             for call in self._waits(timeout, progress):
                 if self.ended:
                     break
@@ -132,6 +131,10 @@ class RunHandle(_Handle[AnyItem, Summary]):
         """Yield every planned item in order, page by page."""
         for page in pages(self._sender, partial(self._calls.items, self.id)):
             yield from page.items
+
+    def item(self, item_id: str) -> AnyItem:
+        """Return one item."""
+        return self._sender.send(self._calls.one_item(self.id, item_id))
 
     def results(self) -> Iterator[AnyItem]:
         """Yield every finished item in order from one stream, and verify its checksum at the end.
@@ -287,7 +290,7 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
         progress: bool = False,
     ) -> Self:
         """Wait until the run has ended; as `RunHandle.wait`."""
-        with _shown(progress) as show:
+        with shown_if(progress) as show:
             for call in self._waits(timeout, progress):
                 if self.ended:
                     break
@@ -304,6 +307,10 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
         async for page in pages_async(self._sender, partial(self._calls.items, self.id)):
             for item in page.items:
                 yield item
+
+    async def item(self, item_id: str) -> AnyItem:
+        """Return one item."""
+        return await self._sender.send(self._calls.one_item(self.id, item_id))
 
     async def results(self) -> AsyncIterator[AnyItem]:
         """Yield every finished item in order; as `RunHandle.results`."""
@@ -379,16 +386,3 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
     async def delete(self) -> None:
         """Delete the run, which must have ended; as `RunHandle.delete`."""
         await self._sender.send(self._calls.delete(self.id))
-
-
-@contextmanager
-def _shown(progress: bool) -> Iterator[Callable[[Run], None]]:
-    """Yield a function that shows a run's progress, or none."""
-    if not progress:
-        yield lambda _: None
-        return
-    shown = shown_progress()
-    try:
-        yield shown.show
-    finally:
-        shown.close()

@@ -52,7 +52,8 @@ PUBLIC = [
     "AsyncShiftBenchmark", "AsyncStressTest", "Classifier", "Client", "Cost", "DatasetInterface",
     "DatasetInterfaceSummary", "EditType", "Estimate", "GeneratedImage", "GeneratedImages",
     "RetryPolicy", "ShiftBenchmark", "ShiftBenchmarkSummary", "StressTest", "StressTestSummary",
-    "__version__", "errors", "log_to_mlflow", "push_results_to_hub", "push_to_hub",
+    "__version__", "errors", "log_to_mlflow", "log_to_trackio", "log_to_wandb",
+    "push_results_to_hub", "push_to_hub",
 ]  # fmt: skip
 ERRORS = [
     "ArtifactCorrupt", "ArtifactMissing", "AttentionNotHooked", "BackendError", "BackendUnavailable",

@@ -1,48 +1,29 @@
-"""Runs in MLflow's own server: `make test-mlflow`."""
+"""Runs in MLflow's own server: `make test-trackers`."""
 
 from __future__ import annotations
 
 import importlib
 import os
-import sys
-from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import pyarrow.parquet
 import pytest
 
-from fakes.served_gateway import ServedGateway, served_gateway
+from fakes.fault_proxy import fault_proxy
+from fakes.served_gateway import ServedGateway
 from faultline import Client, StressTest, log_to_mlflow
+from faultline_core.contract.runs import ItemResult
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import BackendUnavailable, RunNotEnded
 
-BODY: dict[str, Any] = {"classifiers": ["steady", "leaning"], "edit_types": ["background"], "seed": 3}
-if "FAULTLINE_TEST_MLFLOW" not in os.environ:
-    pytest.skip("there is no MLflow server: make test-mlflow starts one", allow_module_level=True)
 STORE = os.environ["FAULTLINE_TEST_MLFLOW"]
-# Last on the path: what both environments have is ours.
-sys.path.append(os.environ["FAULTLINE_TEST_MLFLOW_PACKAGES"])
 mlflow: Any = importlib.import_module("mlflow")
 
 # MLflow's own.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedGateway]:
-    """A gateway with a small dataset."""
-    with served_gateway(tmp_path_factory.mktemp("gateway")) as opened:
-        opened.call(opened.gateway.upload("demo", 4, ("sled", "boat")))
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def run(served: ServedGateway) -> Iterator[StressTest]:
-    """An ended stress test."""
-    with Client(served.address) as client:
-        made = client.stress_tests.create(dataset="demo", confirm=False, **BODY)
-        served.work()
-        yield made.wait()
 
 
 def mlflow_client() -> Any:
@@ -70,7 +51,9 @@ def test_figures_intervals_verdict_and_report_are_in_mlflow(run: StressTest) -> 
     assert found.tags["faultline.verdict"] == summary.verdict
     assert found.tags["faultline.page"] == run.page
     client = mlflow_client()
-    assert {each.path for each in client.list_artifacts(number)} == {"report.html", "summary.json"}
+    assert {each.path for each in client.list_artifacts(number)} == {
+        "pairs", "report.html", "results.parquet", "summary.json",
+    }  # fmt: skip
     local = Path(mlflow.artifacts.download_artifacts(run_id=number, tracking_uri=STORE))
     assert "<html" in (local / "report.html").read_text(encoding="utf-8")
     assert (
@@ -78,6 +61,54 @@ def test_figures_intervals_verdict_and_report_are_in_mlflow(run: StressTest) -> 
         == summary.verdict
     )
     assert client.get_run(number).info.status == "FINISHED"
+    assert len(list((local / "pairs").glob("*-source.png"))) == len(summary.insights)
+    assert_results(run, local / "results.parquet")
+
+
+def assert_results(run: StressTest, path: Path) -> None:
+    """The file has a row for each finished item, with what the item says."""
+    rows = {each["id"]: each for each in pyarrow.parquet.read_table(path).to_pylist()}
+    items = {item.id: item for item in run.results()}
+    assert rows.keys() == items.keys()
+    for item_id, item in items.items():
+        row = rows[item_id]
+        assert (row["state"], row["label"], row["stage"]) == (item.state, item.label, item.stage)
+        if item.result is not None:
+            assert row["image"] == item.result.image
+            assert dict(row["p_true"]) == {
+                name: each.p_true for name, each in item.result.predictions.items()
+            }
+            assert ItemResult.model_validate_json(row["result"]) == item.result
+
+
+@pytest.mark.parametrize("after", [0, 2, 5])
+def test_a_server_that_dies_while_it_is_told_gets_the_rest_later(
+    run: StressTest, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    experiment, real = f"faultline-dies-{after}", mlflow.MlflowClient.log_artifact
+    with fault_proxy(urlsplit(STORE).port or 0) as proxy, ExitStack() as broken:
+        calls = iter(range(1000))
+
+        def dies(self: Any, *told: Any) -> None:
+            if next(calls) == after:
+                broken.enter_context(proxy.broken("down"))
+            real(self, *told)
+
+        monkeypatch.setattr(mlflow.MlflowClient, "log_artifact", dies)
+        through = f"http://127.0.0.1:{proxy.port}"
+        with pytest.raises(BackendUnavailable, match="nothing of the run is lost"):
+            log_to_mlflow(run, tracking_uri=through, experiment=experiment)
+        begun = mlflow_client().search_runs(
+            [mlflow_client().get_experiment_by_name(experiment).experiment_id]
+        )
+        assert [each.info.status for each in begun] == ["RUNNING"]
+        broken.close()
+        number = log_to_mlflow(run, tracking_uri=through, experiment=experiment)
+    assert number == begun[0].info.run_id
+    assert mlflow_client().get_run(number).info.status == "FINISHED"
+    local = Path(mlflow.artifacts.download_artifacts(run_id=number, tracking_uri=STORE))
+    assert_results(run, local / "results.parquet")
 
 
 def test_a_second_call_completes_what_the_first_began(
@@ -112,7 +143,7 @@ def test_figures_are_linked_to_the_model_that_was_tested(run: StressTest) -> Non
 
 def test_a_run_that_goes_on_is_refused(served: ServedGateway) -> None:
     with Client(served.address) as client:
-        going = client.stress_tests.create(dataset="demo", confirm=False, **(BODY | {"seed": 4}))
+        going = client.stress_tests.create(dataset="demo", confirm=False, classifiers=["steady"], seed=4)
         with pytest.raises(RunNotEnded, match="wait for it"):
             log_to_mlflow(going, tracking_uri=STORE)
         going.cancel()

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import importlib
-import json
-import re
 import tempfile
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from faultline._runs import RunHandle
+from faultline._trackers.figures import figures_of, named, params
+from faultline._trackers.findings import rows
+from faultline._trackers.results import RESULTS, parquet, write_results
 from faultline_core.contract.base import ResponseBody
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import BackendUnavailable, InvalidRequest, RunNotEnded
 
 RUN_TAG = "faultline.run_id"
 """By this tag a second call finds the MLflow run of the first."""
-INTERVAL = ("estimate", "low", "high", "n")
-LONGEST_PARAM, LONGEST_TAG, MOST_AT_ONCE = 500, 5000, 500
-"""What MLflow's stores take: letters of a parameter and of a tag, and metrics in one call."""
-DEEPEST = 4
-_NAMES = re.compile(r"[^\w./ -]")
+LONGEST_TAG, MOST_AT_ONCE = 5000, 500
+"""What MLflow's stores take: letters of a tag, and metrics in one call."""
+PAIRS, MOST_PAIRS = "pairs", 6
+"""The folder of the findings' images among the artifacts, and how many findings have theirs there."""
 
 
 def log_to_mlflow(
@@ -45,12 +45,14 @@ def log_to_mlflow(
 
     Raises:
         RunNotEnded: the run goes on.
-        InvalidRequest: MLflow is not installed, or the store is a folder, which MLflow no longer keeps up.
+        InvalidRequest: MLflow or pyarrow is not installed, or the store is a folder, which MLflow no
+            longer keeps up.
         BackendUnavailable: MLflow cannot be reached or refuses what it is sent.
     """
     if not run.refresh().ended:
         raise RunNotEnded(f"run {run.id!r} is {run.run.state}; wait for it before it is logged")
-    client = _client(tracking_uri)
+    client = mlflow_client(tracking_uri)
+    parquet()
     try:
         return _Log(client, run, run.summary()).write(experiment, model_id)
     # MLflow's client raises its own errors, those of requests, and those of SQLAlchemy.
@@ -63,12 +65,17 @@ def log_to_mlflow(
         raise
 
 
-def _client(tracking_uri: str | None) -> Any:
+def mlflow_client(tracking_uri: str | None) -> Any:
+    """Return MLflow's client of a server or a database.
+
+    Raises:
+        InvalidRequest: MLflow is not installed, or the store is a folder.
+    """
     try:
         mlflow = importlib.import_module("mlflow")
     except ImportError as error:
         raise InvalidRequest(
-            "log_to_mlflow() needs MLflow, which is not installed: pip install 'faultline[mlflow]'"
+            "this needs MLflow's client, which is not installed: pip install 'faultline[mlflow]'"
         ) from error
     uri = tracking_uri or str(mlflow.get_tracking_uri())
     if uri.startswith("file:") or "://" not in uri:
@@ -88,7 +95,7 @@ class _Log:
     def write(self, experiment: str, model_id: str | None) -> str:
         """Write everything; the status comes last, so a run that looks finished is whole."""
         mlflow_run = self._run_of(experiment)
-        figures = dict(metrics(self.summary.model_dump(mode="json", by_alias=True, exclude={"config"})))
+        figures = figures_of(self.summary)
         entities = importlib.import_module("mlflow.entities")
         stamp = int((self.run.run.ended_at or self.run.run.created_at).timestamp() * 1000)
         batch = [
@@ -105,14 +112,19 @@ class _Log:
         if model_id is not None:
             self.client.set_logged_model_tags(model_id, {"faultline": self._verdict()[:LONGEST_TAG]})
         with tempfile.TemporaryDirectory() as folder:
-            report = self.run.save_report(Path(folder) / "report.html")
-            (Path(folder) / "summary.json").write_text(
-                self.summary.model_dump_json(indent=2, by_alias=True), encoding="utf-8"
-            )
-            for file in (report, Path(folder) / "summary.json"):
-                self.client.log_artifact(mlflow_run, str(file))
+            self._log_files(mlflow_run, Path(folder))
         self.client.set_terminated(mlflow_run, "FINISHED")
         return mlflow_run
+
+    def _log_files(self, mlflow_run: str, folder: Path) -> None:
+        summary = folder / "summary.json"
+        summary.write_text(self.summary.model_dump_json(indent=2, by_alias=True), encoding="utf-8")
+        report = self.run.save_report(folder / "report.html")
+        for file in (report, summary, write_results(self.run, folder / RESULTS)):
+            self.client.log_artifact(mlflow_run, str(file))
+        for row in islice(rows(self.run, self.summary), MOST_PAIRS):
+            for file in row.save(folder):
+                self.client.log_artifact(mlflow_run, str(file), PAIRS)
 
     def _run_of(self, experiment: str) -> str:
         """Return the MLflow run that an earlier call began, or a new one."""
@@ -127,7 +139,7 @@ class _Log:
 
     def _tags(self) -> dict[str, str]:
         verdicts = self.summary.verdicts if isinstance(self.summary, StressTestSummary) else []
-        states = {f"faultline.verdict.{_named(each.classifier)}": each.state for each in verdicts}
+        states = {f"faultline.verdict.{named(each.classifier)}": each.state for each in verdicts}
         return {
             RUN_TAG: self.run.id,
             "faultline.kind": self.run.run.kind,
@@ -139,45 +151,3 @@ class _Log:
 
     def _verdict(self) -> str:
         return str(getattr(self.summary, "verdict", "")) or str(self.run.run.state)
-
-
-def metrics(figures: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield the figures of a summary by MLflow's names, each estimate with its interval and n.
-
-    Lists, such as findings, give their length: their entries are in the report and in summary.json.
-    """
-    waiting: list[tuple[str, Any, int]] = [("", figures, 0)]
-    while waiting:
-        path, value, depth = waiting.pop()
-        if isinstance(value, bool) or value is None:
-            continue
-        if isinstance(value, int | float):
-            yield path, float(value)
-        elif isinstance(value, list):
-            yield path, float(len(value))
-        elif isinstance(value, dict) and value.keys() >= set(INTERVAL):
-            yield from ((name, float(n)) for name, n in _estimate(path, value) if n is not None)
-        elif isinstance(value, dict) and depth < DEEPEST:
-            below = f"{path}/" if path else ""
-            waiting += [(below + _named(str(name)), each, depth + 1) for name, each in value.items()]
-
-
-def _estimate(path: str, value: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
-    yield path, value["estimate"]
-    for part in INTERVAL[1:]:
-        yield f"{path}.{part}", value[part]
-
-
-def params(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what a run depends on by MLflow's names; what is long is cut, the summary has it whole."""
-    for name, value in config.items():
-        fields = value.items() if isinstance(value, dict) else [("", value)]
-        for field, each in fields:
-            shown = each if isinstance(each, str) else json.dumps(each, sort_keys=True)
-            if each not in (None, [], {}):
-                yield _named(f"{name}.{field}" if field else name), shown[:LONGEST_PARAM]
-
-
-def _named(name: str) -> str:
-    """Return a name in the letters that MLflow takes."""
-    return _NAMES.sub("_", name)[:240]

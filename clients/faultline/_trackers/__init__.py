@@ -1,0 +1,1 @@
+"""Ended runs in experiment trackers: MLflow, Weights & Biases, trackio."""

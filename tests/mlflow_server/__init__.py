@@ -1,1 +1,0 @@
-"""Tests beside a real MLflow server, which `make test-mlflow` starts."""

@@ -1,0 +1,1 @@
+"""Tests of trackers beside a real MLflow server, which `make test-trackers` starts."""
