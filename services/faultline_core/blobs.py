@@ -153,6 +153,13 @@ class _RemoteFolder:
         return bool(self.filesystem.isfile(f"{self.root}/{name}"))
 
 
+def no_blob(ref: str) -> ArtifactMissing:
+    """Return the error of a blob that is not there, or not for whoever asks."""
+    return ArtifactMissing(
+        f"no artifact is stored under {ref!r}; check the digest, or run again what made it"
+    )
+
+
 class BlobStore:
     """Bytes under ``root``, a folder or an fsspec URL; safe for many processes at once."""
 
@@ -217,9 +224,7 @@ class BlobStore:
         if data is None and _DIGEST.fullmatch(ref):
             data = self.find(PASSING, ref)
         if data is None:
-            raise ArtifactMissing(
-                f"no artifact is stored under {ref!r}; check the digest, or run again what made it"
-            )
+            raise no_blob(ref)
         # The digest is checked at every read, so that corrupt data never reaches a report.
         if digest(data) == ref:
             return data

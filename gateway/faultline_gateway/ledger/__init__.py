@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from faultline_gateway.ledger.access_keys import AccessEntry, AccessKeys
 from faultline_gateway.ledger.audit import Audit
+from faultline_gateway.ledger.blob_uses import BlobUses
 from faultline_gateway.ledger.cancellations import Cancellations
 from faultline_gateway.ledger.database import Database
 from faultline_gateway.ledger.datasets import Datasets
@@ -51,7 +52,7 @@ __all__ = [
 class Ledger(
     Datasets, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads,
     NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted,
-    Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows, Webhooks, Outbox, AccessKeys,
+    Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows, Webhooks, Outbox, AccessKeys, BlobUses,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

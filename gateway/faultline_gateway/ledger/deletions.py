@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from sqlalchemy import Column, Table, delete, insert, select, update
 
 from faultline_core.errors import RunNotDeletable
 from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import rows, schema, webhook_tables
+from faultline_gateway.ledger import blob_tables, rows, schema, webhook_tables
 from faultline_gateway.ledger.database import Database, LedgerPart
 from faultline_gateway.runs.pace import in_chunks, never
 
@@ -17,10 +18,11 @@ DELETED_AT_ONCE = 1_000
 """Rows deleted in one transaction at most, which locks the ledger for about 10 ms."""
 
 _runs = schema.runs.c
-_PLACES = (
-    schema.items.c.ordinal, schema.events.c.id, schema.shift_decisions.c.id, webhook_tables.deliveries.c.id,
+_PLACES: Sequence[tuple[Column[Any], int | str]] = (
+    (schema.items.c.ordinal, -1), (schema.events.c.id, -1), (schema.shift_decisions.c.id, -1),
+    (webhook_tables.deliveries.c.id, -1), (blob_tables.blob_uses.c.ref, ""),
 )  # fmt: skip
-"""The column by which each table's rows of a run are indexed."""
+"""The column by which each table's rows of a run are indexed, and a place before the first."""
 
 
 class Deletions(LedgerPart):
@@ -65,19 +67,20 @@ def delete_rest(
 ) -> None:
     """Delete the rows of a run that is being deleted in chunks, the run's own last."""
     del clock  # the other works that are gone on with need it
-    for place in _PLACES:
-        _delete_rows(database, run_id, place, stopped)
+    for place, before in _PLACES:
+        _delete_rows(database, run_id, place, before, stopped)
     if stopped():
         return
     with database.writing() as connection:
         connection.execute(delete(schema.runs).where(_runs.id == run_id, _runs.state == "deleting"))
 
 
-def _delete_rows(database: Database, run_id: str, place: Column[int], stopped: Callable[[], bool]) -> None:
+def _delete_rows(
+    database: Database, run_id: str, place: Column[Any], after: int | str, stopped: Callable[[], bool]
+) -> None:
     table = place.table
     assert isinstance(table, Table)  # a column of the schema
     # On PostgreSQL a search from the start would walk over the index's entries of all rows deleted before.
-    after = -1
 
     def delete_chunk(size: int) -> tuple[int, float]:
         nonlocal after

@@ -67,7 +67,7 @@ def _insert(connection: Connection, leased: LeasedStage, planned: NewItems) -> N
     try:
         insert_items(connection, planned)
     except IntegrityError as error:
-        first = planned[0]["ordinal"]
+        first = planned.rows[0]["ordinal"]
         raise InternalError(
             f"the plan of run {leased.run_id!r} repeats an item key among the {len(planned)} from {first}"
         ) from error

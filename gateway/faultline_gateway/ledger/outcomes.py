@@ -10,6 +10,7 @@ from sqlalchemy import Connection, RowMapping, bindparam, select, update
 from faultline_core.errors import LeaseLost
 from faultline_core.types import Cost, ItemState
 from faultline_gateway.ledger import rows, schema, work
+from faultline_gateway.ledger.blob_uses import note_uses, refs_in
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.tallies import Attempt
@@ -54,6 +55,7 @@ class Outcomes(LedgerPart):
         run_id = run_of(ended[0])
         # Written before the transaction: the lock is held for the ledger's own work alone.
         documents = {id(each.outcome): _document(each.outcome) for each in ended}
+        made = {key: set(refs_in(document)) for key, document in documents.items()}
         with self._database.writing() as connection:
             run = rows.locked_counters(connection, run_id)
             # The leases of a run that is being cancelled are void before all its items are cancelled.
@@ -69,6 +71,8 @@ class Outcomes(LedgerPart):
                     held.append((item, each.outcome))
             if held:
                 self._record(connection, run, held, documents)
+                refs = {ref for _, outcome in held for ref in made[id(outcome)]}
+                note_uses(connection, run_id, sorted(refs))
         return lost
 
     def _record(

@@ -17,6 +17,7 @@ from faultline_gateway.http.metrics import Metrics
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.http.signed_urls import SignedUrls
 from faultline_gateway.http.tenancy import tenant_of
+from faultline_gateway.images.own_blobs import OwnBlobs
 from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.runs.context import RunContext
@@ -79,6 +80,11 @@ class GatewayContext(RunContext):
             known = replace(self, tenant=tenant, ledger=ledger, status=self.status.of(ledger), views={})
             self.views[tenant] = known
         return known
+
+    @property
+    def own_blobs(self) -> OwnBlobs:
+        """The blobs that the caller may name: those of its tenant's objects."""
+        return OwnBlobs(self.store, self.ledger)
 
     @property
     def store_use(self) -> StoreUse | None:

@@ -21,7 +21,9 @@ def add_token_files(body: TokenFilesAdd, context: Context) -> TokenFilesAdded:
     """Store files of tokens by their content; the editor reads them when an interface takes them."""
     context.store.require_room(context.settings.least_free_bytes)
     files = [(file.class_name, _content(file, at)) for at, file in enumerate(body.files)]
-    return TokenFilesAdded(tokens={name: context.store.put(content) for name, content in files})
+    tokens = {name: context.store.put(content) for name, content in files}
+    context.ledger.keep_blobs(tokens.values())
+    return TokenFilesAdded(tokens=tokens)
 
 
 def _content(file: TokenFile, at: int) -> bytes:

@@ -126,6 +126,14 @@ class RunLedger(Protocol):
         """Record a decision and return the recorded form."""
         ...
 
+    def holds(self, ref: str) -> bool:
+        """Return whether an object of the tenant names a blob."""
+        ...
+
+    def keep_blobs(self, refs: Iterable[str]) -> None:
+        """Note blobs of the tenant that no dataset and no item names."""
+        ...
+
     def now(self) -> dt.datetime:
         """Return the ledger's time."""
         ...

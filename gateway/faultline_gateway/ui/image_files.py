@@ -25,7 +25,7 @@ Ref = Annotated[BlobRef, Path(description="SHA-256 of the stored image.")]
 def get_small_image(ref: Ref, context: Context) -> Response:
     """Return an image at the size of the pages; a tiny one is enlarged, each pixel to a square."""
     try:
-        pixels = decode_image(context.store.get(ref))
+        pixels = decode_image(context.own_blobs.get(ref))
     except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
         raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
     marks = "" if context.ledger.is_source_image(ref) else synthetic_xmp(artifact=ref)
@@ -37,7 +37,7 @@ def get_small_image(ref: Ref, context: Context) -> Response:
 @router.get("/{ref}.png")
 def get_image(ref: Ref, context: Context) -> Response:
     """Return an image as it is stored."""
-    png = png_of(ref, context.store, context.ledger)
+    png = png_of(ref, context.own_blobs, context.ledger)
     return Response(png, media_type="image/png", headers={"cache-control": FOR_EVER})
 
 

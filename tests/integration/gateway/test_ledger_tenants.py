@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
 from fakes.ledgers import config, create_run, done, lease
 from faultline_core.contract.datasets import ImportCreate
@@ -26,6 +27,8 @@ from faultline_core.errors import (
 from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
 from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.ledger import Ledger, NewSource
+from faultline_gateway.ledger.blob_tables import blob_uses
+from faultline_gateway.ledger.migrations.versions import r0026_blob_uses
 
 NEVER = "0" * 32
 DECISION = ShiftDecision(
@@ -228,6 +231,39 @@ def test_a_webhook_is_told_of_its_own_tenants_runs_alone(
     ledger.finish(item.id, item.fence, done())
     first, second = ours.webhook(hooks[0].id), theirs.webhook(hooks[1].id)
     assert (first.deliveries, [one.run_id for one in second.deliveries]) == ([], [run_id])
+
+
+@pytest.mark.fault("B62")
+def test_a_blob_is_of_whoever_has_an_object_that_names_it(
+    ours: Ledger, theirs: Ledger, ledger: Ledger
+) -> None:
+    theirs.create_dataset("pets", None)
+    theirs.add_sources("pets", [source("b")])
+    theirs.keep_blobs(["c" * 64])
+    run_id = create_run(theirs, sources=1, per_source=1)
+    (item,) = lease(ledger).items
+    ledger.finish(item.id, item.fence, done("d" * 64))
+    for letter in "abcd":
+        assert theirs.holds(letter * 64), letter
+        assert not ours.holds(letter * 64), letter
+        assert ledger.holds(letter * 64), letter
+    ours.keep_blobs(["d" * 64])
+    theirs.delete_run(run_id)
+    assert [letter for letter in "abcd" if theirs.holds(letter * 64)] == ["b", "c"]
+    assert ours.holds("d" * 64)
+
+
+def test_the_migration_notes_what_older_items_name(empty_url: str) -> None:
+    first = Ledger(empty_url)
+    create_run(first, sources=1, per_source=1)
+    (item,) = lease(first).items
+    first.finish(item.id, item.fence, done("d" * 64))
+    with first._database.writing() as connection:
+        connection.execute(delete(blob_uses))
+        r0026_blob_uses._note_uses(connection)
+    assert first.of(DEFAULT_TENANT).holds("d" * 64)
+    assert first.of(DEFAULT_TENANT).holds("a" * 64)
+    first.close()
 
 
 def test_a_quota_is_of_the_tenant(ours: Ledger, theirs: Ledger) -> None:

@@ -17,6 +17,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from faultline_core.contract.editor import GENERATED_KIND
 from faultline_core.contract.runs import Item, ItemResult
 from faultline_core.images.codecs import XMP_KEYWORD, decode_image, encode_png, encode_raw
+from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.images.png import (
     DIGITAL_SOURCE_TYPE,
     GENERATED_SOURCE_TYPE,
@@ -199,6 +200,7 @@ async def test_a_generated_image_is_marked_differently_from_an_edit(finished: Fi
     store = finished.gateway.store
     drawn = store.put(encode_raw(np.flip(PIXELS, axis=0)))
     store.remember(GENERATED_KIND, drawn, drawn)
+    finished.gateway.ledger.of(DEFAULT_TENANT).keep_blobs([drawn])
     for ref, source_type in ((drawn, GENERATED_SOURCE_TYPE), (edit.image, DIGITAL_SOURCE_TYPE)):
         answer = await finished.gateway.http.get(f"/v1/artifacts/{ref}.png")
         assert source_type in notes(answer.content)[XMP_KEYWORD].split('"')

@@ -35,13 +35,16 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
     seeds = [image_seed(body.seed, body.class_name, place) for place in range(body.n)]
     items = [GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds]
     answer = await context.services.editor.generate(config.generation.changed_by(body).request(items))
+    made = [outcome.unwrap().image for outcome in answer.outcomes]
+    # No run has them: without a note, nobody could look at them.
+    await asyncio.to_thread(context.ledger.keep_blobs, made)
     return Images(
         images=[
             Image(
-                image=outcome.unwrap().image, class_name=body.class_name, prompt=prompt, seed=seed,
+                image=image, class_name=body.class_name, prompt=prompt, seed=seed,
                 token=token, shift=BASE if shift is None else shift.name,
             )
-            for seed, outcome in zip(seeds, answer.outcomes, strict=True)
+            for seed, image in zip(seeds, made, strict=True)
         ],
         model=answer.model,
         cost=answer.cost,

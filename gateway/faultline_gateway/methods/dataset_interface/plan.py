@@ -19,6 +19,7 @@ from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest
 from faultline_core.suite import Suite
 from faultline_core.text.class_prompts import refuse_slot
 from faultline_core.text.plain_text import check_words, find_confusable
+from faultline_core.types import BlobRef
 from faultline_gateway.methods.dataset_interface.published import published_tokens
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan, PlannedItem
@@ -50,8 +51,9 @@ def _plan(create: DatasetInterfaceCreate, context: RunContext) -> Plan:
     require_quota(len(create.classes or dataset.classes), context, "/classes")
     sources = context.ledger.sources(create.dataset)
     config, items = plan_interface(
-        create, dataset=dataset, sources=sources, suite=context.suite, store=context.store
-    )
+        create, dataset=dataset, sources=sources, suite=context.suite, store=context.store,
+        holds=context.ledger.holds,
+    )  # fmt: skip
     # The configuration lists the images of each class: the plan is made of no dataset again.
     return Plan(dataset.name, config, items, sources={})
 
@@ -69,6 +71,7 @@ def plan_interface(
     sources: Sequence[Source],
     suite: Suite,
     store: BlobStore,
+    holds: Callable[[BlobRef], bool] = lambda ref: True,
 ) -> tuple[DatasetInterfaceConfig, Iterator[PlannedItem]]:
     """Resolve the request and plan an item for each class that has images.
 
@@ -78,7 +81,7 @@ def plan_interface(
         InvalidRequest: a class is unknown, its name is not plain text, or the initialiser is invalid.
     """
     wanted = _classes(create, dataset)
-    published = published_tokens(create, wanted, store)
+    published = published_tokens(create, wanted, lambda ref: holds(ref) and store.exists(ref))
     classes = [name for name in wanted if create.tokens is None or name in published]
     if create.token_init != CLASS_NAME:
         _check_word(create.token_init, "/token_init", "initialiser")

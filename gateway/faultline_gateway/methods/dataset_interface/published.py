@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from faultline_core.blobs import BlobStore
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceCreate
 from faultline_core.errors import ClassMapMismatch, InvalidRequest
 from faultline_core.text.imagenet_hierarchy import class_key
@@ -12,9 +11,11 @@ from faultline_core.types import BlobRef
 
 
 def published_tokens(
-    create: DatasetInterfaceCreate, classes: Sequence[str], store: BlobStore
+    create: DatasetInterfaceCreate, classes: Sequence[str], is_there: Callable[[BlobRef], bool]
 ) -> dict[str, BlobRef]:
     """Return the file of each class's published token; classes that the request does not name may have none.
+
+    ``is_there``: whether whoever asks has stored a file.
 
     Raises:
         InvalidRequest: a file is not in the store, a class that the request names has no token, or none has.
@@ -37,7 +38,7 @@ def published_tokens(
             pointer="/tokens",
         )
     for name in found.values():
-        if not store.exists(create.tokens[name]):
+        if not is_there(create.tokens[name]):
             raise InvalidRequest(
                 f"the token of {name!r} is not in the store; send its file to POST /v1/token-files",
                 pointer=f"/tokens/{name}",
