@@ -202,7 +202,7 @@ def test_a_scheduler_configuration_becomes_a_noise_schedule() -> None:
 
 def test_only_plain_calls_run_compiled_and_give_the_same() -> None:
     torch.manual_seed(4)
-    unet, taken = tiny_unet(), list[int]()
+    unet, taken, graphs = tiny_unet(), list[int](), list[torch.fx.GraphModule]()
     calls = [draw(rows, 4, 4, 4, seed=rows) for rows in (2, 3, 5)]
     text, level = draw(5, LENGTH, WIDTH, seed=1), torch.full((5,), 500)
     denoiser = UNetDenoiser(unet)
@@ -210,6 +210,8 @@ def test_only_plain_calls_run_compiled_and_give_the_same() -> None:
         before = [denoiser(latents, level[: len(latents)], text[: len(latents)]) for latents in calls]
 
     def counted(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        graphs.append(graph)
+
         def run(*args: object) -> object:
             taken.append(1)
             return graph(*args)
@@ -220,6 +222,7 @@ def test_only_plain_calls_run_compiled_and_give_the_same() -> None:
     with torch.no_grad():
         after = [denoiser(latents, level[: len(latents)], text[: len(latents)]) for latents in calls]
     assert taken
+    assert len(graphs) == 1, "each number of rows is compiled anew"
     for one, other in zip(before, after, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
     taken.clear()

@@ -44,11 +44,13 @@ class UNetDenoiser:
     def compile(self, backend: str | Callable[..., object] = "inductor") -> None:
         """Compile the network for calls without attention control and gradient, for any number of rows.
 
-        The first such call takes about a minute. Controlled calls and gradients stay as they are: a control
-        replaces the attention call by call.
+        The first such call takes about a minute, and so does the first of 64 rows or more, for which the
+        upsampling differs. Controlled calls and gradients stay as they are: a control replaces the attention
+        call by call.
         """
         self._unet.to(memory_format=torch.channels_last)
-        self._compiled = torch.compile(self._unet, dynamic=True, backend=backend)
+        # Not ``dynamic=True``: with sizes and text lengths unknown too, it took over four minutes on an H100.
+        self._compiled = torch.compile(self._unet, backend=backend)
 
     @property
     def precision(self) -> str:
@@ -101,14 +103,14 @@ class UNetDenoiser:
         """
         dtype = self._unet.dtype
         words, added = (text.to(dtype), None) if self._added is None else self._added.split(text.to(dtype))
+        inputs = latents.to(dtype), timestep, words
         network: Callable[..., tuple[Tensor]] = self._unet
         if self._compiled is not None and control is None and self._is_plain(text):
             network = self._compiled
+            _let_rows_vary(*inputs)
         with self._seat.taken_by(control):
             output: Tensor = network(
-                latents.to(dtype),
-                timestep,
-                words,
+                *inputs,
                 timestep_cond=self._condition(latents.shape[0]),
                 added_cond_kwargs=added,
                 return_dict=False,
@@ -124,6 +126,14 @@ class UNetDenoiser:
             return None
         embedded = guidance_embedding(self._mode.guidance, self._width)
         return embedded.to(self._unet.device, self._unet.dtype).expand(rows, -1)
+
+
+def _let_rows_vary(*inputs: Tensor) -> None:
+    # Imported here: it takes a second, and few processes compile.
+    from torch._dynamo import maybe_mark_dynamic
+
+    for tensor in inputs:
+        maybe_mark_dynamic(tensor, 0)
 
 
 def guidance_embedding(guidance: float, width: int) -> Tensor:
