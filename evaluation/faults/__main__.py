@@ -37,7 +37,7 @@ PARTS = (
     "tests/vllm_server", "tests/faults",
 )  # fmt: skip
 """One process each, the quick ones first."""
-_SETTINGS = {"CONTRACT_CASES": "20", "RAY_worker_niceness": "0"}
+_SETTINGS = {"CONTRACT_CASES": "20", "FAILING_WRITES": "200", "RAY_worker_niceness": "0"}
 """Of the tests' processes, unless the caller has set them: Ray's workers are patient by default."""
 
 Cases = Mapping[str, Mapping[str, tuple[Outcome, str | None]]]

@@ -28,6 +28,7 @@ from faultline_core.suite import load_suite
 from faultline_core.tracing import tracing_to
 from faultline_gateway.app import bare_app, create_admin_app, create_app
 from faultline_gateway.columns import ColumnFolder
+from faultline_gateway.disks import require_disks, stop_with_disks
 from faultline_gateway.http.event_loop import allow_connections, prepare_event_loop
 from faultline_gateway.http.server import serve_together, server_of
 from faultline_gateway.images.intake import register_folder
@@ -155,13 +156,20 @@ async def _serving(settings: GatewaySettings) -> None:
         delivering = _until_left(Deliveries(ledger, target).keep())
         keeping = _keeping_columns(ledger, joined, columns)
         async with keeping, _until_left(budget.keep()), launching, telling, delivering:
+<<<<<<< HEAD
             await serve_together(server_of(app, settings), _admin_server(app, settings))
+=======
+            server = server_of(app, settings)
+            async with _until_left(stop_with_disks(ledger, store, server)):
+                await server.serve()
+>>>>>>> 449fcece (End a process whose disk fails as it is written to)
         stopped.set()
         await going_on
     if joined is not None:
         joined.close()
     tracing.close()
     ledger.close()
+    require_disks(ledger, store)
 
 
 def _admin_server(app: FastAPI, settings: GatewaySettings) -> uvicorn.Server | None:

@@ -16,8 +16,9 @@ from typing import Any
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.runs import RequestCounts
-from faultline_core.errors import FaultlineError, LedgerDamaged
+from faultline_core.errors import DiskFailed, FaultlineError, LedgerDamaged
 from faultline_core.tracing import Tracing
+from faultline_gateway.disks import require_disks
 from faultline_gateway.imports.importer import Importer
 from faultline_gateway.ledger import Ended, Ledger, Outcome
 from faultline_gateway.methods import METHODS
@@ -45,13 +46,20 @@ _logger = logging.getLogger(__name__)
 class LedgerRecorder:
     """Records outcomes of one leased group in the ledger; ``open`` are the ids of the items without one."""
 
-    def __init__(self, ledger: SharedLedger, group: LeasedGroup) -> None:
+    def __init__(self, ledger: SharedLedger, group: LeasedGroup, store: BlobStore) -> None:
         self._ledger = ledger
+        self._store = store
         self._group = group
         self.open = {item.id for item in group.items}
 
     async def ended(self, outcomes: Sequence[tuple[LeasedItem, Outcome]]) -> None:
-        """Record outcomes together; a retryable failure goes back to pending while attempts are left."""
+        """Record outcomes together; a retryable failure goes back to pending while attempts are left.
+
+        Raises:
+            DiskFailed: the disk of the store failed, so that what the outcomes name may not be on it.
+        """
+        if self._store.failure is not None:
+            raise DiskFailed(self._store.failure)
         ended = [Ended(item_id=item.id, fence=item.fence, outcome=outcome) for item, outcome in outcomes]
         await self._ledger.record(ended)
         self.open -= {item.id for item, _ in outcomes}
@@ -97,7 +105,7 @@ class Worker:
     async def work(self, stop: asyncio.Event) -> None:
         """Work until ``stop`` is set; items that are not done in time are then returned to the ledger.
 
-        An unexpected failure of one loop stops all, so that a supervisor notices.
+        An unexpected failure of one loop stops all, so that a supervisor notices; so does a disk's.
         """
         # One item group leaves a service's batch half empty; several at once fill it.
         tasks = [asyncio.create_task(self._concurrency.follow(stop, self._is_busy))]
@@ -113,15 +121,17 @@ class Worker:
         """Work until nothing can be leased now."""
         while (work := await self._next_work()) is not None:
             await work
+            require_disks(self._ledger, self._store)
 
     async def _serve_hand(self, number: int, stop: asyncio.Event) -> None:
         while not stop.is_set():
             if number >= self._concurrency.groups:
                 await _pause(stop)
                 continue
+            require_disks(self._ledger, self._store)
             try:
                 work = await self._next_work()
-            except LedgerDamaged:
+            except (DiskFailed, LedgerDamaged):
                 raise
             except FaultlineError as error:
                 _logger.warning("nothing can be leased: %s", error.detail)
@@ -176,7 +186,7 @@ class Worker:
 
     async def _process(self, group: LeasedGroup) -> None:
         """Run the method while renewing the lease; the one that ends first ends the other."""
-        record = LedgerRecorder(self._shared, group)
+        record = LedgerRecorder(self._shared, group, self._store)
         # Tasks that this one starts inherit it, and the calls that they make.
         RUN.set(group.run_id)
         REMAINING.set(await asyncio.to_thread(self._remaining.of, group.run_id))

@@ -14,6 +14,7 @@ import re
 import shutil
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -23,13 +24,16 @@ from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
 from faultline_core.content_address import blob_name
-from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, StorageFull
+from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, DiskFailed, StorageFull
 from faultline_core.images.packing import PackedImage, unpack
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk or an exhausted quota."""
+
+_failures: dict[str, str] = {}
+"""What failed on the disk of a store, by its root, as long as this process lives."""
 
 DERIVED = "derived"
 """Folder of what can be computed again, each file named by kind and key."""
@@ -173,11 +177,21 @@ class BlobStore:
     def __repr__(self) -> str:
         return f"BlobStore({self.root!r})"
 
+    @property
+    def failure(self) -> str | None:
+        """What failed on the disk as this process wrote to it; None if nothing did.
+
+        After a failed fsync the system takes the pages for written, and the next one succeeds: only a
+        process that starts anew, and finds what is there, may be believed again.
+        """
+        return _failures.get(self.root)
+
     def put(self, data: bytes) -> str:
         """Store ``data`` durably and return its digest; storing it again mends a corrupt copy.
 
         Raises:
             StorageFull: there is no room.
+            DiskFailed: the disk failed, now or before.
         """
         ref = digest(data)
         name = blob_name(ref)
@@ -296,17 +310,29 @@ class BlobStore:
     def _sync(self, name: str) -> None:
         if self._local is not None:
             # Another process may have renamed it just now and not yet synced its folder.
-            _sync_folder((self._local.root / name).parent)
+            with self._translated(0):
+                _sync_folder((self._local.root / name).parent)
 
     def _write(self, name: str, data: bytes) -> None:
-        try:
+        with self._translated(len(data)):
             self._folder.write(name, data)
+
+    @contextlib.contextmanager
+    def _translated(self, size: int) -> Iterator[None]:
+        if self.failure is not None:
+            raise DiskFailed(self.failure)
+        try:
+            yield
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise StorageFull(
-                    f"no room for {len(data)} bytes in {self.root!r}; free some space, then retry"
+                    f"no room for {size} bytes in {self.root!r}; free some space, then retry"
                 ) from error
-            raise
+            if error.errno != errno.EIO:
+                raise
+            found = f"the disk of the store {self.root!r} failed: {error.strerror}; check it, then start anew"
+            _failures[self.root] = found
+            raise DiskFailed(found) from error
 
 
 def _cache_name(kind: str, key: str) -> str:

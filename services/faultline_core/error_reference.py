@@ -84,6 +84,11 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Retry. If the error persists, send smaller requests, raise `FAULTLINE_CALL_SECONDS`, or give the "
         "service more replicas.",
     ),
+    "disk-failed": Explanation(
+        "The disk of the store or of the ledger failed as it was written to. What the system held for it "
+        "in memory may be lost, so the process writes no more and ends. Nothing acknowledged is lost.",
+        "Check the disk and start the process anew, as Kubernetes and systemd do by themselves; runs go on.",
+    ),
     "forbidden": Explanation(
         "The API key is valid, but lacks the scope that this request needs: `read` to look, `write` to "
         "change.",

@@ -47,6 +47,7 @@ FaultlineError
 │  ├─ ArtifactCorrupt            artifact-corrupt       500  stored bytes no longer match their digest
 │  ├─ ArtifactMissing            artifact-missing       404
 │  ├─ LedgerDamaged              ledger-damaged         500  restore it from a backup
+│  ├─ DiskFailed                 disk-failed            500  the process must start anew
 │  └─ StorageFull                storage-full           507
 ├─ AttentionNotHooked            attention-not-hooked   500  a control that attached to no layer
 ├─ NumericalFailure              numerical-failure      500  NaN or infinity in a sample
@@ -292,6 +293,18 @@ class LedgerDamaged(StorageError):
     code = "ledger-damaged"
     status = 500
     title = "The ledger is damaged"
+
+
+class DiskFailed(StorageError):
+    """The disk of the store or of the ledger failed as it was written to; this process writes no more.
+
+    Retryable, as the process that starts in its place may write.
+    """
+
+    code = "disk-failed"
+    status = 500
+    title = "The disk failed"
+    retryable = True
 
 
 class StorageFull(StorageError):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+
+import pytest
 
 from fakes.access_keys import new_access_key
 from fakes.gateway import fake_gateway
 from fakes.problems import raise_problem
+from faultline_core.blobs import BlobStore
 
 
 async def change_by_a_reader(folder: Path) -> None:
@@ -29,3 +34,22 @@ async def refused_word(folder: Path) -> None:
     words.write_text("gore", encoding="utf-8")
     async with fake_gateway(folder, policy_words_file=words) as gateway:
         raise_problem(await gateway.http.post("/v1/datasets", json={"name": "x", "classes": ["gore"]}))
+
+
+async def full_store(folder: Path) -> None:
+    """Store bytes on a disk without room."""
+    _store_on(folder, errno.ENOSPC)
+
+
+async def failed_disk(folder: Path) -> None:
+    """Store bytes on a disk that cannot be synced."""
+    _store_on(folder, errno.EIO)
+
+
+def _store_on(folder: Path, code: int) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        BlobStore(str(folder)).put(b"some bytes")

@@ -6,8 +6,6 @@ Each text names the offending input and says what to do about it.
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,11 @@ from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
 from fakes.problems import raise_problem
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
+<<<<<<< HEAD
 from fakes.refusals import altered_link, change_by_a_reader, refused_word
+=======
+from fakes.refusals import change_by_a_reader, failed_disk, full_store, refused_word
+>>>>>>> 449fcece (End a process whose disk fails as it is written to)
 from fakes.service_http import answering, caller_over
 from fakes.store import image
 from fakes.world import fake_suite
@@ -115,15 +117,6 @@ async def corrupt_artifact(folder: Path) -> None:
 
 async def missing_artifact(folder: Path) -> None:
     BlobStore(str(folder)).get(REF)
-
-
-async def full_store(folder: Path) -> None:
-    def full(*arguments: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        BlobStore(str(folder)).put(b"some bytes")
 
 
 async def damaged_ledger(folder: Path) -> None:
@@ -312,6 +305,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "deadline-exceeded": (
         through_guard({DEADLINE_HEADER: "0.01"}, seconds=5.0), "'/v1/score'", "send fewer items"
     ),
+    "disk-failed": (failed_disk, "store", "start anew"),
     "forbidden": (change_by_a_reader, "'write'", "a key that has it"),
     "foreign-origin": (
         through_gateway("POST", ROOT, json=BODY, headers={"origin": "http://elsewhere.test"}),

@@ -93,11 +93,17 @@ class Ledger(
         """Return the ledger as the tenant of a run sees it; raises `NotFound`."""
         return self if self._tenant is not None else self.of(self.tenant_of(run_id))
 
+    @property
+    def failure(self) -> str | None:
+        """What failed on the disk as this process wrote; every further write is refused."""
+        return self._database.failure
+
     def check_ready(self, least_free_bytes: int) -> None:
         """Check that the database can take more, as far as that shows without writing.
 
         Raises:
             LedgerDamaged: it was found to be damaged.
+            DiskFailed: its disk failed.
             StorageFull: SQLite's disk has fewer free bytes than given.
         """
         self._database.check_ready(least_free_bytes)

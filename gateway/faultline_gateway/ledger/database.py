@@ -21,7 +21,13 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from faultline_core.errors import BackendUnavailable, InvalidRequest, LedgerDamaged, StorageFull
+from faultline_core.errors import (
+    BackendUnavailable,
+    DiskFailed,
+    InvalidRequest,
+    LedgerDamaged,
+    StorageFull,
+)
 from faultline_gateway.ledger.database_errors import damaged, translation
 from faultline_gateway.ledger.file_check import CHECK_SECONDS, check_file
 from faultline_gateway.ledger.tenancy import OPTION, dataset_key
@@ -44,9 +50,13 @@ MIGRATION_LOCK = 0x6661756C
 
 @dataclass
 class _Damage:
-    """What was found to be damaged, if anything: all views of a database share it."""
+    """What was found to be damaged, if anything: all views of a database share it.
+
+    ``failure`` is what failed as this process wrote; a sync that succeeds after it proves nothing.
+    """
 
     told: str | None = None
+    failure: str | None = None
 
 
 class Database:
@@ -112,6 +122,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Write all or nothing; on SQLite the write lock is taken at the start, not at the first write."""
+        self._refuse_failed()
         with self._translated(), self._turn(), self.engine.begin() as connection:
             yield connection
 
@@ -167,9 +178,11 @@ class Database:
 
         Raises:
             LedgerDamaged: it was found to be damaged.
+            DiskFailed: its disk failed.
             StorageFull: SQLite's disk has fewer free bytes than given.
         """
         self._refuse_damaged()
+        self._refuse_failed()
         if self._folder is None:
             return
         if (free := shutil.disk_usage(self._folder).free) < least_free_bytes:
@@ -192,6 +205,15 @@ class Database:
         if self._damage.told is not None:
             raise LedgerDamaged(self._damage.told)
 
+    @property
+    def failure(self) -> str | None:
+        """What failed on the disk as this process wrote; every further write is refused."""
+        return self._damage.failure
+
+    def _refuse_failed(self) -> None:
+        if self.failure is not None:
+            raise DiskFailed(self.failure)
+
     @contextmanager
     def _translated(self) -> Iterator[None]:
         self._refuse_damaged()
@@ -209,6 +231,8 @@ class Database:
             told = translation(error, self._folder)
             if isinstance(told, LedgerDamaged):
                 self._damage.told = told.detail
+            if isinstance(told, DiskFailed):
+                self._damage.failure = told.detail
             if told is None:
                 raise
             raise told from error

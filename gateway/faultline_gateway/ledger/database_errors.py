@@ -9,6 +9,7 @@ from sqlalchemy.exc import DatabaseError, DataError, OperationalError
 
 from faultline_core.errors import (
     BackendUnavailable,
+    DiskFailed,
     FaultlineError,
     InvalidRequest,
     LedgerDamaged,
@@ -17,6 +18,7 @@ from faultline_core.errors import (
 
 _FULL = frozenset({"SQLITE_FULL", "53100"})
 _DAMAGED = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "XX001", "XX002"})
+_NOT_SYNCED = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC")
 _CANNOT_WRITE = ("SQLITE_IOERR", "SQLITE_CANTOPEN")
 _NO_ROOM_BYTES = 1_000_000
 """With less than this, SQLite's "disk I/O error" and "unable to open database file" mean a full disk."""
@@ -31,6 +33,8 @@ def translation(error: DatabaseError, folder: Path | None) -> FaultlineError | N
     name = _name(error)
     if name in _FULL or (name.startswith(_CANNOT_WRITE) and folder is not None and _has_no_room(folder)):
         return StorageFull("the ledger's disk is full; free some space, then retry")
+    if name in _NOT_SYNCED:
+        return DiskFailed(f"the ledger's disk failed: {reason}; check it, then start anew")
     # Text that is no UTF-8 was never written so: each driver encodes what it stores.
     if any(name.startswith(each) for each in _DAMAGED) or "Could not decode to UTF-8" in reason:
         return damaged(reason)

@@ -17,6 +17,7 @@ from faultline_core.errors import (
     DatasetEmpty,
     DatasetNotReady,
     DeadlineExceeded,
+    DiskFailed,
     FaultlineError,
     Forbidden,
     ForeignOrigin,
@@ -108,7 +109,7 @@ RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
     (lambda operation: operation.method != "DELETE", (NotAcceptable,)),
     (lambda operation: operation.path not in HEALTH, (Forbidden, RateLimited, Unauthorized)),
     (lambda operation: operation.path != ALIVE, (BackendUnavailable, LedgerDamaged)),
-    (lambda operation: operation.method != "GET", (ForeignOrigin, StorageFull)),
+    (lambda operation: operation.method != "GET", (DiskFailed, ForeignOrigin, StorageFull)),
     (lambda operation: "requestBody" in operation.described, (PolicyRefused,)),
     (lambda operation: operation.takes(IDEMPOTENCY_HEADER), (IdempotencyConflict, IdempotencyInFlight)),
     (lambda operation: "{run_id}" in operation.path, (NotFound,)),
@@ -117,7 +118,7 @@ RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
 )
 
 OWN: Mapping[str, Errors] = {
-    "GET /readyz": (StorageFull,),
+    "GET /readyz": (DiskFailed, StorageFull),
     "POST /v1/datasets": (ClassMapMismatch, QuotaExceeded),
     "GET /v1/datasets/{name}": (UnknownDataset,),
     "POST /v1/datasets/{name}/sources": (*OF_IMAGES, DatasetNotReady, QuotaExceeded, UnknownDataset),

@@ -14,6 +14,7 @@ from ray.serve import Application
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ServiceHealth
+from faultline_core.errors import DiskFailed
 from faultline_core.suite import load_suite
 from faultline_http import RETRY_AFTER_SECONDS
 from faultline_services.batching.engine_thread import EngineThread
@@ -138,8 +139,10 @@ class EngineService(ABC, Generic[Served]):
         )
 
     def check_health(self) -> None:
-        """Raise an error if the engine hangs, so that Serve replaces this replica."""
+        """Raise an error if the engine hangs or the disk failed, so that Serve replaces this replica."""
         self.thread.check()
+        if (found := self.store.failure) is not None:
+            raise DiskFailed(found)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         app = service_app(self.name, self.settings, self.health, self.forecast.tell)

@@ -193,7 +193,7 @@ async def test_an_outcome_under_a_lost_lease_is_not_recorded(
 ) -> None:
     run_id = await created(gateway)
     group = lease(gateway.ledger)
-    record = LedgerRecorder(SharedLedger(gateway.ledger, "worker", 30.0), group)
+    record = LedgerRecorder(SharedLedger(gateway.ledger, "worker", 30.0), group, gateway.store)
     monkeypatch.setattr(shared_ledger, "CANCEL_SECONDS", 0.0)
     assert await record.cancelled() is False
     gateway.ledger.cancel(run_id)

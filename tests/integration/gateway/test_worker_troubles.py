@@ -204,7 +204,7 @@ async def test_a_recorder_writes_every_kind_of_outcome_with_its_fence(gateway: F
     run = await created(gateway)
     group = gateway.ledger.lease_group("worker", seconds=30)
     assert group is not None
-    record = LedgerRecorder(SharedLedger(gateway.ledger, "worker", 30.0), group)
+    record = LedgerRecorder(SharedLedger(gateway.ledger, "worker", 30.0), group, gateway.store)
     first, second, third = group.items
     await record.ended(
         [

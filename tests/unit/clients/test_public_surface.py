@@ -62,7 +62,7 @@ ERRORS = [
     "FaultlineError", "Forbidden",
     "ForeignOrigin", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
     "ImageUndecodable", "ImagesOutsideSuite",
-    "InternalError", "InvalidRequest", "LeaseLost", "LedgerDamaged", "MethodNotAllowed",
+    "InternalError", "InvalidRequest", "LeaseLost", "LedgerDamaged", "DiskFailed", "MethodNotAllowed",
     "ModelFormatRefused", "NotFound", "HeadersTooLarge", "MalformedRequest", "NotAcceptable",
     "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
     "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",

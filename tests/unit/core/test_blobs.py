@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from faultline_core import blobs
 from faultline_core.blobs import BlobStore, cache_key, digest
 from faultline_core.contract.editor import EditorPreset
-from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, StorageFull
+from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, DiskFailed, StorageFull
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -70,7 +71,7 @@ def test_a_write_that_dies_before_the_rename_leaves_no_blob(
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="input/output"):
+    with pytest.raises(DiskFailed, match="input/output"):
         store.put(b"an image")
     assert not store.exists(digest(b"an image"))
     assert not list((tmp_path / "tmp").iterdir())
@@ -123,9 +124,13 @@ def test_a_blob_whose_sync_fails_is_not_there_and_can_be_stored_later(
 
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", fail)
-        with pytest.raises(OSError, match="input/output error"):
+        with pytest.raises(DiskFailed, match="input/output error"):
             store.put(b"an image")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    with pytest.raises(DiskFailed, match="start anew"):
+        store.put(b"an image")
+    # As another process finds it.
+    monkeypatch.setattr(blobs, "_failures", {})
     assert store.get(store.put(b"an image")) == b"an image"
 
 
