@@ -31,7 +31,7 @@ def require_disks(ledger: _Failing, store: BlobStore) -> None:
 
 
 async def stop_with_disks(ledger: _Failing, store: BlobStore, server: _Server) -> None:
-    """Let the server stop as soon as a disk has failed, so that a supervisor starts it anew."""
+    """Let the server stop as soon as a disk has failed, so that a supervisor starts the process anew."""
     # Threads meet the failure, where no event of the loop is at hand.
     while ledger.failure is None and store.failure is None:  # noqa: ASYNC110
         await asyncio.sleep(LOOK_SECONDS)

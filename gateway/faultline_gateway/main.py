@@ -156,13 +156,9 @@ async def _serving(settings: GatewaySettings) -> None:
         delivering = _until_left(Deliveries(ledger, target).keep())
         keeping = _keeping_columns(ledger, joined, columns)
         async with keeping, _until_left(budget.keep()), launching, telling, delivering:
-<<<<<<< HEAD
-            await serve_together(server_of(app, settings), _admin_server(app, settings))
-=======
             server = server_of(app, settings)
             async with _until_left(stop_with_disks(ledger, store, server)):
-                await server.serve()
->>>>>>> 449fcece (End a process whose disk fails as it is written to)
+                await serve_together(server, _admin_server(app, settings))
         stopped.set()
         await going_on
     if joined is not None:

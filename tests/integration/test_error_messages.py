@@ -23,11 +23,7 @@ from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
 from fakes.problems import raise_problem
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
-<<<<<<< HEAD
-from fakes.refusals import altered_link, change_by_a_reader, refused_word
-=======
-from fakes.refusals import change_by_a_reader, failed_disk, full_store, refused_word
->>>>>>> 449fcece (End a process whose disk fails as it is written to)
+from fakes.refusals import altered_link, change_by_a_reader, failed_disk, full_store, refused_word
 from fakes.service_http import answering, caller_over
 from fakes.store import image
 from fakes.world import fake_suite

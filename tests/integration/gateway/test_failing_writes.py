@@ -66,7 +66,7 @@ def restarted(gateway: FakeGateway, folder: Path, clock: Clock) -> FakeGateway:
 
 def recorded(gateway: FakeGateway, run: str) -> dict[int, tuple[str, tuple[str, ...]]]:
     """State and images of each item, each of which the store can read."""
-    found = {}
+    found: dict[int, tuple[str, tuple[str, ...]]] = {}
     for item in gateway.ledger.items(run):
         result = item.result
         refs = (result.image,) if isinstance(result, ItemResult) else ()
@@ -163,11 +163,11 @@ async def test_a_server_stops_when_a_disk_has_failed(tmp_path: Path, monkeypatch
     ledger, store, server = new_ledger(tmp_path), BlobStore(str(tmp_path / "store")), StoppedServer()
     stopping = asyncio.create_task(disks.stop_with_disks(ledger, store, server))
     await asyncio.sleep(0.01)
-    assert not server.should_exit
+    assert vars(server) == {}
     with failing_syncs(), pytest.raises(DiskFailed):
         store.put(b"bytes")
     await asyncio.wait_for(stopping, 5)
-    assert server.should_exit
+    assert vars(server) == {"should_exit": True}
     with pytest.raises(DiskFailed):
         disks.require_disks(ledger, store)
     ledger.close()
