@@ -9,6 +9,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from fakes.ports import fake_services
 from fakes.shared_world import KeptShown, SharedStore
 from fakes.world import FakeWorld
@@ -21,8 +23,9 @@ def main(folder: Path) -> int:
     os.environ["FAULTLINE_STATE_DIR"] = str(folder)
     store = SharedStore(BlobStore(str(folder / "store")))
     world = FakeWorld(store=store, shown=KeptShown(folder / "shown"))
-    program.services_of = lambda caller: fake_services(world)
-    return program.main(["work"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "services_of", lambda caller: fake_services(world))
+        return program.main(["work"])
 
 
 if __name__ == "__main__":
