@@ -85,7 +85,7 @@ def gate(
     with connected(url) as client:
         output = Output(report=report, detach=detach, as_json=as_json)
         _check_writable(junit, markdown)
-        frozen = _baseline(client, baseline)
+        frozen = baseline_of(client, baseline)
         named = [*classifier, *([] if incumbent is None else [incumbent])]
         specs = reachable(client, named, detach=detach)
         create_and_follow(
@@ -117,7 +117,7 @@ def judge_gate(summary: GateSummary, *, strict: bool = False) -> ExitCode:
     return exit_for_gate(summary.outcome, strict=strict)
 
 
-def _baseline(client: Client, baseline: str) -> str | RegressionSet:
+def baseline_of(client: Client, baseline: str) -> str | RegressionSet:
     """Read a file that holds a frozen set, or return the id of a run."""
     path = Path(baseline)
     if not path.is_file():

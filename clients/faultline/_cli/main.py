@@ -18,6 +18,7 @@ from faultline._cli import (
     demo,
     gate,
     jobs,
+    mlflow_gate,
     prove,
     push,
     results,
@@ -98,6 +99,7 @@ app.command("register", rich_help_panel=METHODS, epilog=adversarial_dataset.REGI
 )
 app.command("transfer", rich_help_panel=METHODS, epilog=transfer.EXAMPLES)(transfer.transfer)
 app.command("gate", rich_help_panel=METHODS, epilog=gate.EXAMPLES)(gate.gate)
+app.command("mlflow-gate", rich_help_panel=METHODS, epilog=mlflow_gate.EXAMPLES)(mlflow_gate.mlflow_gate)
 app.command("freeze", rich_help_panel=METHODS, epilog=gate.FREEZE_EXAMPLES)(gate.freeze)
 app.command("compare-prompts", rich_help_panel=METHODS, epilog=shift_benchmark.PROMPT_EXAMPLES)(
     shift_benchmark.compare_prompts
