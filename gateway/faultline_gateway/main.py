@@ -111,6 +111,10 @@ def _parser() -> argparse.ArgumentParser:
         help="take the captions from metadata.jsonl instead of the captioner",
     )
     add_commands(verbs)
+    back = verbs.add_parser(
+        "roll-back", help="bring the ledger to an earlier revision, before an earlier version is installed"
+    )
+    back.add_argument("revision", help="the newest one that the earlier version knows, such as 0024")
     openapi = verbs.add_parser("openapi", help="write the OpenAPI document")
     openapi.add_argument("--out", type=Path, help="file to write; default: standard output")
     return parser
@@ -327,6 +331,14 @@ def _register_dataset(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _roll_back(arguments: argparse.Namespace) -> int:
+    ledger = _ledger(settings_of_process())
+    ledger.roll_back(arguments.revision)
+    ledger.close()
+    sys.stdout.write(f"the ledger is at revision {arguments.revision}; now start the earlier version\n")
+    return 0
+
+
 def _openapi(arguments: argparse.Namespace) -> int:
     document = json.dumps(bare_app().openapi(), indent=2, sort_keys=True) + "\n"
     if arguments.out is None:
@@ -361,6 +373,7 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "register-dataset": _register_dataset,
     "keys": _keys,
     "access-log": _access_log,
+    "roll-back": _roll_back,
     "openapi": _openapi,
 }
 

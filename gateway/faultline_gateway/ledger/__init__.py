@@ -108,6 +108,14 @@ class Ledger(
         """
         self._database.check_ready(least_free_bytes)
 
+    def roll_back(self, revision: str) -> None:
+        """Bring the database back to an earlier revision, before an earlier version is installed.
+
+        Raises:
+            InvalidRequest: there is no such revision.
+        """
+        self._database.roll_back(revision)
+
     def close(self) -> None:
         """Close every pooled connection."""
         self.close_reader()

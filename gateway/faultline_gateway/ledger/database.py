@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -30,6 +29,7 @@ from faultline_core.errors import (
 )
 from faultline_gateway.ledger.database_errors import damaged, translation
 from faultline_gateway.ledger.file_check import CHECK_SECONDS, check_file
+from faultline_gateway.ledger.revisions import known_revisions, migration_config, refuse_newer
 from faultline_gateway.ledger.tenancy import OPTION, dataset_key
 
 Found = TypeVar("Found")
@@ -162,16 +162,34 @@ class Database:
         return self._damage.told is not None
 
     def migrate(self) -> None:
-        """Bring the schema to the newest revision; safe while other processes start too."""
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-        config.set_main_option("path_separator", "os")
+        """Bring the schema to the newest revision; safe while other processes start too.
+
+        Raises:
+            InvalidRequest: a newer version has written the ledger.
+        """
+        config = migration_config()
         with self.writing() as connection:
             if not self.is_sqlite:
                 _refuse_encoding(connection)
             self.hold_start(connection)
             config.attributes["connection"] = connection
+            refuse_newer(connection, config)
             command.upgrade(config, "head")
+
+    def roll_back(self, revision: str) -> None:
+        """Bring the schema back to an earlier revision, which an earlier version knows.
+
+        Raises:
+            InvalidRequest: there is no such revision.
+        """
+        config = migration_config()
+        known = known_revisions(config)
+        if revision not in known:
+            raise InvalidRequest(f"the ledger has no revision {revision!r}; it has {known[-1]} to {known[0]}")
+        with self.writing() as connection:
+            self.hold_start(connection)
+            config.attributes["connection"] = connection
+            command.downgrade(config, revision)
 
     def check_ready(self, least_free_bytes: int) -> None:
         """Check that the database can take more.
