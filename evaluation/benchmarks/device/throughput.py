@@ -146,8 +146,8 @@ def clip_images(device: torch.device, load: Load, dtype: torch.dtype) -> list[fl
     """Images a second through an image encoder of CLIP, weights random."""
     import open_clip
 
-    with device:
-        encoder = open_clip.create_model(load.clip, pretrained=None).visual.to(dtype).eval()
+    # It moves what it made to its own argument's device, by default the processor.
+    encoder = open_clip.create_model(load.clip, pretrained=None, device=device).visual.to(dtype).eval()
     pixels = _random((load.scored, 3, 224, 224), device, dtype)
     return [load.scored / each for each in seconds(lambda: encoder(pixels), device, load.repetitions + 2)]
 
