@@ -314,7 +314,12 @@ async def test_a_child_outlives_its_run(gateway: FakeGateway) -> None:
     run_id = await filled(gateway)
     child = await proven(gateway, run_id, images=ENOUGH)
     with gateway.ledger._database.writing() as connection:
-        for table, column in (("items", "run_id"), ("events", "run_id"), ("runs", "id")):
+        for table, column in (
+            ("blob_uses", "run_id"),
+            ("items", "run_id"),
+            ("events", "run_id"),
+            ("runs", "id"),
+        ):
             connection.execute(text(f"DELETE FROM {table} WHERE {column} = :run"), {"run": run_id})
     summary = await read(gateway, child, "/summary")
     assert summary["findings"][0]["state"] == "breaks"
