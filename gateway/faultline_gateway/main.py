@@ -56,6 +56,7 @@ from faultline_gateway.services.concurrency import Concurrency
 from faultline_gateway.settings import GatewaySettings, settings_of_process
 from faultline_gateway.summary_processes import column_folder, summary_processes
 from faultline_gateway.webhooks.delivery import Deliveries
+from faultline_gateway.webhooks.gates import gate_summary
 from faultline_gateway.webhooks.target import Target
 from faultline_gateway.worker import Worker
 
@@ -157,7 +158,7 @@ async def _serving(settings: GatewaySettings) -> None:
         launching = _launching(settings, ledger, clusters, app.state.context)
         telling = _until_left(ProcessReadings(ledger, caller.counts).keep())
         target = Target(private=settings.private_webhooks)
-        delivering = _until_left(Deliveries(ledger, target).keep())
+        delivering = _until_left(Deliveries(ledger, target, partial(gate_summary, ledger, store)).keep())
         keeping = _keeping_columns(ledger, joined, columns)
         async with keeping, _until_left(budget.keep()), launching, telling, delivering:
             server = server_of(app, settings)

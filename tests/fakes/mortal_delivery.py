@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from faultline_core.contract.gates import GateSummary
+from faultline_core.errors import NotFound
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.webhooks.delivery import Deliveries
 from faultline_gateway.webhooks.target import Target
 
 
+def no_gate(run_id: str) -> GateSummary:
+    """Judge no gate, as there is none."""
+    raise NotFound(f"there is no gate {run_id!r}")
+
+
 def main(url: str, lease_seconds: float) -> None:
     """Deliver what is due."""
     target = Target(private=True)
-    asyncio.run(Deliveries(Ledger(url), target, lease_seconds=lease_seconds).keep())
+    asyncio.run(Deliveries(Ledger(url), target, no_gate, lease_seconds=lease_seconds).keep())
 
 
 if __name__ == "__main__":

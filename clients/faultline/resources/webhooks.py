@@ -51,7 +51,7 @@ class Webhooks:
 
         Args:
             url: a public https address.
-            events: ``run.completed``, ``run.failed``; default: both.
+            events: ``run.completed``, ``run.failed``, ``gate.failed``; default: all.
 
         Raises:
             InvalidRequest: the gateway sends nothing to such an address.

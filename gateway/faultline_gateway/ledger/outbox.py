@@ -27,6 +27,7 @@ _EVENTS: Mapping[str, WebhookEvent] = {
 }  # fmt: skip
 """Events by the state in which a run ends; whoever cancels a run knows it."""
 _deliveries = deliveries.c
+_LEASED = ("id", "message", "event", "run_id", "body", "attempts", "fence")
 # Shared: a webhook that is deleted meanwhile must not let the transaction fail that ends the run.
 _HOOKS = (
     select(webhooks.c.id, webhooks.c.events)
@@ -42,25 +43,34 @@ def tell_end(connection: Connection, run: Mapping[str, Any]) -> None:
         connection: the transaction that ends it.
         run: its row, as it is now.
     """
-    event = _EVENTS.get(run["state"])
-    if event is None:
+    told = _events_of(run)
+    if not told:
         return
     hooks = connection.execute(_HOOKS, {"of_tenant": run["tenant"]})
-    wanted = [hook_id for hook_id, events in hooks if event in events]
+    wanted = [(hook_id, event) for hook_id, events in hooks for event in told if event in events]
     if not wanted:
         return
-    body = _body(event, run)
+    bodies = {event: _body(event, run) for event in told}
     connection.execute(
         insert(deliveries),
         [
             {
                 "message": f"msg_{secrets.token_hex(16)}", "webhook_id": hook_id, "run_id": run["id"],
-                "event": event, "body": body, "state": "pending", "attempts": 0, "fence": 0, "due_at": 0.0,
+                "event": event, "body": bodies[event], "state": "pending", "attempts": 0, "fence": 0, "due_at": 0.0,
                 "created_at": run["ended_at"],
             }
-            for hook_id in wanted
+            for hook_id, event in wanted
         ],
     )  # fmt: skip
+
+
+def _events_of(run: Mapping[str, Any]) -> list[WebhookEvent]:
+    event = _EVENTS.get(run["state"])
+    if event is None:
+        return []
+    # To judge a gate takes seconds, which no transaction has: whoever delivers the message does so.
+    is_judged = run["kind"] == "gate" and event == "run.completed"
+    return [event, "gate.failed"] if is_judged else [event]
 
 
 def _body(event: WebhookEvent, run: Mapping[str, Any]) -> str:
@@ -94,7 +104,7 @@ class Outbox(LedgerPart):
             }  # fmt: skip
             connection.execute(update(deliveries).where(_deliveries.id.in_(ids)).values(held))
             query = select(
-                *(_deliveries[name] for name in ("id", "message", "body", "attempts", "fence")),
+                *(_deliveries[name] for name in _LEASED),
                 webhooks.c.url, webhooks.c.secret,
             ).join_from(deliveries, webhooks)  # fmt: skip
             found = connection.execute(query.where(_deliveries.id.in_(ids)).order_by(_deliveries.id))
@@ -103,6 +113,12 @@ class Outbox(LedgerPart):
     def delivered(self, leased: LeasedDelivery) -> None:
         """Note that the target took a message; without effect if the lease is lost."""
         self._conclude(leased, {"state": "delivered", "delivered_at": self._clock()})
+
+    def withdraw(self, leased: LeasedDelivery) -> None:
+        """Take a message back that turns out to tell nothing; without effect if the lease is lost."""
+        mine = (_deliveries.id == leased.id) & (_deliveries.fence == leased.fence)
+        with self._database.writing() as connection:
+            connection.execute(delete(deliveries).where(mine))
 
     def not_delivered(
         self, leased: LeasedDelivery, failure: DeliveryFailure, detail: str, again_in: float | None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from faultline_core.contract.webhooks import WebhookEvent
+
 
 @dataclass(frozen=True, kw_only=True)
 class LeasedDelivery:
@@ -11,6 +13,8 @@ class LeasedDelivery:
 
     id: int
     message: str
+    event: WebhookEvent
+    run_id: str
     body: str
     attempts: int
     fence: int

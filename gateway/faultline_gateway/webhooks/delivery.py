@@ -7,10 +7,12 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from faultline_core.contract.webhooks import DeliveryFailure
-from faultline_core.errors import FaultlineError
+from faultline_core.contract.gates import GateSummary
+from faultline_core.contract.webhooks import DeliveryFailure, WebhookMessage
+from faultline_core.errors import FaultlineError, NotFound
 from faultline_gateway.runs.leased_deliveries import LeasedDelivery
 from faultline_gateway.webhooks.target import NotDeliveredError
 
@@ -38,6 +40,10 @@ class OutboxLedger(Protocol):
         """Note that the target took a message."""
         ...
 
+    def withdraw(self, leased: LeasedDelivery) -> None:
+        """Take a message back that turns out to tell nothing."""
+        ...
+
     def not_delivered(
         self, leased: LeasedDelivery, failure: DeliveryFailure, detail: str, again_in: float | None
     ) -> None:
@@ -53,18 +59,26 @@ class Poster(Protocol):
         ...
 
 
+Judge = Callable[[str], GateSummary]
+"""Sums up the gate of this id; raises NotFound."""
+
+
 class Deliveries:
-    """Delivers messages; ``jitter`` spreads the tries of messages that failed together."""
+    """Delivers messages; ``jitter`` spreads the tries of messages that failed together.
+
+    ``judge`` decides whether a gate that has ended failed, so that there is something to tell.
+    """
 
     def __init__(
         self,
         ledger: OutboxLedger,
         target: Poster,
+        judge: Judge,
         *,
         lease_seconds: float = LEASE_SECONDS,
         jitter: Callable[[], float] = _RANDOM.random,
     ) -> None:
-        self._ledger, self._target = ledger, target
+        self._ledger, self._target, self._judge = ledger, target, judge
         self._lease_seconds, self._jitter = lease_seconds, jitter
 
     async def keep(self) -> None:
@@ -82,7 +96,10 @@ class Deliveries:
     def deliver(self, leased: LeasedDelivery) -> None:
         """Try to deliver a message once, and note how it went."""
         try:
-            self._target.post(leased)
+            if (worded := self._worded(leased)) is None:
+                self._told(lambda: self._ledger.withdraw(leased))
+                return
+            self._target.post(worded)
         except NotDeliveredError as error:
             _logger.warning("webhook message %s, try %d: %s", leased.message, leased.attempts, error.detail)
             self._note(leased, error)
@@ -92,6 +109,20 @@ class Deliveries:
             self._note(leased, NotDeliveredError("unreachable", f"unexpected {type(error).__name__}"))
         else:
             self._told(lambda: self._ledger.delivered(leased))
+
+    def _worded(self, leased: LeasedDelivery) -> LeasedDelivery | None:
+        """Return the message with its verdict, the same in each try; None if the gate has not failed."""
+        if leased.event != "gate.failed":
+            return leased
+        try:
+            summary = self._judge(leased.run_id)
+        except NotFound:
+            return None
+        if summary.outcome != "failed":
+            return None
+        message = WebhookMessage.model_validate_json(leased.body)
+        data = message.data.model_copy(update={"verdict": summary.verdict})
+        return replace(leased, body=message.model_copy(update={"data": data}).model_dump_json())
 
     def _note(self, leased: LeasedDelivery, error: NotDeliveredError) -> None:
         last = leased.attempts > len(PAUSES)

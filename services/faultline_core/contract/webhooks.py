@@ -18,8 +18,10 @@ from faultline_core.contract.base import (
 from faultline_core.contract.runs import RequestCounts
 from faultline_core.types import RunKind, RunState
 
-WebhookEvent = Literal["run.completed", "run.failed"]
-"""What a webhook is told: a run has ended, with at least one item done or filtered, or it has failed."""
+WebhookEvent = Literal["run.completed", "run.failed", "gate.failed"]
+"""What a webhook is told: a run has ended, with at least one item done or filtered, or it has failed; or a
+gate has ended and proves a regression.
+"""
 DeliveryState = Literal["pending", "delivered", "failed"]
 DeliveryFailure = Literal["refused", "unreachable", "timed-out", "redirected", "rejected"]
 """Why a try did not deliver: the address is private or not https, nobody answers, nobody answers in time,
@@ -113,6 +115,9 @@ class EndedRun(ResponseBody):
     ended_at: dt.datetime = Field(description="When it ended, in UTC.")
     request_counts: RequestCounts = Field(description="Its items by state.")
     problem: Problem | None = Field(description="Why it failed, or null.")
+    verdict: str | None = Field(
+        default=None, description="What a gate that failed says, in one sentence; null for other events."
+    )
 
 
 class WebhookMessage(ResponseBody):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from fakes import webhook_receiver as receivers
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeClassifiers, fake_services
@@ -16,9 +19,13 @@ from fakes.world import CLASSES, FakeWorld, fake_suite
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
 from faultline_core.contract.gates import GateInstruction, GateItem, GateSummary
+from faultline_core.contract.webhooks import WebhookCreate, WebhookMessage
 from faultline_core.errors import ImageUndecodable
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.services.ports import Services
+from faultline_gateway.webhooks.delivery import Deliveries
+from faultline_gateway.webhooks.gates import gate_summary
+from faultline_gateway.webhooks.target import Target
 
 ROOT = "/v1/gates"
 PER_CLASS = 20
@@ -128,6 +135,31 @@ async def test_a_candidate_with_a_bug_fails_and_an_equal_one_passes(
     alone = await gated(gateway, {"baseline": baseline, "classifiers": ["timm:resnet18"]})
     assert alone.outcome == "passed"
     assert alone.verdict.startswith("Passed: no regression above 10 points in 3 cells")
+
+
+async def test_a_webhook_is_told_of_the_gate_that_failed_and_of_no_other(
+    gateway: FakeGateway, baseline: str
+) -> None:
+    with receivers.webhook_receiver(receivers.status(200)) as receiver:
+        wanted = WebhookCreate(url=receiver.url, events=["gate.failed"])
+        hook = gateway.ledger.create_webhook(wanted)
+        failed = await gated(gateway, {"baseline": baseline, "classifiers": ["leaning"]})
+        await gated(gateway, {"baseline": baseline, "classifiers": ["timm:resnet18"]})
+        deleted = await gated(gateway, {"baseline": baseline, "classifiers": ["leaning"], "seed": 2})
+        judge = partial(gate_summary, gateway.ledger, gateway.store)
+        deliveries = Deliveries(gateway.ledger, Target(private=True), judge)
+        leased = gateway.ledger.lease_deliveries(seconds=30, most=8)
+        assert [each.event for each in leased] == ["gate.failed"] * 3
+        gateway.ledger.delete_run(deleted.run_id)
+        for each in leased:
+            await asyncio.to_thread(deliveries.deliver, each)
+        (told,) = receiver.received
+        left = gateway.ledger.webhook(hook.id).deliveries
+        gateway.ledger.delete_webhook(hook.id)
+    message = WebhookMessage.model_validate_json(told.body)
+    assert (message.type, message.data.id) == ("gate.failed", failed.run_id)
+    assert message.data.verdict == failed.verdict
+    assert [(each.run_id, each.state) for each in left] == [(failed.run_id, "delivered")]
 
 
 async def test_every_pair_is_an_item_with_both_images_answered_by_both(

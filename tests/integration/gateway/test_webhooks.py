@@ -18,6 +18,7 @@ from standardwebhooks.webhooks import Webhook as StandardWebhook
 from fakes import mortal_delivery
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, create_run, done, finish_all, lease, new_ledger
+from fakes.mortal_delivery import no_gate
 from fakes.webhook_receiver import WebhookReceiver, silence, status, webhook_receiver
 from faultline_core.contract.webhooks import (
     WebhookCreate,
@@ -118,7 +119,7 @@ def test_a_receiver_that_is_down_for_ten_minutes_gets_one_message_by_one_id(
         run_id = create_run(ledger, sources=1, per_source=1)
         finish_all(ledger)
         ended = ledger.run(run_id)
-        deliveries = Deliveries(ledger, Target(private=True), jitter=lambda: 1.0)
+        deliveries = Deliveries(ledger, Target(private=True), no_gate, jitter=lambda: 1.0)
         up_at = clock.now + 600
         assert ledger.measurements().pending_messages == 1
         while told(ledger, webhook)[0].state == "pending":
@@ -142,7 +143,7 @@ def test_a_message_that_nobody_ever_takes_fails_after_18_hours_and_says_why(
         webhook = hook(ledger, url=receiver.url)
         create_run(ledger, sources=1, per_source=1)
         finish_all(ledger)
-        deliveries = Deliveries(ledger, Target(private=True))
+        deliveries = Deliveries(ledger, Target(private=True), no_gate)
         for pause in (0.0, *PAUSES):
             clock.now += pause
             (leased,) = ledger.lease_deliveries(seconds=30, most=8)
@@ -208,7 +209,7 @@ def test_a_delivery_that_is_killed_is_made_again_under_the_same_id(tmp_path: Pat
         following = threading.Event()
 
         async def deliver() -> None:
-            keeping = asyncio.create_task(Deliveries(ledger, Target(private=True)).keep())
+            keeping = asyncio.create_task(Deliveries(ledger, Target(private=True), no_gate).keep())
             while not following.is_set():
                 await asyncio.sleep(0.05)
                 if told(ledger, webhook)[0].state == "delivered":
@@ -237,7 +238,7 @@ async def test_the_secret_is_shown_once_and_signs_what_is_sent(
         run = (await opened.http.post("/v1/stress-tests", json=request)).json()
         await opened.worker().work_off()
         (leased,) = opened.ledger.lease_deliveries(seconds=30, most=8)
-        await asyncio.to_thread(Deliveries(opened.ledger, Target(private=True)).deliver, leased)
+        await asyncio.to_thread(Deliveries(opened.ledger, Target(private=True), no_gate).deliver, leased)
         (delivery,) = (await opened.http.get(f"/v1/webhooks/{made['id']}")).json()["deliveries"]
         gone = await opened.http.delete(f"/v1/webhooks/{made['id']}")
         absent = await opened.http.get(f"/v1/webhooks/{made['id']}")
@@ -280,7 +281,7 @@ def test_a_gateway_that_stops_does_not_wait_for_a_silent_target(tmp_path: Path) 
         finish_all(ledger)
 
         async def deliver() -> None:
-            keeping = asyncio.create_task(Deliveries(ledger, Target(private=True)).keep())
+            keeping = asyncio.create_task(Deliveries(ledger, Target(private=True), no_gate).keep())
             await asyncio.to_thread(receiver.arrived.wait, 10)
             keeping.cancel()
 

@@ -47,7 +47,7 @@ def test_creating_prints_the_secret_and_refuses_an_unknown_event(play: Play) -> 
     play()
     refused = run("webhooks", "create", "https://example.com/hook", "--event", "run.ended")
     assert refused.exit_code == 2
-    assert "'run.ended'; an event is one of run.completed, run.failed" in refused.stderr
+    assert "'run.ended'; an event is one of run.completed, run.failed, gate.failed" in refused.stderr
 
 
 def test_webhooks_are_listed_shown_and_deleted_by_the_beginning_of_their_id(play: Play) -> None:
