@@ -56,8 +56,8 @@ def tell_end(connection: Connection, run: Mapping[str, Any]) -> None:
         [
             {
                 "message": f"msg_{secrets.token_hex(16)}", "webhook_id": hook_id, "run_id": run["id"],
-                "event": event, "body": bodies[event], "state": "pending", "attempts": 0, "fence": 0, "due_at": 0.0,
-                "created_at": run["ended_at"],
+                "event": event, "body": bodies[event], "state": "pending", "attempts": 0, "fence": 0,
+                "due_at": 0.0, "created_at": run["ended_at"],
             }
             for hook_id, event in wanted
         ],

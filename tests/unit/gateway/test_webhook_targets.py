@@ -26,8 +26,8 @@ PUBLIC = "93.184.216.34"
 def message(url: str) -> LeasedDelivery:
     body = json.dumps({"type": "run.completed"})
     return LeasedDelivery(
-        id=1, message="msg_1", event="run.completed", run_id="a" * 32, body=body, attempts=1, fence=1, url=url,
-        secret=SECRET,
+        id=1, message="msg_1", event="run.completed", run_id="a" * 32, body=body, attempts=1, fence=1,
+        url=url, secret=SECRET,
     )  # fmt: skip
 
 
