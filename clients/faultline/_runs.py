@@ -234,7 +234,7 @@ class RunHandle(_Handle[AnyItem, Summary]):
         return self
 
     def delete(self) -> None:
-        """Delete the run, which must have ended; images stay in the store.
+        """Delete the run, which must have ended; images that nothing else has go within hours.
 
         Raises:
             RunNotDeletable: it has not ended, or it is part of the evidence of a run that exists.

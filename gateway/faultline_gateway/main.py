@@ -29,6 +29,7 @@ from faultline_core.tracing import tracing_to
 from faultline_gateway.app import bare_app, create_admin_app, create_app
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.disks import require_disks, stop_with_disks
+from faultline_gateway.erasure import Erasure
 from faultline_gateway.http.event_loop import allow_connections, prepare_event_loop
 from faultline_gateway.http.server import serve_together, server_of
 from faultline_gateway.images.intake import register_folder
@@ -159,8 +160,9 @@ async def _serving(settings: GatewaySettings) -> None:
         telling = _until_left(ProcessReadings(ledger, caller.counts).keep())
         target = Target(private=settings.private_webhooks)
         delivering = _until_left(Deliveries(ledger, target, partial(gate_summary, ledger, store)).keep())
+        erasing = _until_left(Erasure(ledger, store, app.state.context.forget).keep())
         keeping = _keeping_columns(ledger, joined, columns)
-        async with keeping, _until_left(budget.keep()), launching, telling, delivering:
+        async with keeping, _until_left(budget.keep()), launching, telling, delivering, erasing:
             server = server_of(app, settings)
             async with _until_left(stop_with_disks(ledger, store, server)):
                 await serve_together(server, _admin_server(app, settings))

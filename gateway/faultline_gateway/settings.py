@@ -99,6 +99,12 @@ class GatewaySettings(BaseModel):
         default=MAX_CHUNKS, ge=100, description="Most chunks of a PNG file that is uploaded."
     )
     max_datasets: int = Field(default=1000, ge=1, description="Most datasets.")
+    dataset_ttl_seconds: int | None = Field(
+        default=None,
+        ge=60,
+        description="Longest that a dataset is kept, in seconds: one that asks for no end gets this one, and "
+        "a longer one is refused; null for no bound.",
+    )
     import_from: tuple[str, ...] = Field(
         default=(),
         description="Beginnings of the addresses that datasets may be imported from, separated by commas, "

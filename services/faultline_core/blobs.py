@@ -9,21 +9,17 @@ import contextlib
 import errno
 import hashlib
 import json
-import os
+import math
 import re
-import shutil
-import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
-from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from faultline_core.content_address import blob_name
+from faultline_core.blob_folders import Folder, LocalFolder, RemoteFolder
+from faultline_core.content_address import blob_name, digests_in_bytes
 from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, DiskFailed, StorageFull
 from faultline_core.images.packing import PackedImage, unpack
 
@@ -34,6 +30,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 _failures: dict[str, str] = {}
 """What failed on the disk of a store, by its root, as long as this process lives."""
+
+MADE_KIND = "made"
+"""Notes of lists of what was made of a blob."""
 
 DERIVED = "derived"
 """Folder of what can be computed again, each file named by kind and key."""
@@ -51,6 +50,11 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def is_digest(text: str) -> bool:
+    """Return whether ``text`` is written like a SHA-256."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def _json_value(value: object) -> object:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
@@ -62,99 +66,6 @@ def cache_key(**inputs: object) -> str:
     # NaN is refused: it is not equal to itself, but all NaN would share one key.
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_json_value)
     return digest(text.encode())
-
-
-class _Folder(Protocol):
-    def write(self, name: str, data: bytes) -> None: ...
-
-    def read(self, name: str) -> bytes | None: ...
-
-    def exists(self, name: str) -> bool: ...
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-class _LocalFolder:
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.temporary = root / "tmp"
-        self.temporary.mkdir(parents=True, exist_ok=True)
-
-    def write(self, name: str, data: bytes) -> None:
-        """Sync the file, rename it, then sync the folder, so that a reader sees the whole file or none."""
-        target = self.root / name
-        self._make_folder(target.parent)
-        # Two writers of one blob must not share a scratch file.
-        scratch = self.temporary / f"{os.getpid()}-{uuid.uuid4().hex}"
-        try:
-            with scratch.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            scratch.replace(target)
-        finally:
-            scratch.unlink(missing_ok=True)
-        _sync_folder(target.parent)
-
-    def _make_folder(self, folder: Path) -> None:
-        if folder.is_dir():
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        # A new folder is durable only after its parent is synced.
-        while folder != self.root:
-            folder = folder.parent
-            _sync_folder(folder)
-
-    def read(self, name: str) -> bytes | None:
-        try:
-            return (self.root / name).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def exists(self, name: str) -> bool:
-        return (self.root / name).is_file()
-
-    def touch(self, name: str) -> None:
-        """Note that the file was used; who may not, as on a read-only disk, leaves it at that."""
-        with contextlib.suppress(OSError):
-            os.utime(self.root / name)
-
-    def free_bytes(self) -> int:
-        return shutil.disk_usage(self.root).free
-
-    def sweep(self, older_than_seconds: float) -> int:
-        limit = time.time() - older_than_seconds
-        # By age, not by process, because a writer on another host may still be writing.
-        stale = [path for path in self.temporary.iterdir() if path.stat().st_mtime < limit]
-        for path in stale:
-            path.unlink(missing_ok=True)
-        return len(stale)
-
-
-class _RemoteFolder:
-    """An object store writes an object whole or not at all, so no file needs to be renamed."""
-
-    def __init__(self, filesystem: AbstractFileSystem, root: str) -> None:
-        self.filesystem = filesystem
-        self.root = root
-
-    def write(self, name: str, data: bytes) -> None:
-        self.filesystem.pipe_file(f"{self.root}/{name}", data)
-
-    def read(self, name: str) -> bytes | None:
-        try:
-            return bytes(self.filesystem.cat_file(f"{self.root}/{name}"))
-        except FileNotFoundError:
-            return None
-
-    def exists(self, name: str) -> bool:
-        return bool(self.filesystem.isfile(f"{self.root}/{name}"))
 
 
 def no_blob(ref: str) -> ArtifactMissing:
@@ -171,8 +82,8 @@ class BlobStore:
         self.root = root
         filesystem, path = url_to_fs(root)
         local = isinstance(filesystem, LocalFileSystem)
-        self._local = _LocalFolder(Path(path)) if local else None
-        self._folder: _Folder = self._local or _RemoteFolder(filesystem, path.rstrip("/"))
+        self._local = LocalFolder(Path(path)) if local else None
+        self._folder: Folder = self._local or RemoteFolder(filesystem, path.rstrip("/"))
 
     def __repr__(self) -> str:
         return f"BlobStore({self.root!r})"
@@ -197,10 +108,9 @@ class BlobStore:
         name = blob_name(ref)
         # Reading costs far less than a synced write, and most calls put bytes that are already stored.
         found = self._folder.read(name)
-        if found is None or (found != data and unpack(found) != data):
-            self._write(name, data)
-        else:
-            self._sync(name)
+        same = found is not None and (found == data or unpack(found) == data)
+        if not (same and self._used(name)):
+            self._write(name, found if same and found is not None else data)
         return ref
 
     def put_packed(self, image: PackedImage) -> None:
@@ -211,10 +121,9 @@ class BlobStore:
         """
         name = blob_name(image.ref)
         found = self._folder.read(name)
-        if found is None or (found != image.data and digest(found) != image.ref):
-            self._write(name, image.data)
-        else:
-            self._sync(name)
+        same = found is not None and (found == image.data or digest(found) == image.ref)
+        if not (same and self._used(name)):
+            self._write(name, found if same and found is not None else image.data)
 
     def put_passing(self, data: bytes) -> str:
         """Keep ``data`` as long as the budget allows, and return its digest; `get` finds it until then.
@@ -254,37 +163,64 @@ class BlobStore:
         """Return True if something is stored under ``ref``; only `get` verifies the bytes."""
         return bool(_DIGEST.fullmatch(ref)) and self._folder.exists(blob_name(ref))
 
-    def remember(self, kind: str, key: str, ref: str) -> None:
-        """Record that the inputs with hash ``key`` gave the blob ``ref``; ``kind`` names the computation."""
+    def remember(self, kind: str, key: str, ref: str, *, of: str = "") -> None:
+        """Record that the inputs with hash ``key`` gave the blob ``ref``; ``kind`` names the computation.
+
+        ``of``: the digest of what it was computed of, such as an image, with which the record goes.
+        """
         if not _DIGEST.fullmatch(ref):
             raise ValueError(f"{ref!r} is not a digest of 64 hexadecimal digits")
-        self._write(_cache_name(kind, key), ref.encode())
+        self._write(_cache_name(kind, key, of), ref.encode())
 
-    def recall(self, kind: str, key: str) -> str | None:
+    def recall(self, kind: str, key: str, *, of: str = "") -> str | None:
         """Return the blob recorded for ``key``, or None if the record or the blob is missing."""
-        noted = self._folder.read(_cache_name(kind, key))
+        noted = self._folder.read(_cache_name(kind, key, of))
         ref = noted.decode("ascii", errors="replace") if noted is not None else ""
         return ref if self.exists(ref) else None
 
-    def keep(self, kind: str, key: str, data: bytes) -> None:
+    def keep(self, kind: str, key: str, data: bytes, *, of: str = "") -> None:
         """Keep what the inputs with hash ``key`` gave, as long as the budget allows.
 
-        For large intermediates that can be computed again: nothing but `find` may need them.
+        For large intermediates that can be computed again: nothing but `find` may need them. ``of``: as for
+        `remember`.
 
         Raises:
             StorageFull: there is no room.
         """
-        self._write(_derived_name(kind, key), digest(data).encode() + data)
+        self._write(_derived_name(kind, key, of), digest(data).encode() + data)
 
-    def find(self, kind: str, key: str) -> bytes | None:
+    def find(self, kind: str, key: str, *, of: str = "") -> bytes | None:
         """Return what was kept for ``key``; None if it was not, was evicted meanwhile, or is damaged."""
-        name = _derived_name(kind, key)
+        name = _derived_name(kind, key, of)
         kept = self._folder.read(name)
         if kept is None or kept[:_DIGITS] != digest(kept[_DIGITS:]).encode():
             return None
         if self._local is not None:
             self._local.touch(name)
         return kept[_DIGITS:]
+
+    def note_made(self, refs: Sequence[str], *, of: str) -> None:
+        """Record that these blobs were made of the blob ``of``: they go with it, unless a row names them."""
+        listed = json.dumps(sorted(refs)).encode()
+        self.remember(MADE_KIND, digest(listed), self.put(listed), of=of)
+
+    def erase(self, ref: str, *, unused_since: float) -> set[str] | None:
+        """Remove what is stored under ``ref``, unless it was put since, and all that was computed of it.
+
+        Returns the blobs that were named by nothing else, as far as that shows here, or None if it was put
+        since ``unused_since``, in seconds since the epoch. No row may name it: who puts it meanwhile finds it
+        gone, and writes it again.
+        """
+        name = blob_name(ref)
+        listed = digests_in_bytes(self._folder.read(name) or b"")
+        if not self._folder.remove(name, unused_since):
+            return None
+        for note in self._folder.beginning_with("cache", ref[:2], ref):
+            listed.add((self._folder.read(note) or b"").decode("ascii", errors="replace"))
+            self._folder.remove(note, math.inf)
+        for kept in self._folder.beginning_with(DERIVED, ref[:2], ref):
+            self._folder.remove(kept, math.inf)
+        return {found for found in listed if is_digest(found)} - {ref}
 
     @property
     def derived(self) -> Path | None:
@@ -307,11 +243,9 @@ class BlobStore:
         """Remove the incomplete files of killed writers, and return their number."""
         return 0 if self._local is None else self._local.sweep(older_than_seconds)
 
-    def _sync(self, name: str) -> None:
-        if self._local is not None:
-            # Another process may have renamed it just now and not yet synced its folder.
-            with self._translated(0):
-                _sync_folder((self._local.root / name).parent)
+    def _used(self, name: str) -> bool:
+        with self._translated(0):
+            return self._folder.use(name)
 
     def _write(self, name: str, data: bytes) -> None:
         with self._translated(len(data)):
@@ -335,15 +269,15 @@ class BlobStore:
             raise DiskFailed(found) from error
 
 
-def _cache_name(kind: str, key: str) -> str:
-    return f"cache/{_keyed(kind, key)}"
+def _cache_name(kind: str, key: str, of: str = "") -> str:
+    return f"cache/{_keyed(kind, key, of)}"
 
 
-def _derived_name(kind: str, key: str) -> str:
-    return f"{DERIVED}/{_keyed(kind, key)}"
+def _derived_name(kind: str, key: str, of: str = "") -> str:
+    return f"{DERIVED}/{_keyed(kind, key, of)}"
 
 
-def _keyed(kind: str, key: str) -> str:
-    if not _KIND.fullmatch(kind) or not _DIGEST.fullmatch(key):
-        raise ValueError(f"a cache entry cannot be named {kind!r}, {key!r}; give a word and a digest")
-    return f"{kind}/{key[:2]}/{key}"
+def _keyed(kind: str, key: str, of: str) -> str:
+    if not _KIND.fullmatch(kind) or not _DIGEST.fullmatch(key) or (of and not _DIGEST.fullmatch(of)):
+        raise ValueError(f"a cache entry cannot be named {kind!r}, {key!r}, {of!r}; give a word and digests")
+    return f"{kind}/{of[:2]}/{of}.{key}" if of else f"{kind}/{key[:2]}/{key}"

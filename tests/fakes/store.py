@@ -38,11 +38,11 @@ class FakeStore:
         """Return whether ``ref`` is stored."""
         return ref in self.blobs
 
-    def remember(self, kind: str, key: str, ref: str) -> None:
+    def remember(self, kind: str, key: str, ref: str, *, of: str = "") -> None:
         """Store ``ref`` under the cache key ``key``."""
         self.noted[kind, key] = ref
 
-    def recall(self, kind: str, key: str) -> str | None:
+    def recall(self, kind: str, key: str, *, of: str = "") -> str | None:
         """Return the reference under ``key``, if it is still stored."""
         ref = self.noted.get((kind, key))
         return ref if ref in self.blobs else None

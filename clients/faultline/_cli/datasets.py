@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from faultline._cli.dataset_import import cancel_import, import_dataset
 from faultline._cli.groups import examples, group
 from faultline._cli.options import AsJson, Captions, Names, Url
 from faultline._cli.tables import Table
-from faultline._cli.terminal import connected, print_note, show
+from faultline._cli.terminal import connected, print_note, print_result, show
 from faultline._client import Client
 from faultline._datasets.folders import folder_digest, images_in, read_captions
 from faultline._datasets.imports import describe_import
@@ -34,6 +35,11 @@ NewName = Annotated[
     str | None,
     typer.Option("--name", metavar="NAME", help="The dataset's name; default: the folder's, with a digest."),
 ]
+Days = Annotated[float, typer.Option("--days", metavar="DAYS", min=0, help="Days from now; 0 for no end.")]
+Expires = Annotated[
+    float | None, typer.Option("--expires", metavar="DAYS", help="Delete the dataset after so many days.")
+]
+DAY = 86_400.0
 DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The dataset's name.")]
 
 app = group("List, add, import and show datasets.")
@@ -56,6 +62,7 @@ def add(
     name: NewName = None,
     captions: Captions = None,
     names: Names = None,
+    expires: Expires = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
@@ -66,6 +73,8 @@ def add(
             name = dataset_name(client, f"{folder}{os.sep}", own)
         else:
             _upload(client, folder, name, own)
+        if expires is not None:
+            client.datasets.expire(name, expires * DAY)
         dataset = client.datasets.get(name)
         show(dataset, _described(dataset), as_json)
 
@@ -76,6 +85,22 @@ def show_dataset(name: DatasetName, as_json: AsJson = False, url: Url = None) ->
     with connected(url) as client:
         dataset = client.datasets.get(name)
         show(dataset, _described(dataset), as_json)
+
+
+@app.command(epilog=examples("faultline datasets expire photos --days 30"))
+def expire(name: DatasetName, days: Days, as_json: AsJson = False, url: Url = None) -> None:
+    """Let a dataset be deleted after some days, or never."""
+    with connected(url) as client:
+        dataset = client.datasets.expire(name, days * DAY if days else None)
+        show(dataset, _described(dataset), as_json)
+
+
+@app.command(epilog=examples("faultline datasets delete photos"))
+def delete(name: DatasetName, as_json: AsJson = False, url: Url = None) -> None:
+    """Delete a dataset; its images go within hours, unless a run or another dataset has them."""
+    with connected(url) as client:
+        client.datasets.delete(name)
+        print_result(json.dumps({"deleted": name}) if as_json else f"deleted dataset {name}")
 
 
 app.command(
@@ -92,6 +117,8 @@ def _described(dataset: Dataset) -> str:
         f"created {dataset.created_at:%Y-%m-%d %H:%M} UTC, digest {dataset.digest or 'not known yet'}",
         f"classes: {', '.join(dataset.classes)}",
     ]
+    if dataset.expires_at is not None:
+        lines.append(f"deleted at {dataset.expires_at:%Y-%m-%d %H:%M} UTC")
     return "\n".join(lines if dataset.imported is None else [*lines, describe_import(dataset)])
 
 

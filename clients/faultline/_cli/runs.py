@@ -141,7 +141,7 @@ def rename(run: OneRun, name: Name = None, as_json: AsJson = False, url: Url = N
 
 @app.command(epilog=examples("faultline runs delete 3fa8"))
 def delete(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
-    """Delete a run that has ended, with its items and its report; images stay in the store."""
+    """Delete a run that has ended, with items and report; images that nothing else has go within hours."""
     with connected(url) as client:
         found = client.runs.get(run)
         found.delete()

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from faultline._calls import Call, idempotency_headers, reading, segment
 from faultline._datasets.folders import images_in
 from faultline._datasets.imports import has_ended, pauses
@@ -16,6 +18,7 @@ from faultline._datasets.uploads import Upload, Uploaded, none_taken
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.datasets import (
     Dataset,
+    DatasetChange,
     DatasetCreate,
     DatasetList,
     ImportCreate,
@@ -34,9 +37,12 @@ UPLOAD_TIMEOUT_S = 300.0
 LIST: Call[DatasetList] = Call(method="GET", path="/v1/datasets", parse=reading(DatasetList))
 
 
-def create_call(name: str, classes: Sequence[str] | None) -> Call[Dataset]:
+def create_call(name: str, classes: Sequence[str] | None, expires_in: float | None = None) -> Call[Dataset]:
     """``POST /v1/datasets``."""
     body = DatasetCreate(name=name, classes=None if classes is None else list(classes))
+    if expires_in is not None:
+        # Only what the caller set: an older gateway does not know it.
+        body = DatasetCreate(name=name, classes=body.classes, expires_in=round(expires_in))
     return Call(
         method="POST",
         path="/v1/datasets",
@@ -49,6 +55,21 @@ def create_call(name: str, classes: Sequence[str] | None) -> Call[Dataset]:
 def get_call(name: str) -> Call[Dataset]:
     """``GET /v1/datasets/{name}``."""
     return Call(method="GET", path=f"/v1/datasets/{segment(name)}", parse=reading(Dataset))
+
+
+def expire_call(name: str, expires_in: float | None) -> Call[Dataset]:
+    """``PATCH /v1/datasets/{name}``."""
+    body = DatasetChange(expires_in=None if expires_in is None else round(expires_in))
+    return Call(method="PATCH", path=f"/v1/datasets/{segment(name)}", body=body, parse=reading(Dataset))
+
+
+def delete_call(name: str) -> Call[None]:
+    """``DELETE /v1/datasets/{name}``; a second one finds nothing, so it is not retried blindly."""
+    return Call(method="DELETE", path=f"/v1/datasets/{segment(name)}", parse=_nothing, safe=False)
+
+
+def _nothing(_: httpx.Response) -> None:
+    return None
 
 
 def add_call(name: str, sources: Sequence[SourceUpload]) -> Call[SourcesAdded]:
@@ -98,13 +119,30 @@ class Datasets:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
-    def create(self, *, name: str, classes: Sequence[str] | None = None) -> Dataset:
-        """Create an empty dataset; ``classes`` fixes its labels, otherwise the images define them."""
-        return self._sender.send(create_call(name, classes))
+    def create(
+        self, *, name: str, classes: Sequence[str] | None = None, expires_in: float | None = None
+    ) -> Dataset:
+        """Create an empty dataset; ``classes`` fixes its labels, otherwise the images define them.
+
+        ``expires_in``: seconds after which it is deleted, 60 at least; default: never.
+        """
+        return self._sender.send(create_call(name, classes, expires_in))
 
     def get(self, name: str) -> Dataset:
         """Return one dataset."""
         return self._sender.send(get_call(name))
+
+    def expire(self, name: str, expires_in: float | None) -> Dataset:
+        """Let a dataset be deleted in so many seconds, 60 at least, or never."""
+        return self._sender.send(expire_call(name, expires_in))
+
+    def delete(self, name: str) -> None:
+        """Delete a dataset; its images go within hours, unless a run or another dataset has them.
+
+        Raises:
+            DatasetNotReady: it is being imported, or a run about it has not ended.
+        """
+        self._sender.send(delete_call(name))
 
     def list(self) -> DatasetList:
         """Return all datasets."""
@@ -229,13 +267,26 @@ class AsyncDatasets:
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
-    async def create(self, *, name: str, classes: Sequence[str] | None = None) -> Dataset:
-        """Create an empty dataset; ``classes`` fixes its labels, otherwise the images define them."""
-        return await self._sender.send(create_call(name, classes))
+    async def create(
+        self, *, name: str, classes: Sequence[str] | None = None, expires_in: float | None = None
+    ) -> Dataset:
+        """Create an empty dataset; ``classes`` fixes its labels, otherwise the images define them.
+
+        ``expires_in``: seconds after which it is deleted, 60 at least; default: never.
+        """
+        return await self._sender.send(create_call(name, classes, expires_in))
 
     async def get(self, name: str) -> Dataset:
         """Return one dataset."""
         return await self._sender.send(get_call(name))
+
+    async def expire(self, name: str, expires_in: float | None) -> Dataset:
+        """Let a dataset be deleted in so many seconds, or never."""
+        return await self._sender.send(expire_call(name, expires_in))
+
+    async def delete(self, name: str) -> None:
+        """Delete a dataset; as `Datasets.delete`."""
+        await self._sender.send(delete_call(name))
 
     async def list(self) -> DatasetList:
         """Return all datasets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from faultline_core.errors import QuotaExceeded
+from faultline_core.errors import InvalidRequest, QuotaExceeded
 from faultline_gateway.ledger import NewSource, Stored
 from faultline_gateway.settings import GatewaySettings
 
@@ -20,6 +20,7 @@ class Quotas:
     images: int
     stored_bytes: int
     png_chunks: int
+    dataset_seconds: int | None = None
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> Quotas:
@@ -31,6 +32,7 @@ class Quotas:
             images=settings.max_images,
             stored_bytes=settings.max_stored_bytes,
             png_chunks=settings.max_png_chunks,
+            dataset_seconds=settings.dataset_ttl_seconds,
         )
 
     def check_datasets(self, number: int) -> None:
@@ -44,6 +46,22 @@ class Quotas:
                 f"there are {self.datasets} datasets already, the most allowed (FAULTLINE_MAX_DATASETS); "
                 "add the images to one of them"
             )
+
+    def end_of_dataset(self, expires_in: int | None, now: float) -> float | None:
+        """Return when a dataset that asks for so many seconds, or for no end, ends; since the epoch.
+
+        Raises:
+            InvalidRequest: it asks for more than it may have.
+        """
+        longest = self.dataset_seconds
+        if longest is not None and expires_in is not None and expires_in > longest:
+            raise InvalidRequest(
+                f"a dataset is kept for {longest} s at most (FAULTLINE_DATASET_TTL_SECONDS), not for "
+                f"{expires_in} s; ask for less",
+                pointer="/expires_in",
+            )
+        seconds = longest if expires_in is None else expires_in
+        return None if seconds is None else now + seconds
 
     def check(self, stored: Stored) -> None:
         """Refuse images with which this much would be stored.

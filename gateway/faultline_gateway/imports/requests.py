@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from faultline_core.contract.datasets import Dataset, ImportCreate
 from faultline_gateway.images.intake import checked_classes
 from faultline_gateway.images.quota import Quotas
@@ -23,6 +25,7 @@ def begin_import(
     allowed.require(with_revision(request.url, request.revision))
     classes = checked_classes(request.classes)
     if request.classes is not None or not ledger.has_dataset(name):
-        ledger.create_dataset(name, classes, quotas.check_datasets)
+        ends = quotas.end_of_dataset(None, time.time())
+        ledger.create_dataset(name, classes, quotas.check_datasets, expires_at=ends)
     ledger.create_import(name, request, layout_of(request), classes)
     return ledger.dataset(name)

@@ -11,7 +11,7 @@ from faultline_gateway.ledger.audit import Audit
 from faultline_gateway.ledger.blob_uses import BlobUses
 from faultline_gateway.ledger.cancellations import Cancellations
 from faultline_gateway.ledger.database import Database
-from faultline_gateway.ledger.datasets import Datasets
+from faultline_gateway.ledger.dataset_deletions import DatasetDeletions
 from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.file_check import CHECK_SECONDS
 from faultline_gateway.ledger.first_stages import FirstStages
@@ -26,6 +26,7 @@ from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.large_runs import LargeRuns
 from faultline_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
 from faultline_gateway.ledger.leases import Leases, no_lease_left
+from faultline_gateway.ledger.loose_digests import LooseDigests
 from faultline_gateway.ledger.measurements import MeasurementRows, Measurements
 from faultline_gateway.ledger.new_events import NewEvents
 from faultline_gateway.ledger.new_sources import NewSource, Stored
@@ -50,9 +51,10 @@ __all__ = [
 
 
 class Ledger(
-    Datasets, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads,
-    NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted,
-    Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows, Webhooks, Outbox, AccessKeys, BlobUses,
+    DatasetDeletions, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems,
+    StatusReads, NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys,
+    Interrupted, Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows, Webhooks, Outbox,
+    AccessKeys, BlobUses, LooseDigests,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

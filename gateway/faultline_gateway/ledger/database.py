@@ -127,6 +127,26 @@ class Database:
             yield connection
 
     @contextmanager
+    def erasing(self) -> Iterator[Connection]:
+        """Write as `writing`; what is deleted is overwritten in SQLite's file, not only marked as free."""
+        with self.writing() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql("PRAGMA secure_delete = ON")
+            yield connection
+
+    def truncate_log(self) -> None:
+        """Move SQLite's log into the file and empty it, as far as no reader needs it."""
+        if not self.is_sqlite:
+            return
+        pooled = self.engine.raw_connection()
+        try:
+            cursor = pooled.cursor()
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            cursor.close()
+        finally:
+            pooled.close()
+
+    @contextmanager
     def _turn(self) -> Iterator[None]:
         """Wait for this process's other writers, as long as for another process's."""
         if not self.is_sqlite:

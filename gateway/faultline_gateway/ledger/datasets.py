@@ -9,17 +9,24 @@ from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, 
 from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.datasets import Dataset, RejectedSource, Source
-from faultline_core.errors import BackendUnavailable, InvalidRequest, StorageFull, UnknownDataset
+from faultline_core.errors import (
+    BackendUnavailable,
+    DatasetNotReady,
+    InvalidRequest,
+    StorageFull,
+    UnknownDataset,
+)
 from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.ledger import import_states, rows, schema, tenancy
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.dataset_digests import digest_of, empty_digest
+from faultline_gateway.ledger.erasure_tables import EXPIRES_AT, KEPT, dataset_ends
 from faultline_gateway.ledger.new_sources import NewSource, Stored, add_sources, restate
 
 _datasets = schema.datasets.c
 _sources = schema.sources.c
 # Made once: each request for a run reads them.
-_DATASET = select(schema.datasets).where(_datasets.name == bindparam("of_name"))
+_DATASET = select(schema.datasets, EXPIRES_AT).where(_datasets.name == bindparam("of_name"), KEPT)
 _LOCKED_DATASET = _DATASET.with_for_update()
 _OF_DATASET = (
     select(schema.sources).where(_sources.dataset == bindparam("of_name")).order_by(_sources.ordinal)
@@ -30,13 +37,21 @@ class Datasets(LedgerPart):
     """The part of the ledger for datasets and their sources."""
 
     def create_dataset(
-        self, name: str, classes: Sequence[str] | None, check: Callable[[int], None] | None = None
+        self,
+        name: str,
+        classes: Sequence[str] | None,
+        check: Callable[[int], None] | None = None,
+        *,
+        expires_at: float | None = None,
     ) -> Dataset:
         """Make an empty dataset; making it again with the same classes changes nothing.
+
+        ``expires_at``: when a new one ends, in seconds since the epoch.
 
         ``check`` may refuse a new one by raising: it is given the number of its tenant's datasets.
 
         Raises:
+            DatasetNotReady: one of this name is being deleted.
             InvalidRequest: a dataset of this name has other classes.
         """
         key, tenant = self._key(name), self._tenant or DEFAULT_TENANT
@@ -50,6 +65,8 @@ class Datasets(LedgerPart):
             # Inserted without a look-up: of two concurrent creators only one can find the name free.
             with self._database.writing() as connection:
                 connection.execute(insert(schema.datasets).values(row))
+                if expires_at is not None:
+                    connection.execute(insert(dataset_ends).values(dataset=key, expires_at=expires_at))
                 if check is not None:
                     mine = select(func.count()).where(_datasets.tenant == tenant)
                     check(connection.execute(mine).scalar_one())
@@ -122,7 +139,9 @@ class Datasets(LedgerPart):
     def dataset_list(self) -> list[Dataset]:
         """Return every dataset by name."""
         with self._database.reading() as connection:
-            mine = select(schema.datasets).where(tenancy.is_own(connection, _datasets.tenant))
+            mine = select(schema.datasets, EXPIRES_AT).where(
+                tenancy.is_own(connection, _datasets.tenant), KEPT
+            )
             found = connection.execute(mine).mappings().all()
             imported = set(connection.execute(select(schema.imports.c.dataset)).scalars())
         # Sorted here: PostgreSQL orders letters by the language that it was set up for.
@@ -136,10 +155,8 @@ class Datasets(LedgerPart):
         """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
         query = _OF_DATASET if most is None else _OF_DATASET.where(_sources.ordinal < most)
         with self._database.reading() as connection:
+            _dataset_row(connection, self._key(name))
             found = connection.execute(query, {"of_name": self._key(name)}).mappings().all()
-            if not found:
-                # Of this name there may be no dataset either.
-                _dataset_row(connection, self._key(name))
         return [rows.source(row) for row in found]
 
     def group_classes(self, name: str) -> dict[str, str]:
@@ -181,8 +198,14 @@ class Datasets(LedgerPart):
         return found.model_copy(update={"digest": digest})
 
     def _refuse_other_classes(self, name: str, classes: Sequence[str] | None) -> None:
-        with self._database.reading() as connection:
-            row = _dataset_row(connection, self._key(name))
+        try:
+            with self._database.reading() as connection:
+                row = _dataset_row(connection, self._key(name))
+        except UnknownDataset:
+            raise DatasetNotReady(
+                f"dataset {name!r} is being deleted; retry in a moment, or choose another name",
+                pointer="/name",
+            ) from None
         known = row["classes"] if row["fixed_classes"] else None
         if known != (None if classes is None else list(classes)):
             raise InvalidRequest(f"a dataset {name!r} with other classes exists already", pointer="/name")

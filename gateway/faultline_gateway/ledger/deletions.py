@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Column, Table, delete, insert, select, update
+from sqlalchemy import Column, String, Table, cast, delete, insert, select, update
 
 from faultline_core.errors import RunNotDeletable
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.ledger import blob_tables, rows, schema, webhook_tables
 from faultline_gateway.ledger.database import Database, LedgerPart
+from faultline_gateway.ledger.loose_digests import digests_in, loosen
 from faultline_gateway.runs.pace import in_chunks, never
 
 DELETED_AT_ONCE = 1_000
@@ -32,8 +33,7 @@ class Deletions(LedgerPart):
         """Delete an ended run with its items, events and decisions.
 
         The first of its transactions takes the run from everybody's sight; the others delete its rows in
-        chunks. Images stay in the store: they are named by their content, so other runs may show the same
-        ones.
+        chunks. Its images are noted (`loose_digests`): they go unless another run or a dataset has them.
 
         Raises:
             NotFound: the run does not exist, or it was deleted before.
@@ -66,17 +66,23 @@ def delete_rest(
     stopped: Callable[[], bool] = never,
 ) -> None:
     """Delete the rows of a run that is being deleted in chunks, the run's own last."""
-    del clock  # the other works that are gone on with need it
     for place, before in _PLACES:
-        _delete_rows(database, run_id, place, before, stopped)
+        _delete_rows(database, clock, run_id, place, before, stopped)
     if stopped():
         return
-    with database.writing() as connection:
+    with database.erasing() as connection:
+        config = select(cast(_runs.config, String)).where(_runs.id == run_id, _runs.state == "deleting")
+        loosen(connection, clock(), digests_in(connection.execute(config).scalars()))
         connection.execute(delete(schema.runs).where(_runs.id == run_id, _runs.state == "deleting"))
 
 
 def _delete_rows(
-    database: Database, run_id: str, place: Column[Any], after: int | str, stopped: Callable[[], bool]
+    database: Database,
+    clock: Callable[[], float],
+    run_id: str,
+    place: Column[Any],
+    after: int | str,
+    stopped: Callable[[], bool],
 ) -> None:
     table = place.table
     assert isinstance(table, Table)  # a column of the schema
@@ -84,7 +90,7 @@ def _delete_rows(
 
     def delete_chunk(size: int) -> tuple[int, float]:
         nonlocal after
-        with database.writing() as connection:
+        with database.erasing() as connection:
             start = time.perf_counter()
             if not rows.lock_deleted(connection, run_id):
                 return 0, 0.0
@@ -92,8 +98,10 @@ def _delete_rows(
             some = select(place).where(mine).order_by(place).limit(size)
             found = connection.execute(some).scalars().all()
             if found:
-                connection.execute(delete(table).where(mine, place <= found[-1]))
+                if table is blob_tables.blob_uses:
+                    loosen(connection, clock(), found)
                 after = found[-1]
+                connection.execute(delete(table).where(mine, place <= after))
             return len(found), time.perf_counter() - start
 
     in_chunks(delete_chunk, DELETED_AT_ONCE, stopped=stopped)

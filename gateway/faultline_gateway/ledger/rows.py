@@ -174,7 +174,10 @@ def dataset(row: RowMapping, imported: DatasetImport | None, tenant: str | None)
     """
     fields = {name: row[name] for name in ("classes", "n_sources", "digest", "rejected")}
     name = row["name"] if tenant is None else tenancy.dataset_name(row["name"])
-    return Dataset(name=name, created_at=known_moment(row["created_at"]), imported=imported, **fields)
+    return Dataset(
+        name=name, created_at=known_moment(row["created_at"]), expires_at=moment(row["expires_at"]),
+        imported=imported, **fields,
+    )  # fmt: skip
 
 
 def source(row: RowMapping) -> Source:

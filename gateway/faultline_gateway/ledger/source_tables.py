@@ -11,6 +11,7 @@ from sqlalchemy import select
 from faultline_gateway.ledger import schema
 from faultline_gateway.ledger.database import Database, LedgerPart
 from faultline_gateway.ledger.datasets import unknown_dataset
+from faultline_gateway.ledger.erasure_tables import KEPT
 from faultline_gateway.runs.source_table import Codes, SourceTable, Texts
 
 _READ_AT_ONCE = 2_000
@@ -29,7 +30,9 @@ class SourceTables(LedgerPart):
         """
         key = self._key(name)
         with self._database.reading() as connection:
-            there = connection.execute(select(_datasets.n_sources).where(_datasets.name == key)).scalar()
+            there = connection.execute(
+                select(_datasets.n_sources).where(_datasets.name == key, KEPT)
+            ).scalar()
         if there is None:
             raise unknown_dataset(key)
         n = there if most is None else min(there, most)

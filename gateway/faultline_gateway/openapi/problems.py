@@ -119,11 +119,13 @@ RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
 
 OWN: Mapping[str, Errors] = {
     "GET /readyz": (DiskFailed, StorageFull),
-    "POST /v1/datasets": (ClassMapMismatch, QuotaExceeded),
+    "POST /v1/datasets": (ClassMapMismatch, DatasetNotReady, QuotaExceeded),
     "GET /v1/datasets/{name}": (UnknownDataset,),
+    "PATCH /v1/datasets/{name}": (UnknownDataset,),
+    "DELETE /v1/datasets/{name}": (DatasetNotReady, UnknownDataset),
     "POST /v1/datasets/{name}/sources": (*OF_IMAGES, DatasetNotReady, QuotaExceeded, UnknownDataset),
     "POST /v1/datasets/{name}/import:cancel": (UnknownDataset,),
-    "POST /v1/datasets/{name}/import": (ClassMapMismatch, ImportRefused, QuotaExceeded),
+    "POST /v1/datasets/{name}/import": (ClassMapMismatch, DatasetNotReady, ImportRefused, QuotaExceeded),
     f"POST {RUNS}": OF_PLANNING,
     f"POST {RUNS}/{{run_id}}:cancel": (RunNotCancellable,),
     f"POST {RUNS}/{{run_id}}:resume": (RunNotResumable,),

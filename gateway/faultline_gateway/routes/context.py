@@ -91,6 +91,13 @@ class GatewayContext(RunContext):
         """What the store keeps that can be computed again, where this process looks at it."""
         return None if self.budget is None else self.budget.use
 
+    def forget(self) -> None:
+        """Forget what this process keeps in memory of runs; it is made again when it is asked for."""
+        self.cache.clear()
+        self.status.clear()
+        if self.joined is not None:
+            self.joined.clear()
+
     def delete_run(self, run_id: str) -> None:
         """Delete an ended run with what is kept of it here; raises as `Ledger.delete_run`."""
         self.ledger.delete_run(run_id)

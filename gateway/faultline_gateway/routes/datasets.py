@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 
 from faultline_core.contract.datasets import (
     Dataset,
+    DatasetChange,
     DatasetCreate,
     DatasetList,
     ImportCreate,
@@ -41,7 +43,11 @@ def create_dataset(body: DatasetCreate, context: Context, key: IdempotencyKey = 
 
     def work() -> Dataset:
         quotas = Quotas.of(context.settings)
-        return context.ledger.create_dataset(body.name, checked_classes(body.classes), quotas.check_datasets)
+        ends = quotas.end_of_dataset(body.expires_in, time.time())
+        classes = checked_classes(body.classes)
+        made = context.ledger.create_dataset(body.name, classes, quotas.check_datasets, expires_at=ends)
+        # One that was there has its own end, until another is asked for.
+        return made if body.expires_in is None else context.ledger.end_dataset(body.name, ends)
 
     return answer_once(context.ledger, "datasets", key, body, work, status=201)
 
@@ -56,6 +62,19 @@ def list_datasets(context: Context) -> DatasetList:
 def get_dataset(name: DatasetName, context: Context) -> Dataset:
     """Return one dataset."""
     return context.ledger.dataset(name)
+
+
+@router.patch("/{name}")
+def change_dataset(name: DatasetName, body: DatasetChange, context: Context) -> Dataset:
+    """Set when a dataset ends, counted from now."""
+    ends = Quotas.of(context.settings).end_of_dataset(body.expires_in, time.time())
+    return context.ledger.end_dataset(name, ends)
+
+
+@router.delete("/{name}", status_code=204)
+def delete_dataset(name: DatasetName, context: Context) -> None:
+    """Delete a dataset; its images go within hours, unless a run or another dataset has them."""
+    context.ledger.delete_dataset(name)
 
 
 @router.post("/{name}/sources", status_code=200, response_model=SourcesAdded)

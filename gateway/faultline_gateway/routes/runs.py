@@ -136,7 +136,7 @@ def _add_changes(router: APIRouter, noun: str) -> None:
 
     @router.delete("/{run_id:segment}", status_code=204, name=f"Delete a {noun}")
     def delete(run_id: RunId, context: Context) -> None:
-        """Delete an ended run with its items; its images stay, because other runs may show the same ones."""
+        """Delete an ended run with its items; images that no other run or dataset has go within hours."""
         context.delete_run(run_id)
 
 

@@ -43,6 +43,11 @@ class RunCache:
             known, value = self._look_up(key)
             return value if known else self._keep(key, await compute())
 
+    def clear(self) -> None:
+        """Forget all values; what is being computed is kept after it."""
+        with self._lock:
+            self._values.clear()
+
     def _look_up(self, key: Hashable) -> tuple[bool, Any]:
         with self._lock:
             if key not in self._values:

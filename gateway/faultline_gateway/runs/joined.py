@@ -89,6 +89,11 @@ class JoinedWork:
                 while len(self._results) > self._kept:
                     self._results.popitem(last=False)
 
+    def clear(self) -> None:
+        """Forget all results."""
+        with self._lock:
+            self._results.clear()
+
     def close(self) -> None:
         """End all processes."""
         self._processes.close()

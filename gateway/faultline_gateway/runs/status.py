@@ -89,6 +89,10 @@ class RunStatus:
         """
         return RunStatus(ledger, texts=self._texts)
 
+    def clear(self) -> None:
+        """Forget all texts."""
+        self._texts.clear()
+
     async def read(self, run_id: str, kind: RunKind | None = None) -> StatusText:
         """Return the run as it is now.
 
@@ -133,6 +137,11 @@ class _Texts:
         self._kept_bytes = kept_bytes
         self._size = 0
         self._texts: OrderedDict[str, tuple[RunGlance | None, StatusText]] = OrderedDict()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._texts.clear()
+        self._size = 0
 
     def of(self, run_id: str) -> tuple[RunGlance | None, StatusText] | None:
         """Return what is kept of a run."""

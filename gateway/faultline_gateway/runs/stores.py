@@ -36,11 +36,11 @@ class IndexStore(Store, Protocol):
         """Store ``data`` durably and return its digest."""
         ...
 
-    def remember(self, kind: str, key: str, ref: str) -> None:
-        """Note that the inputs hashed to ``key`` gave the blob ``ref``."""
+    def remember(self, kind: str, key: str, ref: str, *, of: str = "") -> None:
+        """Note that the inputs hashed to ``key``, which are made of ``of``, gave the blob ``ref``."""
         ...
 
-    def recall(self, kind: str, key: str) -> str | None:
+    def recall(self, kind: str, key: str, *, of: str = "") -> str | None:
         """Return the blob noted for ``key``, or None if it is missing."""
         ...
 

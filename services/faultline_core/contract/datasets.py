@@ -14,6 +14,9 @@ Layout = Literal["webdataset", "image-folder", "parquet"]
 ImportState = Literal["listing", "importing", "done", "failed"]
 
 
+LONGEST_SECONDS = 10 * 365 * 86_400
+
+
 class SourceUpload(ClientBody):
     """One labelled image to add to a dataset."""
 
@@ -52,6 +55,23 @@ class DatasetCreate(ClientBody):
         # Only said: an empty list or an empty caption is refused by rules that name the image or the class.
         json_schema_extra=DISTINCT | {"minItems": 1},
         description="The allowed labels, or null to take the classes from the labels.",
+    )
+    expires_in: int | None = Field(
+        default=None,
+        ge=60,
+        le=LONGEST_SECONDS,
+        description="Seconds after which the dataset is deleted, or null for never; of one that exists "
+        "already, null changes nothing.",
+    )
+
+
+class DatasetChange(ClientBody):
+    """``PATCH /v1/datasets/{name}``: when a dataset ends."""
+
+    expires_in: int | None = Field(
+        ge=60,
+        le=LONGEST_SECONDS,
+        description="Seconds from now after which the dataset is deleted, or null for never.",
     )
 
 
@@ -199,6 +219,9 @@ class Dataset(ResponseBody):
         "while the dataset is imported."
     )
     created_at: dt.datetime = Field(description="When the dataset was created, in UTC.")
+    expires_at: dt.datetime | None = Field(
+        default=None, description="When it is deleted, in UTC, or null for never."
+    )
     rejected: list[RejectedSource] = Field(
         default=[], description="Files that were rejected on upload, with the reason."
     )

@@ -45,7 +45,7 @@ class TensorCache:
 
     def find(self, **inputs: object) -> Tensors | None:
         """Return the tensors of equal inputs; None if there are none, they were evicted or are damaged."""
-        kept = self._store.find(self._kind, self._key(inputs))
+        kept = self._store.find(self._kind, self._key(inputs), of=_image_in(inputs))
         try:
             return None if kept is None else load(kept)
         except SafetensorError:
@@ -54,10 +54,16 @@ class TensorCache:
     def keep(self, tensors: Tensors, **inputs: object) -> None:
         """Keep the tensors of ``inputs``; the store's budget may evict them."""
         stored = {name: tensor.to(torch.device("cpu")).contiguous() for name, tensor in tensors.items()}
-        self._store.keep(self._kind, self._key(inputs), save(stored))
+        self._store.keep(self._kind, self._key(inputs), save(stored), of=_image_in(inputs))
 
     def _key(self, inputs: dict[str, object]) -> str:
         return cache_key(**self._inputs, **inputs)
+
+
+def _image_in(inputs: dict[str, object]) -> str:
+    """Return the image of which tensors are made: they go with it."""
+    item = inputs.get("item")
+    return str(item.image if isinstance(item, EditItem | ReconstructItem) else inputs.get("image", ""))
 
 
 class DeviceCache:

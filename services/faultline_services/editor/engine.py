@@ -171,6 +171,7 @@ class EditorEngine:
 
             def reconstruction(index: int, made: StoredImages) -> Reconstruction:
                 [ref] = made.refs
+                self.store.note_made(made.refs, of=request.items[index].image)
                 error = psnr_db(decode_image(self.store.get(ref)), inversions.pixels[images[index]])
                 return Reconstruction(image=ref, psnr_db=error, cost=made.cost)
 
@@ -198,7 +199,9 @@ class EditorEngine:
                 self._keep_previewed(request, results)
             stored = store_images(call, results, request.decoder, inversions.spent)
 
-            def edited(_: int, made: StoredImages) -> EditedImage:
+            def edited(index: int, made: StoredImages) -> EditedImage:
+                # Most values of a sweep are not chosen: no row will name their images.
+                self.store.note_made(made.refs, of=request.items[index].image)
                 pairs = zip(request.values, made.refs, strict=True)
                 variants = [EditVariant(self_replace=value, image=ref) for value, ref in pairs]
                 return EditedImage(variants=variants, cost=made.cost)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from faultline_core.blobs import BlobStore, cache_key
+from faultline_core.blobs import BlobStore, cache_key, is_digest
 from faultline_core.contract.base import Outcome
 from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, BadBackendOutput
 from faultline_services.batching.outcomes import settle
@@ -31,6 +31,7 @@ class PassResult(NamedTuple):
 @dataclass(frozen=True)
 class _Wanted(Generic[Input]):
     key: str
+    of: str
     known: Arrays | None
     input: Input | None
 
@@ -73,19 +74,20 @@ class CachedForward(Generic[Input]):
         return PassResult([found[item] for item in items], computed)
 
     def _prepare(self, item: str) -> _Wanted[Input]:
-        key = cache_key(item=item, **self._inputs)
-        known = self._recall(key)
-        return _Wanted(key, known, None if known is not None else self._read(item))
+        # An image is named by its digest; what is made of it goes with it. Other items are texts.
+        key, of = cache_key(item=item, **self._inputs), item if is_digest(item) else ""
+        known = self._recall(key, of)
+        return _Wanted(key, of, known, None if known is not None else self._read(item))
 
     def _finish(self, wanted: _Wanted[Input], arrays: Arrays) -> Arrays:
         if wanted.known is None:
             if not all(np.isfinite(array).all() for array in arrays.values()):
                 raise BadBackendOutput("the model returned numbers that are not finite")
-            self._store.remember(self._kind, wanted.key, self._store.put(save(arrays)))
+            self._store.remember(self._kind, wanted.key, self._store.put(save(arrays)), of=wanted.of)
         return arrays
 
-    def _recall(self, key: str) -> Arrays | None:
-        ref = self._store.recall(self._kind, key)
+    def _recall(self, key: str, of: str) -> Arrays | None:
+        ref = self._store.recall(self._kind, key, of=of)
         try:
             return None if ref is None else dict(load(self._store.get(ref)))
         # If a cached value was evicted or damaged, it is computed again.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -197,3 +198,51 @@ def test_only_stale_leftovers_of_killed_writers_are_swept(tmp_path: Path) -> Non
 
 def test_the_store_repr_is_its_constructor(tmp_path: Path) -> None:
     assert repr(BlobStore(str(tmp_path))) == f"BlobStore({str(tmp_path)!r})"
+
+
+@pytest.mark.fault("T18")
+def test_a_blob_is_erased_with_all_that_was_computed_of_it(store: BlobStore) -> None:
+    image, other = store.put(b"an image"), store.put(b"another")
+    for ref in (image, other):
+        features = store.put(b"features of " + ref.encode())
+        store.remember("clip", cache_key(of=ref), features, of=ref)
+        store.keep("inversion", cache_key(of=ref), b"latents of " + ref.encode(), of=ref)
+    store.note_made([store.put(b"made of it")], of=image)
+    orphans = store.erase(image, unused_since=time.time() + 1)
+    assert orphans is not None
+    assert not store.exists(image)
+    assert store.recall("clip", cache_key(of=image), of=image) is None
+    assert store.find("inversion", cache_key(of=image), of=image) is None
+    # What only its notes named, and may go by itself: its features, and the list of what was made.
+    features, listed = sorted(orphans, key=lambda ref: store.get(ref)[:1] == b"[")
+    assert store.get(features) == b"features of " + image.encode()
+    assert store.erase(listed, unused_since=time.time() + 1) == {digest(b"made of it")}
+    assert store.get(other) == b"another"
+    assert store.recall("clip", cache_key(of=other), of=other) is not None
+    assert store.find("inversion", cache_key(of=other), of=other) is not None
+    assert store.erase(image, unused_since=time.time() + 1) == set()
+
+
+@pytest.mark.fault("T18")
+def test_a_blob_that_was_put_again_is_not_erased(store: BlobStore) -> None:
+    before = time.time() - 1
+    image = store.put(b"an image")
+    assert store.erase(image, unused_since=before) is None
+    assert store.get(image) == b"an image"
+
+
+@pytest.mark.fault("T18")
+def test_a_blob_that_is_erased_while_it_is_put_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = BlobStore(str(tmp_path))
+    image, utime = store.put(b"an image"), os.utime
+
+    def erased_first(path: Path) -> None:
+        monkeypatch.setattr(os, "utime", utime)
+        assert store.erase(image, unused_since=time.time() + 1) == set()
+        utime(path)
+
+    monkeypatch.setattr(os, "utime", erased_first)
+    assert store.put(b"an image") == image
+    assert store.get(image) == b"an image"

@@ -127,7 +127,7 @@ async def _index(
     key: str, manifest: RetrievalManifest, checkpoint: str, services: Services, store: IndexStore
 ) -> CachedIndex:
     """Take the index from the store, or make it and store it for the other processes."""
-    known = await asyncio.to_thread(_stored, key, store)
+    known = await asyncio.to_thread(_stored, key, manifest.images, store)
     if known is not None:
         return CachedIndex(known, Cost())
     images: list[BlobRef] = json.loads(await asyncio.to_thread(store.get, manifest.images))
@@ -141,12 +141,12 @@ async def _index(
         dataset_digest=manifest.digest,
         unreadable=embedded.unreadable,
     )
-    await asyncio.to_thread(_store_index, key, index, store)
+    await asyncio.to_thread(_store_index, key, manifest.images, index, store)
     return CachedIndex(index, embedded.cost)
 
 
-def _stored(key: str, store: IndexStore) -> ImageIndex | None:
-    ref = store.recall(INDEX_KIND, key)
+def _stored(key: str, listed: BlobRef, store: IndexStore) -> ImageIndex | None:
+    ref = store.recall(INDEX_KIND, key, of=listed)
     try:
         return None if ref is None else ImageIndex.from_bytes(store.get(ref))
     except ArtifactCorrupt as error:
@@ -155,5 +155,5 @@ def _stored(key: str, store: IndexStore) -> ImageIndex | None:
         return None
 
 
-def _store_index(key: str, index: ImageIndex, store: IndexStore) -> None:
-    store.remember(INDEX_KIND, key, store.put(index.to_bytes()))
+def _store_index(key: str, listed: BlobRef, index: ImageIndex, store: IndexStore) -> None:
+    store.remember(INDEX_KIND, key, store.put(index.to_bytes()), of=listed)
