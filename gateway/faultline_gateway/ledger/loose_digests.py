@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from sqlalchemy import Connection, Select, String, cast, delete, func, insert, select
+from sqlalchemy import Connection, String, cast, delete, func, select, text
 
 from faultline_gateway.ledger import schema
 from faultline_gateway.ledger.blob_tables import blob_uses, kept_blobs
@@ -14,23 +14,27 @@ from faultline_gateway.ledger.erasure_tables import loose_digests
 
 _AT_ONCE = 500
 """Digests of one statement; SQLite takes 32,766 parameters."""
-_PAGE = 2_000
+_PAGE = 500
 _DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _loose = loose_digests.c
 _NAMING = (schema.sources.c.image, blob_uses.c.ref, kept_blobs.c.ref)
-"""The columns that name blobs, each with an index."""
+"""The columns that name blobs."""
+# As text: both databases have it, and SQLAlchemy two names for it.
+_LOOSEN = text(
+    "INSERT INTO loose_digests (digest, loosened_at) VALUES (:digest, :at) "
+    "ON CONFLICT (digest) DO UPDATE SET loosened_at = excluded.loosened_at"
+)
 
 
 def digests_in(texts: Iterable[object]) -> set[str]:
     """Return every digest in these texts: whatever a row means by it, what it names is needed."""
-    return {found for text in texts if text is not None for found in _DIGEST.findall(str(text))}
+    return {found for each in texts if each is not None for found in _DIGEST.findall(str(each))}
 
 
 def loosen(connection: Connection, now: float, digests: Collection[str]) -> None:
     """Note that a row which named these is deleted in this transaction."""
-    for some in _parts(sorted(set(digests))):
-        connection.execute(delete(loose_digests).where(_loose.digest.in_(some)))
-        connection.execute(insert(loose_digests), [{"digest": each, "loosened_at": now} for each in some])
+    if noted := [{"digest": each, "at": now} for each in sorted(set(digests))]:
+        connection.execute(_LOOSEN, noted)
 
 
 class LooseDigests(LedgerPart):
@@ -62,7 +66,16 @@ class LooseDigests(LedgerPart):
 
     def configured_digests(self) -> set[str]:
         """Return every digest that the configuration of a run names."""
-        return set().union(*(digests_in(page) for page in self._pages(_CONFIGURATIONS)))
+        found, last = set[str](), ""
+        while True:
+            # A page is a transaction of its own: configurations may be long.
+            page = _CONFIGURATIONS.where(schema.runs.c.id > last).order_by(schema.runs.c.id).limit(_PAGE)
+            with self._database.reading() as connection:
+                rows = connection.execute(page).all()
+            found |= digests_in(config for _, config in rows)
+            if len(rows) < _PAGE:
+                return found
+            last = rows[-1][0]
 
     def named(self, digests: Collection[str]) -> set[str]:
         """Return those that a dataset or a run's item names, or that a tenant keeps."""
@@ -82,18 +95,6 @@ class LooseDigests(LedgerPart):
         """Return when a run was deleted last."""
         with self._database.reading() as connection:
             return connection.execute(select(func.max(schema.deleted_runs.c.deleted_at))).scalar()
-
-    def _pages(self, query: Select[*tuple[object, ...]]) -> Iterator[Sequence[object]]:
-        """Yield the texts of a table, a page at a time, each in a transaction of its own."""
-        place, last = query.selected_columns[0], ""
-        while True:
-            page = query.where(place > last).order_by(place).limit(_PAGE)
-            with self._database.reading() as connection:
-                rows = connection.execute(page).all()
-            yield [text for row in rows for text in row[1:]]
-            if len(rows) < _PAGE:
-                return
-            last = rows[-1][0]
 
 
 _CONFIGURATIONS = select(schema.runs.c.id, cast(schema.runs.c.config, String))

@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,21 @@ def test_every_edit_gets_an_image_for_each_sweep_value(engine: EditorEngine, sto
         assert [variant.self_replace for variant in outcome.unwrap().variants] == [0.75, 0.25]
     assert pixels(store, response).shape == (6, RESOLUTION, RESOLUTION, 3)
     assert response.model == engine.identity
+
+
+@pytest.mark.fault("T18")
+def test_what_is_made_of_an_image_is_found_by_it(engine: EditorEngine, store: BlobStore) -> None:
+    items = edits(store, seed=77)[:1]
+    preset = QUICK.model_copy(update={"self_replace": (0.75, 0.25)})
+    [outcome] = engine.edit(EditRequest(items=items, preset=preset)).outcomes
+    made = {variant.image for variant in outcome.unwrap().variants}
+    assert store.derived is not None
+    kept = [path for path in store.derived.glob("*/*/*") if path.name.startswith(items[0].image)]
+    assert {path.parent.parent.name for path in kept} >= {"inversion"}
+    orphans = store.erase(items[0].image, unused_since=time.time() + 1)
+    listed = set().union(*(store.erase(ref, unused_since=time.time() + 1) or set() for ref in orphans or ()))
+    assert listed == made
+    assert not any(path.exists() for path in kept)
 
 
 def test_an_edit_does_not_depend_on_other_items_of_the_request(
