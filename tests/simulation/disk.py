@@ -39,6 +39,20 @@ class _Folder:
     def exists(self, name: str) -> bool:
         return name in self._disk.files
 
+    def use(self, name: str) -> bool:
+        return self.exists(name)
+
+    def remove(self, name: str, unused_since: float) -> bool:
+        # No time passes for files here: nothing is on its way.
+        self._disk.files.pop(name, None)
+        return True
+
+    def beginning_with(self, folder: str, shard: str, beginning: str) -> list[str]:
+        parts = ((name, name.split("/")) for name in self._disk.files if name.startswith(f"{folder}/"))
+        return [
+            name for name, (_, _, *rest) in parts if rest[:1] == [shard] and rest[-1].startswith(beginning)
+        ]
+
 
 def store_on(disk: Disk, faults: Faults) -> BlobStore:
     """Return a store whose files are on the disk."""
