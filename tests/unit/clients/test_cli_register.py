@@ -24,7 +24,10 @@ LISTED = [*[NONE] * 4, ok({"runs": [json.loads(MADE.model_dump_json())]}), *[NON
     ("more", "said"),
     [
         ([], "fooling\t12 images\n"),
-        (["--json"], json.dumps(DATASET | {"rejected": [], "imported": None}, indent=2) + "\n"),
+        (
+            ["--json"],
+            json.dumps(DATASET | {"expires_at": None, "rejected": [], "imported": None}, indent=2) + "\n",
+        ),
     ],
 )
 def test_the_kept_images_become_a_dataset(play: Play, more: list[str], said: str) -> None:
