@@ -12,7 +12,7 @@ from typing import IO, Literal, get_args
 
 from faultline_core.errors import BadBackendOutput, InvalidRequest
 
-ExportLayout = Literal["imagefolder", "parquet", "webdataset"]
+ExportLayout = Literal["imagefolder", "parquet", "webdataset", "fiftyone", "label-studio"]
 """The layout of an exported folder."""
 LAYOUTS: tuple[ExportLayout, ...] = get_args(ExportLayout)
 

@@ -8,9 +8,10 @@ import json
 import os
 import signal
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow.parquet
 
@@ -19,6 +20,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.images.codecs import Pixels, decode_image
 from faultline_core.types import Estimate
 from faultline_gateway.exports import Card, ExportLayout, Record, write_export
+from faultline_gateway.exports.records import Answer, Source
 
 CLASSES = ("plate", "Great Dane", "train")
 SHIFTS = ("in the snow", "base")
@@ -74,6 +76,34 @@ def _one_of(store: Store, shift: str, image_source: str, class_name: str, seed: 
     )
 
 
+def pairs(store: Store) -> list[Record]:
+    """Two counterfactuals of one source image, whose class a spreadsheet would take for a formula."""
+    source = Source(
+        image=store.put(image("source")),
+        caption="a plate on grass",
+        changed="background",
+        removed="grass",
+        added="snow",
+        answers={"timm:resnet50": Answer(label="=plate", probability=0.9)},
+    )
+    after = [Answer(label="<b>cup</b>", probability=0.6), Answer(label="=plate", probability=0.7)]
+    return [
+        record(
+            store,
+            class_name="=plate",
+            shift="background",
+            image_source="edit",
+            origin="edited",
+            seed=seed,
+            verdict="kept" if seed == 0 else "direction",
+            scores={"direction": 0.25, "p_true timm:resnet50": 0.4},
+            answers={"timm:resnet50": answer},
+            source=source,
+        )
+        for seed, answer in enumerate(after)
+    ]
+
+
 def rows_of(made: list[Record]) -> list[dict[str, Any]]:
     """What an export must tell of each record, written down without the product's own columns."""
     names = sorted({name for one in made for name in one.scores})
@@ -106,17 +136,51 @@ def scored(store: Store, made: list[Record]) -> list[Pixels]:
 
 
 def exported(folder: Path, layout: ExportLayout) -> Iterator[bytes]:
-    """Every PNG of an export in its order."""
-    if layout == "imagefolder":
-        for line in (folder / "metadata.jsonl").read_text(encoding="utf-8").splitlines():
-            yield (folder / json.loads(line)["file_name"]).read_bytes()
-    elif layout == "parquet":
-        for path in sorted((folder / "data").iterdir()):
-            yield from (one["bytes"] for one in pyarrow.parquet.read_table(path)["image"].to_pylist())
-    else:
-        for path in sorted((folder / "data").iterdir()):
-            with tarfile.open(path) as tar:
-                yield from (tar.extractfile(one).read() for one in tar if one.name.endswith(".png"))  # type: ignore[union-attr]  # every member is a file
+    """Every PNG of an export in its order, without source images."""
+    yield from _READ[layout](folder)
+
+
+def _of_imagefolder(folder: Path) -> Iterator[bytes]:
+    for line in (folder / "metadata.jsonl").read_text(encoding="utf-8").splitlines():
+        yield (folder / json.loads(line)["file_name"]).read_bytes()
+
+
+def _of_parquet(folder: Path) -> Iterator[bytes]:
+    for path in sorted((folder / "data").iterdir()):
+        yield from (one["bytes"] for one in pyarrow.parquet.read_table(path)["image"].to_pylist())
+
+
+def _of_webdataset(folder: Path) -> Iterator[bytes]:
+    for path in sorted((folder / "data").iterdir()):
+        with tarfile.open(path) as tar:
+            yield from (tar.extractfile(one).read() for one in tar if one.name.endswith(".png"))  # type: ignore[union-attr]  # every member is a file
+
+
+def _of_fiftyone(folder: Path) -> Iterator[bytes]:
+    for sample in json.loads((folder / "samples.json").read_bytes())["samples"]:
+        if sample.get("group", {}).get("name") != "source":
+            yield (folder / sample["filepath"]).read_bytes()
+
+
+def _of_label_studio(folder: Path) -> Iterator[bytes]:
+    for task in json.loads((folder / "tasks.json").read_bytes()):
+        yield file_of_task(folder, task["data"]["image"]).read_bytes()
+
+
+_READ: dict[ExportLayout, Callable[[Path], Iterator[bytes]]] = {
+    "imagefolder": _of_imagefolder,
+    "parquet": _of_parquet,
+    "webdataset": _of_webdataset,
+    "fiftyone": _of_fiftyone,
+    "label-studio": _of_label_studio,
+}
+
+
+def file_of_task(folder: Path, url: str) -> Path:
+    """The file of an image that a task names, where the folder is named as the run."""
+    run, _, path = unquote(url.removeprefix("/data/local-files/?d=")).partition("/")
+    assert run.startswith("run-") or len(run) == 32
+    return folder / path
 
 
 def contents(folder: Path) -> dict[str, str]:

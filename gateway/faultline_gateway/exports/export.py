@@ -10,14 +10,16 @@ from typing import Literal, get_args
 from faultline_core.errors import InvalidRequest
 from faultline_gateway.exports.archive import whole_folder
 from faultline_gateway.exports.card import README, Card, render
+from faultline_gateway.exports.fiftyone import FIFTYONE
 from faultline_gateway.exports.images import Progress, images
 from faultline_gateway.exports.inventory import take_inventory
+from faultline_gateway.exports.label_studio import LABEL_STUDIO
 from faultline_gateway.exports.layouts import IMAGEFOLDER, WEBDATASET, Layout
 from faultline_gateway.exports.parquet import PARQUET
 from faultline_gateway.exports.records import Record
-from faultline_gateway.runs.stores import Store
+from faultline_gateway.images.png import RememberingStore
 
-ExportLayout = Literal["imagefolder", "parquet", "webdataset"]
+ExportLayout = Literal["imagefolder", "parquet", "webdataset", "fiftyone", "label-studio"]
 LAYOUTS: tuple[ExportLayout, ...] = get_args(ExportLayout)
 SHARD_BYTES = 500 * 10**6
 """Bytes of images that fill a shard, as the Hub recommends."""
@@ -26,6 +28,8 @@ _LAYOUTS: dict[ExportLayout, Layout] = {
     "imagefolder": IMAGEFOLDER,
     "parquet": PARQUET,
     "webdataset": WEBDATASET,
+    "fiftyone": FIFTYONE,
+    "label-studio": LABEL_STUDIO,
 }
 
 
@@ -42,7 +46,7 @@ def write_export(
     target: Path,
     *,
     layout: ExportLayout,
-    store: Store,
+    store: RememberingStore,
     card: Card,
     shard_bytes: int = SHARD_BYTES,
     progress: Progress | None = None,

@@ -4,31 +4,55 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
+from faultline_core.contract.editor import GENERATED_KIND
 from faultline_core.errors import StorageError
 from faultline_gateway.exports.inventory import Inventory
-from faultline_gateway.exports.records import SOURCE_TYPES, Record, columns
-from faultline_gateway.images.png import marked_png, synthetic_marks
+from faultline_gateway.exports.records import KEPT, SOURCE_TYPES, Answer, Record, Source, columns
+from faultline_gateway.images.png import RememberingStore, marked_png, synthetic_marks
 from faultline_gateway.runs.stores import Store
 
 Progress = Callable[[int, int], None]
 """Called after each image with the numbers of written and of all images; an exception ends the export."""
 
+SOURCES, SOURCE = "_sources", "source"
+"""The folder of source images, which no class or shift can have, and their shift."""
 _SHOWN_OF_REF = 16
 
 
 @dataclass(frozen=True)
 class ExportedImage:
-    """An image ready to be written: a path of safe names, unique in the export, its row and its PNG."""
+    """An image ready to be written: a path of safe names, unique in the export, its row and its PNG.
+
+    ``answers`` are the classifiers'; ``source`` tells of a counterfactual what it was made from.
+    """
 
     path: str
     row: dict[str, object]
     png: bytes
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    source: ExportedSource | None = None
 
 
-def images(inventory: Inventory, store: Store, progress: Progress | None) -> Iterator[ExportedImage]:
+@dataclass(frozen=True)
+class ExportedSource:
+    """The source image of a counterfactual: its path, the same for all of its counterfactuals, and its row.
+
+    ``read`` returns its PNG, marked as synthetic only if a model made it.
+    """
+
+    path: str
+    row: dict[str, object]
+    told: Source
+    read: Callable[[], bytes]
+
+
+def images(
+    inventory: Inventory, store: RememberingStore, progress: Progress | None
+) -> Iterator[ExportedImage]:
     """Yield the images in the inventory's order; none is read before the last one is taken.
 
     Raises:
@@ -38,9 +62,35 @@ def images(inventory: Inventory, store: Store, progress: Progress | None) -> Ite
     taken: Counter[str] = Counter()
     for number, record in enumerate(inventory, start=1):
         row = columns(record, inventory.scores)
-        yield ExportedImage(_path(record, inventory, taken), row, _png(record, row, store))
+        yield ExportedImage(
+            _path(record, inventory, taken),
+            row,
+            _marked(record.image, row, store, str(record)),
+            record.answers,
+            None if record.source is None else _source(record, record.source, store),
+        )
         if progress is not None:
             progress(number, inventory.images)
+
+
+def _source(record: Record, source: Source, store: RememberingStore) -> ExportedSource:
+    made_here = store.recall(GENERATED_KIND, source.image) is not None
+    row = columns(record, ()) | {
+        "shift": SOURCE,
+        "image_source": "dataset",
+        "prompt": "",
+        "seed": None,
+        "model": "",
+        "bundle": "",
+        "verdict": KEPT,
+        "kept": True,
+        "artifact": source.image,
+        "origin": "generated" if made_here else "photograph",
+        "synthetic": made_here,
+        "digital_source_type": SOURCE_TYPES["generated"] if made_here else "",
+    }
+    path = f"{SOURCES}/{source.image[:_SHOWN_OF_REF]}.png"
+    return ExportedSource(path, row, source, partial(_marked, source.image, row, store, str(record)))
 
 
 def _path(record: Record, inventory: Inventory, taken: Counter[str]) -> str:
@@ -52,12 +102,12 @@ def _path(record: Record, inventory: Inventory, taken: Counter[str]) -> str:
     return f"{folder}/{name}.png" if again == 1 else f"{folder}/{name}-{again}.png"
 
 
-def _png(record: Record, row: dict[str, object], store: Store) -> bytes:
+def _marked(ref: str, row: dict[str, object], store: Store, record: str) -> bytes:
     # In ASCII, as some readers support nothing else in a text chunk.
-    provenance = {"artifact": record.image, "faultline-provenance": json.dumps(row, allow_nan=False)}
-    source_type = SOURCE_TYPES.get(record.origin)
-    marks = provenance if source_type is None else synthetic_marks(source_type, **provenance)
+    provenance = {"artifact": ref, "faultline-provenance": json.dumps(row, allow_nan=False)}
+    source_type = str(row["digital_source_type"])
+    marks = synthetic_marks(source_type, **provenance) if source_type else provenance
     try:
-        return marked_png(record.image, store, marks)
+        return marked_png(ref, store, marks)
     except StorageError as error:
         raise type(error)(f"{error.detail} ({record})") from error

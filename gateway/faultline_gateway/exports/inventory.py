@@ -20,7 +20,10 @@ COUNTED = ("class_name", "shift", "image_source", "model", "bundle", "verdict", 
 
 
 class Inventory:
-    """The content of an export: its ``images``, the names of all ``scores``, the counts of values.
+    """The content of an export: its ``images``, the names of all ``scores`` and ``classifiers``, counts.
+
+    ``paired`` says whether any image has a source image, ``labels`` are all classes that images have or that
+    classifiers answer.
 
     Tables need their columns, and the progress its end, before the first image is written, and a million
     records are too many to hold. The records come back in order, except that the first with a number in
@@ -29,22 +32,38 @@ class Inventory:
 
     def __init__(self, records: Iterable[Record], spool: IO[bytes]) -> None:
         self.images = 0
+        self.paired = False
+        self.classifiers: tuple[str, ...] = ()
+        self.labels: set[str] = set()
         self.counts: dict[str, Counter[str]] = {field: Counter() for field in COUNTED}
         self.classes_of: dict[str, set[str]] = {}
         names: set[str] = set()
+        answering: set[str] = set()
         numbers: set[tuple[str, ...]] = set()
         self._leading: set[int] = set()
         for ordinal, record in enumerate(records):
             spool.write(record.model_dump_json().encode() + b"\n")
             names.update(record.scores)
+            answering.update(record.answers)
+            self._take_answers(record)
             if not _numbers(record) <= numbers:
                 self._leading.add(ordinal)
                 numbers |= _numbers(record)
             self._count(record)
         self.scores = tuple(sorted(names))
+        self.classifiers = tuple(sorted(answering))
         self.shift_folders = folders(self.counts["shift"])
         self.class_folders = folders(self.counts["class_name"])
         self._spool = spool
+
+    def _take_answers(self, record: Record) -> None:
+        source = record.source
+        self.paired = self.paired or source is not None
+        before = {} if source is None else source.answers
+        self.labels |= {
+            record.class_name,
+            *(each.label for each in (*record.answers.values(), *before.values())),
+        }
 
     def _count(self, record: Record) -> None:
         self.images += 1

@@ -70,6 +70,18 @@ def write_shards(
         path.rename(path.with_name(f"{path.stem}-of-{len(written):05d}{suffix}"))
 
 
+def write_image(folder: Path, image: ExportedImage) -> None:
+    """Write an image below ``folder``, and beside the first of its counterfactuals its source image."""
+    _write(folder / image.path, image.png)
+    if image.source is not None and not (path := folder / image.source.path).exists():
+        _write(path, image.source.read())
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
 METADATA = "metadata.jsonl"
 """Where Hugging Face's imagefolder loader looks for the columns."""
 
@@ -81,9 +93,7 @@ def write_imagefolder(folder: Path, images: Iterator[ExportedImage], inventory: 
     """Write ``<shift>/<class>/<seed>.png``, the metadata and the names of the folders."""
     with (folder / METADATA).open("w", encoding="utf-8") as metadata:
         for image in images:
-            path = folder / image.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(image.png)
+            _write(folder / image.path, image.png)
             metadata.write(_json({"file_name": image.path} | image.row))
     names = {"shifts": inventory.shift_folders, "classes": inventory.class_folders}
     by_folder = {

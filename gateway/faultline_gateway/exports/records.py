@@ -22,12 +22,38 @@ SOURCE_TYPES: dict[Origin, str] = {"generated": GENERATED_SOURCE_TYPE, "edited":
 """IPTC's term for images made here; it is unknown for photographs that users provide."""
 
 
+class Answer(BaseModel):
+    """What a classifier answers for an image, and the probability that it gives the answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    label: str
+    probability: float
+
+
+class Source(BaseModel):
+    """The image that a counterfactual was made from, and what was changed.
+
+    ``changed`` is the kind of change, ``removed`` and ``added`` are its words; ``answers`` are the
+    classifiers', by name.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    image: BlobRef
+    caption: str
+    changed: str
+    removed: str = ""
+    added: str = ""
+    answers: dict[str, Answer] = {}
+
+
 class Record(BaseModel):
     """One image by reference, with everything needed to make it again and to trace it.
 
     ``image_source`` says where the image comes from ("token", "class-name", "edit", ...), ``bundle`` names
     the learned tokens, ``model`` is ``id@revision``, ``verdict`` is ``kept`` or the filter that dropped
-    the image.
+    the image. ``answers`` are the classifiers', by name; ``source`` is what a counterfactual was made from.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -44,6 +70,8 @@ class Record(BaseModel):
     scores: dict[str, float | None] = {}
     verdict: Text = KEPT
     origin: Origin = "generated"
+    answers: dict[str, Answer] = {}
+    source: Source | None = None
 
     @model_validator(mode="after")
     def _can_be_made_again(self) -> Record:

@@ -115,6 +115,13 @@ def _joins(text: str, index: int) -> bool:
 
 _kind = unicodedata.category
 
+_SPREADSHEET_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def no_formula(text: str) -> str:
+    """Return a text that no spreadsheet reads as a formula: one that begins as such gets an apostrophe."""
+    return f"'{text}" if text.startswith(_SPREADSHEET_STARTS) else text
+
 
 def twin_key(name: str) -> str:
     """Return a key that is equal for names that a reader cannot tell apart by case, composition or spaces."""

@@ -98,6 +98,34 @@ async def test_rows_have_scores_prompt_model_and_run(
     assert {row["image_source"] for row in rows} <= {"edit", "lance-r", "own edit"}
 
 
+async def test_a_pair_tells_its_source_the_words_and_the_answers(
+    finished: tuple[FakeGateway, str], tmp_path: Path
+) -> None:
+    gateway, run = finished
+    folder = await export(finished, tmp_path / "out", layout="fiftyone")
+    samples = json.loads((folder / "samples.json").read_bytes())["samples"]
+    by_slice = {
+        name: {each["group"]["_id"]["$oid"]: each for each in samples if each["group"]["name"] == name}
+        for name in ("source", "counterfactual")
+    }
+    kept = {item.result.image: item for item in made(gateway, run, "done") if item.result}
+    assert len(by_slice["counterfactual"]) == len(kept)
+    for group, after in by_slice["counterfactual"].items():
+        item, before = kept[after["artifact"]], by_slice["source"][group]
+        assert item.result is not None
+        assert before["artifact"] == item.source_image
+        pixels = decode_image((folder / before["filepath"]).read_bytes())
+        assert pixels.tobytes() == decode_image(gateway.store.get(item.source_image)).tobytes()
+        assert after["caption"] == before["caption"] == item.result.caption
+        assert after["added"] == " ".join(word for span in item.result.added for word in span.words)
+        predicted = item.result.predictions["steady"].top[0]
+        answer = after["answer_steady"]
+        assert (answer["label"], answer["confidence"]) == predicted
+        assert before["answer_steady"]["label"] == item.result.original_predictions["steady"].top[0][0]
+    assert {each["synthetic"] for each in by_slice["source"].values()} == {False}
+    assert any(each["added"] for each in by_slice["counterfactual"].values())
+
+
 async def test_the_card_reports_yields_and_drops(finished: tuple[FakeGateway, str], tmp_path: Path) -> None:
     card = (await export(finished, tmp_path / "out") / "README.md").read_text(encoding="utf-8")
     assert "Counterfactuals of demo" in card

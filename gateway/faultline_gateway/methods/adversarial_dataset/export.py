@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from faultline_core.contract.adversarial_datasets import AdversarialItem, AdversarialResult
+from faultline_gateway.exports.answers import answers_of
 from faultline_gateway.exports.card import Card
 from faultline_gateway.exports.records import KEPT, Record
 from faultline_gateway.methods.adversarial_dataset.recorded import RecordedDataset
@@ -64,6 +65,7 @@ def _record(run_id: str, item: AdversarialItem, result: AdversarialResult, found
         model=result.models["editor"],
         scores={"object_similarity": result.object_similarity}
         | {f"p_true {name}": pair.p_true for name, pair in result.predictions.items()},
+        answers=answers_of(result.predictions),
         verdict=found,
         origin="generated",
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import ImageItem, ImageResult
 from faultline_core.types import Estimate
+from faultline_gateway.exports.answers import answers_of
 from faultline_gateway.exports.card import Card
 from faultline_gateway.exports.records import Origin, Record
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED
@@ -76,6 +77,7 @@ def _record(run_id: str, item: ImageItem, result: ImageResult, verdict: str) -> 
         model=result.models["editor"] if origin == "generated" else None,
         bundle=result.token,
         scores=_scores(result),
+        answers=answers_of(result.predictions),
         verdict=verdict if verdict == "kept" else f"no {verdict}",
         origin=origin,
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from faultline_core.contract.interventions import Intervention
+from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import Item, ItemResult
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from faultline_core.types import ItemKind
+from faultline_gateway.exports.answers import answers_of
 from faultline_gateway.exports.card import Card
-from faultline_gateway.exports.records import KEPT, Record
+from faultline_gateway.exports.records import KEPT, Record, Source
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
 _IMAGE_SOURCES: dict[ItemKind, str] = {
@@ -67,9 +69,22 @@ def _record(run_id: str, config: StressTestConfig, item: Item, result: ItemResul
         seed=(result.preset or config.preset).seed,
         model=result.models["editor"],
         scores=_scores(result),
+        answers=answers_of(result.predictions),
+        source=Source(
+            image=item.source_image,
+            caption=result.caption,
+            changed=_shift(config, item),
+            removed=_words(result.removed),
+            added=_words(result.added),
+            answers=answers_of(result.original_predictions),
+        ),
         verdict=KEPT if item.state == "done" else item.reason or item.state,
         origin="edited",
     )
+
+
+def _words(spans: Iterable[WordSpan]) -> str:
+    return " ".join(word for span in spans for word in span.words)
 
 
 def _shift(config: StressTestConfig, item: Item) -> str:

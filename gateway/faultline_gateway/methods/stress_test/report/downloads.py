@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from faultline_core.commands import next_command
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.text.plain_text import no_formula
 from faultline_gateway.methods.stress_test.report.tables import model_rows
 from faultline_gateway.reports.states import BADGES
 
@@ -18,7 +19,6 @@ _COLUMNS = (
     "number", "state", "classifier", "class", "edit_type", "removed", "added", "taken_for", "flipped", "of",
     "screened_loss", "confirmed_loss", "confirmed_low", "confirmed_high", "p_adjusted", "sentence",
 )  # fmt: skip
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def findings_csv(findings: Sequence[Finding]) -> str:
                 finding.number,
                 finding.state,
                 *map(
-                    _harmless,
+                    no_formula,
                     (
                         finding.classifier,
                         finding.object_class,
@@ -73,15 +73,10 @@ def findings_csv(findings: Sequence[Finding]) -> str:
                 finding.of,
                 round(finding.screened.loss, 4),
                 *figures,
-                _harmless(finding.sentence),
+                no_formula(finding.sentence),
             ]
         )
     return buffer.getvalue()
-
-
-def _harmless(text: str) -> str:
-    """Text that a spreadsheet does not read as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
