@@ -14,6 +14,7 @@ from faultline_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
     DeadlineExceeded,
+    DiskFailed,
     FaultlineError,
     IdempotencyInFlight,
     InvalidRequest,
@@ -25,8 +26,8 @@ from faultline_core.errors import (
 )
 
 SERVICES: dict[str, list[str]] = {"services": []}
-PASSING = (BackendUnavailable, BadBackendOutput, DeadlineExceeded, IdempotencyInFlight, RateLimited,
-           ResourceExhausted, ShardUnreadable, StorageFull)  # fmt: skip
+PASSING = (BackendUnavailable, BadBackendOutput, DeadlineExceeded, DiskFailed, IdempotencyInFlight,
+           RateLimited, ResourceExhausted, ShardUnreadable, StorageFull)  # fmt: skip
 
 
 def services(client: Any) -> Any:
