@@ -15,6 +15,8 @@ from faultline import resources
 from faultline._base_client import BaseClient
 from faultline._calls import Call, problem_of
 from faultline._retries import Delivery, Pause, Reply, translated_errors
+from faultline.resources.listings import USAGE
+from faultline_core.contract.usage import Usage
 
 T = TypeVar("T")
 
@@ -103,6 +105,10 @@ class Client(BaseClient[httpx.Client]):
     def services(self) -> resources.Services:
         """``/v1/services``."""
         return resources.Services(self)
+
+    def usage(self) -> Usage:
+        """Return what your tenant's runs have used this month, and its quota."""
+        return self.send(USAGE)
 
     def send(self, call: Call[T]) -> T:
         """Send ``call``, retry it where that is safe, and parse the response."""
@@ -224,6 +230,10 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def services(self) -> resources.AsyncServices:
         """``/v1/services``."""
         return resources.AsyncServices(self)
+
+    async def usage(self) -> Usage:
+        """Return what your tenant's runs have used this month, and its quota."""
+        return await self.send(USAGE)
 
     async def send(self, call: Call[T]) -> T:
         """Send ``call``, retry it where that is safe, and parse the response."""

@@ -26,6 +26,7 @@ from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
 from faultline_core.tracing import tracing_to
+from faultline_gateway import quota_commands
 from faultline_gateway.app import bare_app, create_admin_app, create_app
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.disks import require_disks, stop_with_disks
@@ -113,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         help="take the captions from metadata.jsonl instead of the captioner",
     )
     add_commands(verbs)
+    quota_commands.add_commands(verbs)
     back = verbs.add_parser(
         "roll-back", help="bring the ledger to an earlier revision, before an earlier version is installed"
     )
@@ -356,6 +358,11 @@ def _keys(arguments: argparse.Namespace) -> int:
         return manage_keys(arguments, ledger, dt.datetime.now(dt.UTC))
 
 
+def _quotas(arguments: argparse.Namespace) -> int:
+    with _opened() as ledger:
+        return quota_commands.manage_quotas(arguments, ledger)
+
+
 def _access_log(arguments: argparse.Namespace) -> int:
     with _opened() as ledger:
         return print_log(arguments, ledger)
@@ -376,6 +383,7 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "register-dataset": _register_dataset,
     "keys": _keys,
     "access-log": _access_log,
+    "quotas": _quotas,
     "roll-back": _roll_back,
     "openapi": _openapi,
 }

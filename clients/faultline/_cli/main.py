@@ -29,6 +29,7 @@ from faultline._cli import (
     submit,
     thresholds,
     transfer,
+    usage,
     webhooks,
 )
 from faultline._cli.exit_code import ExitCode
@@ -122,6 +123,7 @@ app.add_typer(thresholds.app, name="thresholds", rich_help_panel=RESOURCES)
 app.add_typer(datasets.app, name="datasets", rich_help_panel=RESOURCES)
 app.add_typer(classifiers.app, name="classifiers", rich_help_panel=RESOURCES)
 app.command("services", rich_help_panel=RESOURCES)(stack.services)
+app.command("usage", rich_help_panel=RESOURCES)(usage.usage)
 
 
 def main() -> None:

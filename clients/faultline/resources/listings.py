@@ -1,4 +1,4 @@
-"""``client.classifiers`` and ``client.services``, which can only be listed: once for both clients."""
+"""What can only be read: ``client.classifiers``, ``client.services`` and ``client.usage()``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from faultline._calls import Call, reading
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.classifiers import ClassifierList
 from faultline_core.contract.services import ServiceList
+from faultline_core.contract.usage import Usage
 
 L = TypeVar("L", bound=BaseModel)
 
 CLASSIFIERS: Call[ClassifierList] = Call(method="GET", path="/v1/classifiers", parse=reading(ClassifierList))
+USAGE: Call[Usage] = Call(method="GET", path="/v1/usage", parse=reading(Usage))
 SERVICES: Call[ServiceList] = Call(method="GET", path="/v1/services", parse=reading(ServiceList))
 
 

@@ -39,6 +39,7 @@ from faultline_gateway.ledger.shift_decisions import ShiftDecisions
 from faultline_gateway.ledger.source_tables import SourceTables
 from faultline_gateway.ledger.stages import Stages
 from faultline_gateway.ledger.status_reads import StatusReads
+from faultline_gateway.ledger.tenant_quotas import TenantQuotas
 from faultline_gateway.ledger.webhooks import Webhooks
 from faultline_gateway.runs.items import MAX_ATTEMPTS
 from faultline_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
@@ -54,7 +55,7 @@ class Ledger(
     DatasetDeletions, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems,
     StatusReads, NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys,
     Interrupted, Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows, Webhooks, Outbox,
-    AccessKeys, BlobUses, LooseDigests,
+    AccessKeys, BlobUses, LooseDigests, TenantQuotas,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

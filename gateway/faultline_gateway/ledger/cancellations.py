@@ -64,12 +64,17 @@ class Cancellations(LedgerPart):
         Raises:
             NotFound: the run does not exist.
         """
-        with self._database.writing() as connection:
-            run = rows.locked_run(connection, run_id)
-            if run["state"] in FINAL_RUN_STATES:
-                return
-            begin_cancelling(connection, run, now=self._clock(), message=why.detail, problem=Problem.of(why))
-        cancel_rest(self._database, self._clock, run_id)
+        stop(self._database, self._clock, run_id, why)
+
+
+def stop(database: Database, clock: Callable[[], float], run_id: str, why: FaultlineError) -> None:
+    """End a run as `Cancellations.stop_run` says."""
+    with database.writing() as connection:
+        run = rows.locked_run(connection, run_id)
+        if run["state"] in FINAL_RUN_STATES:
+            return
+        begin_cancelling(connection, run, now=clock(), message=why.detail, problem=Problem.of(why))
+    cancel_rest(database, clock, run_id)
 
 
 def begin_cancelling(

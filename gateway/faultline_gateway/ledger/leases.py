@@ -9,13 +9,17 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from faultline_core.errors import LeaseLost
-from faultline_gateway.ledger import rows, schema, tallies, work
+from faultline_core.errors import LeaseLost, QuotaExceeded
+from faultline_gateway.ledger import rows, schema, tallies, tenant_usage, work
+from faultline_gateway.ledger.cancellations import stop
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.tallies import LEASE_LOST, Attempt
 from faultline_gateway.ledger.transitions import OPEN_STATES, Step, move_by, record
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
+
+HELD_SECONDS = 2.0
+"""Between two looks at a run whose tenant has used up its quota, while some items are being worked on."""
 
 UNEXPECTED_SECONDS = 60.0
 """How long a run rests that goes on without an open item, which its counters forbid."""
@@ -52,6 +56,14 @@ class _Again(Enum):
     AGAIN = "again"
 
 
+class _SpentError(Exception):
+    """A run's tenant has used up its quota."""
+
+    def __init__(self, run_id: str, why: QuotaExceeded) -> None:
+        super().__init__(run_id)
+        self.run_id, self.why = run_id, why
+
+
 AGAIN = _Again.AGAIN
 """One look found nothing; there may be work in another run."""
 
@@ -77,15 +89,23 @@ class Leases(LedgerPart):
             if not self._may_have_work_in(run_id):
                 return []
             self._lease_time.note()
-            with self._database.writing() as connection:
-                run = rows.locked_run(connection, run_id)
-                return self._leases_of(connection, run, worker, seconds, most)
+            try:
+                with self._database.writing() as connection:
+                    run = rows.locked_run(connection, run_id)
+                    return self._leases_of(connection, run, worker, seconds, most)
+            except _SpentError as spent:
+                stop(self._database, self._clock, spent.run_id, spent.why)
+                return []
         # Idle workers ask twice a second each; without work they must not queue for SQLite's write lock.
         if self._database.is_sqlite and not self._may_have_work():
             return []
         self._lease_time.note()
         while True:
-            leased = self._leases_of_next(worker, seconds, most)
+            try:
+                leased = self._leases_of_next(worker, seconds, most)
+            except _SpentError as spent:
+                stop(self._database, self._clock, spent.run_id, spent.why)
+                continue
             if not isinstance(leased, _Again):
                 return leased
 
@@ -163,6 +183,8 @@ class Leases(LedgerPart):
     ) -> list[LeasedGroup]:
         if run["state"] not in OPEN_STATES:
             return []
+        if (refusal := tenant_usage.refusal(connection, run["tenant"], self._clock())) is not None:
+            return self._hold(connection, run, refusal)
         now, groups, lost = self._lease_time(), list[LeasedGroup](), list[Attempt]()
         found = work.earliest_item(connection, run)
         while found is not None and found["due_at"] <= now and len(groups) < most:
@@ -182,6 +204,19 @@ class Leases(LedgerPart):
             self._fail_exhausted(connection, run, found["item_group"], now)
         tallies.add(connection, run["id"], attempts=lost)
         return groups
+
+    def _hold(self, connection: Connection, run: RowMapping, why: QuotaExceeded) -> list[LeasedGroup]:
+        """Lease nothing more of a run: what is being worked on is recorded, and then the run ends.
+
+        Raises:
+            _SpentError: nothing is being worked on any more; the transaction has changed nothing.
+        """
+        now = self._lease_time()
+        working = select(_items.id).where(_items.run_id == run["id"], work.OPEN, _items.state == "leased")
+        if connection.execute(working.where(_items.due_at > now).limit(1)).first() is None:
+            raise _SpentError(run["id"], why)
+        _set(connection, run, {"idle_until": now + HELD_SECONDS})
+        return []
 
     def _lease(
         self,

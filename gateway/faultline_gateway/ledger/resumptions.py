@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, select, update
 from faultline_core.contract.runs import Run
 from faultline_core.errors import RunNotResumable
 from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import rows, schema, tallies, work
+from faultline_gateway.ledger import rows, schema, tallies, tenant_usage, work
 from faultline_gateway.ledger.database import Database, LedgerPart
 from faultline_gateway.ledger.transitions import change, move
 from faultline_gateway.runs.pace import in_chunks, never
@@ -40,10 +40,14 @@ class Resumptions(LedgerPart):
 
         Raises:
             RunNotResumable: it has not ended, or every item ended well.
+            QuotaExceeded: its tenant has used up this month's quota.
         """
         with self._database.writing() as connection:
             run = rows.locked_run(connection, run_id)
             if run["state"] != "resuming":
+                refusal = tenant_usage.refusal(connection, run["tenant"], self._clock())
+                if refusal is not None:
+                    raise refusal
                 _begin(connection, run, now=self._clock())
         resume_rest(self._database, self._clock, run_id)
         with self._database.reading() as connection:

@@ -136,6 +136,12 @@ class Runs(LedgerPart):
         with self._database.reading() as connection:
             return dict(_run_row(connection, run_id)["functions"] or {})
 
+    def has_run_for_key(self, idempotency_key: str) -> bool:
+        """Whether this key made a run, of whatever request."""
+        key = tenancy.request_key(self._tenant, idempotency_key)
+        with self._database.reading() as connection:
+            return rows.first(connection, select(_runs.id).where(_runs.idempotency_key == key)) is not None
+
     def run_for_key(self, idempotency_key: str, fingerprint: str) -> str | None:
         """Return the run that this key made, or None.
 

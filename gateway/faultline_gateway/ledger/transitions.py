@@ -12,6 +12,7 @@ from faultline_core.contract.base import Problem
 from faultline_core.errors import error_for
 from faultline_core.types import Cost, RunState
 from faultline_gateway.ledger import outbox, rows, schema, tallies
+from faultline_gateway.ledger.tenant_usage import add_usage
 
 OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
 """The states of runs whose open items are worked on."""
@@ -69,6 +70,9 @@ def move_by(connection: Connection, run: RowMapping, steps: Sequence[Step], *, n
         opened=counters["pending"] - run["pending"], cost=spent,
         attempts=[each for step in steps for each in step.attempts],
     )  # fmt: skip
+    images = sum(step.changes.get(state, 0) for step in steps for state in ("done", "filtered"))
+    seconds = 0.0 if spent is None else spent.seconds
+    add_usage(connection, run["tenant"], run["id"], now, images=images, gpu_seconds=seconds)
 
 
 def end(

@@ -128,7 +128,7 @@ OWN: Mapping[str, Errors] = {
     "POST /v1/datasets/{name}/import": (ClassMapMismatch, DatasetNotReady, ImportRefused, QuotaExceeded),
     f"POST {RUNS}": OF_PLANNING,
     f"POST {RUNS}/{{run_id}}:cancel": (RunNotCancellable,),
-    f"POST {RUNS}/{{run_id}}:resume": (RunNotResumable,),
+    f"POST {RUNS}/{{run_id}}:resume": (QuotaExceeded, RunNotResumable),
     f"DELETE {RUNS}/{{run_id}}": (RunNotDeletable,),
     f"GET {RUNS}/{{run_id}}/export": (DatasetEmpty, StorageFull),
     "POST /v1/stress-tests": (UnknownEditType,),

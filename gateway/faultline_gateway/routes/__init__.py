@@ -16,6 +16,7 @@ from faultline_gateway.routes import (
     services,
     signed_urls,
     token_files,
+    usage,
     webhooks,
 )
 
@@ -37,6 +38,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     webhooks.router,
     exports.router,
     signed_urls.router,
+    usage.router,
     services.router,
 )
 """The routes of the API."""

@@ -134,6 +134,10 @@ class RunLedger(Protocol):
         """Note blobs of the tenant that no dataset and no item names."""
         ...
 
+    def require_quota(self, wanted: int = 0) -> None:
+        """Refuse so many images, or any, that the tenant has no quota for; raises `QuotaExceeded`."""
+        ...
+
     def now(self) -> dt.datetime:
         """Return the ledger's time."""
         ...

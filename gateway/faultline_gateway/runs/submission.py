@@ -82,6 +82,7 @@ async def submit_planned(
     known = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
     if known is not None:
         return await asyncio.to_thread(context.ledger.run, known)
+    await asyncio.to_thread(context.ledger.require_quota)
     made = await plan()
     staged = made.staged and isinstance(method, StagedMethod)
     create = partial(
@@ -169,7 +170,7 @@ def named_dataset(name: str, pointer: str, ledger: RunLedger) -> Dataset:
 
 
 def require_quota(wanted: int, context: RunContext, pointer: str) -> None:
-    """Refuse a run of more items than the settings allow.
+    """Refuse a run of more items than the settings or the tenant's quota allow.
 
     Raises:
         QuotaExceeded: the run is too large; the caller sets the pointer.
@@ -180,3 +181,8 @@ def require_quota(wanted: int, context: RunContext, pointer: str) -> None:
             "ask for fewer, or raise FAULTLINE_MAX_ITEMS_PER_RUN",
             pointer=pointer,
         )
+    try:
+        context.ledger.require_quota(wanted)
+    except QuotaExceeded as error:
+        error.pointer = pointer
+        raise
