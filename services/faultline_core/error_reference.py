@@ -192,8 +192,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "quota-exceeded": Explanation(
         "A run would have more items or edits than the limit allows, there would be more datasets, images or "
         "stored bytes, or the tenant's quota of this month is used up.",
-        "Ask for less, raise the setting that the detail names, such as `FAULTLINE_MAX_ITEMS_PER_RUN`, or wait "
-        "for the next month.",
+        "Ask for less, raise the setting that the detail names, such as `FAULTLINE_MAX_ITEMS_PER_RUN`, or "
+        "wait for the next month.",
     ),
     "rate-limited": Explanation(
         "A key asks too often, or an address sends too many wrong keys; or the gateway or the queue of a "
