@@ -11,8 +11,10 @@ from typing import Self
 from faultline._calls import Call, idempotency_headers, reading, segment
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.bug_hunts import BugHuntCreate
+from faultline_core.contract.gates import GateCreate
 from faultline_core.contract.jobs import (
     BugHuntOfJob,
+    GateOfJob,
     Job,
     JobCreate,
     JobList,
@@ -28,7 +30,7 @@ ROOT = "/v1/jobs"
 POLL_S = 2.0
 """Seconds between two looks at a job: the gateway itself looks at it as often."""
 
-JobRequest = StressTestCreate | ShiftBenchmarkCreate | BugHuntCreate
+JobRequest = StressTestCreate | ShiftBenchmarkCreate | BugHuntCreate | GateCreate
 """The runs that can be jobs, as their own routes take them."""
 
 
@@ -41,6 +43,8 @@ def run_of_job(request: JobRequest) -> RunOfJob:
             return ShiftBenchmarkOfJob(kind="shift-benchmark", request=request)
         case BugHuntCreate():
             return BugHuntOfJob(kind="bug-hunt", request=request)
+        case GateCreate():
+            return GateOfJob(kind="gate", request=request)
 
 
 def submit_call(body: JobCreate, key: str | None) -> Call[Job]:

@@ -18,7 +18,7 @@ CLASSES = {"enum": ["sled", "plate"]}
 DATASET = {"enum": ["demo", NOWHERE]}
 CLASSIFIER = {"enum": ["steady", "leaning", NOWHERE]}
 SHIFT = {"enum": ["in the snow", "at night"]}
-OF_JOB = ("StressTestOfJob", "ShiftBenchmarkOfJob", "BugHuntOfJob")
+OF_JOB = ("StressTestOfJob", "ShiftBenchmarkOfJob", "BugHuntOfJob", "GateOfJob")
 NEW = {"type": "string", "pattern": "^new-[0-9a-f]{16}$"}
 
 

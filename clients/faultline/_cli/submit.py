@@ -1,4 +1,4 @@
-"""``faultline submit``: the commands of three methods, their runs as jobs of a Ray cluster."""
+"""``faultline submit``: the commands of four methods, their runs as jobs of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from faultline._cli import bug_hunt, shift_benchmark, stress_test
+from faultline._cli import bug_hunt, gate, shift_benchmark, stress_test
 from faultline._cli.groups import examples, group
 from faultline._cli.placement import placed
 from faultline._cli.terminal import connected, print_note
@@ -101,3 +101,10 @@ app.command(
         codes=True,
     ),
 )(submitted(bug_hunt.bug_hunt))
+app.command(
+    "gate",
+    epilog=examples(
+        "faultline submit gate --cluster gpus --workers 8 --baseline 3fa8 --classifier local:new",
+    )
+    + f"\n\n{gate.CODES}",
+)(submitted(gate.gate))

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faultline_core.contract.base import ClientBody, Problem, ResponseBody
 from faultline_core.contract.bug_hunts import BugHuntCreate
+from faultline_core.contract.gates import GateCreate
 from faultline_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from faultline_core.contract.stress_tests import StressTestCreate
 from faultline_core.types import JobState, Name, RunKind
@@ -38,7 +39,16 @@ class BugHuntOfJob(ClientBody):
     request: BugHuntCreate = Field(description="The run, as `POST /v1/bug-hunts` takes it.")
 
 
-RunOfJob = Annotated[StressTestOfJob | ShiftBenchmarkOfJob | BugHuntOfJob, Field(discriminator="kind")]
+class GateOfJob(ClientBody):
+    """A gate as the run of a job."""
+
+    kind: Literal["gate"] = Field(description="The kind of the run.")
+    request: GateCreate = Field(description="The run, as `POST /v1/gates` takes it.")
+
+
+RunOfJob = Annotated[
+    StressTestOfJob | ShiftBenchmarkOfJob | BugHuntOfJob | GateOfJob, Field(discriminator="kind")
+]
 
 
 class JobCreate(ClientBody):

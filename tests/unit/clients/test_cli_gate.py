@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fakes.command import Play, run
 from fakes.gate_summaries import A_SET, a_cell, a_gate
-from fakes.sdk import OTHER_KINDS, a_run, ok, problem
+from fakes.sdk import OTHER_KINDS, a_run, job_answer, ok, problem
 from faultline._cli.exit_code import ExitCode, exit_for_gate
 from faultline._cli.gate_markdown import SIGNS, gate_markdown
 from faultline._cli.junit import junit_xml
@@ -158,6 +158,19 @@ def test_a_gate_exits_with_its_outcome_and_writes_its_files(
         "baseline": A_SET.baseline, "classifiers": ["candidate"], "incumbent": None, "digest": None,
         "tolerance": 0.1, "seed": 0,
     }  # fmt: skip
+
+
+def test_a_gate_that_is_a_job_exits_with_its_outcome_too(play: Play) -> None:
+    baseline, made, last, summary = ended(a_gate([a_cell("failed")]))
+    script = play(baseline, job_answer(), made, last, job_answer("in_progress"), summary)
+    shown = run(
+        "submit", "gate", "--cluster", "gpus", "--workers", "8", "--baseline", A_SET.baseline, "--classifier",
+        "candidate",
+    )  # fmt: skip
+    assert shown.exit_code == ExitCode.FAILED, shown.output
+    sent = json.loads(script.seen[1].content)
+    assert (sent["cluster"], sent["workers"], sent["run"]["kind"]) == ("gpus", 8, "gate")
+    assert sent["run"]["request"]["baseline"] == A_SET.baseline
 
 
 def test_a_run_that_did_not_complete_never_passes_and_writes_its_files(play: Play, tmp_path: Path) -> None:

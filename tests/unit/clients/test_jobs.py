@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from fakes.command import Play, run
 from fakes.sdk import Session, a_job, a_summary, figure, job_answer, ok, problem, run_answer, summary_answer
-from faultline._cli import bug_hunt, shift_benchmark, stress_test
+from faultline._cli import bug_hunt, gate, shift_benchmark, stress_test
 from faultline._cli.main import app
 from faultline._cli.submit import _name_of
 from faultline_core.contract.base import IDEMPOTENCY_HEADER, Problem
@@ -126,6 +126,7 @@ def test_a_url_is_imported_by_the_job_s_workers_under_a_name_of_its_own(play: Pl
         ("stress-test", stress_test.stress_test),
         ("shift-benchmark", shift_benchmark.shift_benchmark),
         ("bug-hunt", bug_hunt.bug_hunt),
+        ("gate", gate.gate),
     ],
 )
 def test_submit_has_every_option_of_the_method_s_own_command(name: str, own: Any) -> None:
