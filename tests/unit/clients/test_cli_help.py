@@ -113,7 +113,7 @@ def test_a_command_that_ends_with_a_run_lists_its_exit_codes() -> None:
         " gate",
         " compare-prompts",
     }
-    submitted = {f" submit{name}" for name in (" stress-test", " shift-benchmark", " bug-hunt")}
+    submitted = {f" submit{name}" for name in (" stress-test", " shift-benchmark", " bug-hunt", " gate")}
     assert told == follow | submitted | {" demo", " runs wait"}
     for code in ExitCode:
         assert f"{code.value} " in EXIT_CODES
