@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.editor import GenerateItem, GenerationPreset
+from faultline_core.text.word_policy import policy_of
 from faultline_core.types import BlobRef, Cost
 from faultline_gateway.runs.attempt import OpenItems, own_cost
 from faultline_gateway.runs.items import LeasedItem
 from faultline_gateway.runs.stores import check_image
 from faultline_gateway.services.ports import Services
 
+POLICY = "policy"
+"""The reason of an item whose prompt the operator's content policy refuses."""
 _MOST_IMAGES = 16
 _MOST_EVALUATIONS = 1200
 """Network evaluations in one call, about half a minute at 512 pixels: a call must not outlast a lease."""
@@ -38,12 +41,18 @@ async def generate_images(
     generation: GenerationPreset,
     asked: Sequence[tuple[LeasedItem, GenerateItem]],
     services: Services,
+    *,
+    policy_words: Sequence[str] = (),
 ) -> list[Generated]:
     """Generate the image of each item; items that fail, or whose image is blank, are recorded and left out.
+
+    So is an item whose prompt has a word or phrase of ``policy_words``, whoever wrote the prompt: nothing is
+    drawn of it.
 
     Raises:
         BackendError: the editor failed as a whole.
     """
+    asked = await _allowed(attempt, asked, policy_words)
     if not asked:
         # As where none of the items is worth drawing any more.
         return []
@@ -60,3 +69,15 @@ async def generate_images(
             await check_image(made.image, attempt.store)
             generated.append(Generated(item, made.image, wanted, own_cost(made.cost)))
     return generated
+
+
+async def _allowed(
+    attempt: OpenItems, asked: Sequence[tuple[LeasedItem, GenerateItem]], policy_words: Sequence[str]
+) -> list[tuple[LeasedItem, GenerateItem]]:
+    policy, allowed = policy_of(tuple(policy_words)), list[tuple[LeasedItem, GenerateItem]]()
+    for item, wanted in asked:
+        if (phrase := policy.found(wanted.prompt)) is None:
+            allowed.append((item, wanted))
+        else:
+            await attempt.filtered(item, POLICY, f"the content policy refuses {phrase!r}")
+    return allowed

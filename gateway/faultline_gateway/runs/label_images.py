@@ -11,6 +11,7 @@ from faultline_core.contract.label_images import LabelImagesConfig, LabelImagesC
 from faultline_core.errors import InvalidRequest
 from faultline_core.suite import Suite
 from faultline_core.text.class_prompts import check_prompt
+from faultline_core.text.word_policy import WordPolicy
 from faultline_gateway.runs.classified_samples import Judge
 from faultline_gateway.runs.parents import failure_parents, prompt_parents
 from faultline_gateway.version import VERSIONS
@@ -60,8 +61,10 @@ def label_templates(
     return templates
 
 
-def shared_config(create: LabelImagesCreate, classes: Sequence[str], suite: Suite) -> dict[str, Any]:
-    """Return the fields of `LabelImagesConfig` that follow from the request, the classes and the suite."""
+def shared_config(
+    create: LabelImagesCreate, classes: Sequence[str], suite: Suite, policy: WordPolicy
+) -> dict[str, Any]:
+    """Return the fields of `LabelImagesConfig` that follow from request, classes, suite and policy."""
     return {
         "suite": suite.name,
         "generation": (suite.editor.hunt_generation or suite.editor.generation).changed_by(create),
@@ -75,6 +78,7 @@ def shared_config(create: LabelImagesCreate, classes: Sequence[str], suite: Suit
         "parents": failure_parents(create.criterion, create.parents, classes),
         "clip": suite.scorer.checkpoint or suite.scorer.clip,
         "objectionable": suite.scorer.objectionable,
+        "policy_words": list(policy.phrases),
     }
 
 

@@ -88,6 +88,9 @@ class AdversarialDatasetSummary(ResponseBody):
     )
     shown: list[KeptImage] = Field(description="Some images of the dataset.")
     failed_codes: dict[str, int] = Field(default={}, description="Failed items, by error code.")
+    filtered: dict[str, int] = Field(
+        default={}, description="Number of filtered items, by reason, such as `policy`."
+    )
     seconds: float = Field(description="Seconds of the services.")
     cost: Cost = Field(description="Cost of the run.")
     verdict: str = Field(description="The dataset in one sentence.")

@@ -295,6 +295,9 @@ class BugHuntSummary(ResponseBody):
         default=[], description="Failure rates of the mixture of prompts, by label and classifier."
     )
     failed_codes: dict[str, int] = Field(default={}, description="Number of failed items, by error code.")
+    filtered: dict[str, int] = Field(
+        default={}, description="Number of filtered items, by reason, such as `policy`."
+    )
     cost: Cost = Field(description="Cost of the run.")
     verdict: str = Field(description="The hunt in one sentence.")
 

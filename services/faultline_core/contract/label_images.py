@@ -83,4 +83,7 @@ class LabelImagesConfig(ResponseBody):
         description="CLIP cosine from which a generated image is dropped as objectionable, or null where "
         "nothing is checked.",
     )
+    policy_words: list[str] = Field(
+        default=[], description="Words and phrases that the operator's content policy refuses in prompts."
+    )
     notes: list[str] = Field(default=[], description="What the run cannot show, however it comes out.")

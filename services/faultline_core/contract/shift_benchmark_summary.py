@@ -21,6 +21,9 @@ class ImageCounts(ResponseBody):
     without_shift: int = Field(default=0, description="Images that failed the shift threshold alone.")
     without_both: int = Field(default=0, description="Images that failed both thresholds.")
     objectionable: int = Field(default=0, description="Images dropped because they look objectionable.")
+    policy: int = Field(
+        default=0, description="Images that the content policy refuses, by the words of their prompts."
+    )
     not_found: int = Field(default=0, description="Images that the search did not find.")
     failed: int = Field(default=0, description="Images that failed.")
     unmade: int = Field(default=0, description="Images that are pending or cancelled.")
@@ -33,7 +36,8 @@ class ImageCounts(ResponseBody):
     @model_validator(mode="after")
     def _adds_up(self) -> Self:
         # A sum that is too small would hide lost images.
-        if self.planned != self.made + self.objectionable + self.not_found + self.failed + self.unmade:
+        lost = self.objectionable + self.policy + self.not_found + self.failed + self.unmade
+        if self.planned != self.made + lost:
             raise ValueError(f"the counts do not add up to the {self.planned} planned images")
         return self
 

@@ -194,6 +194,9 @@ class ShiftBenchmarkConfig(ResponseBody):
         description="CLIP cosine from which a generated image is dropped as objectionable, or null "
         "where nothing is checked.",
     )
+    policy_words: list[str] = Field(
+        default=[], description="Words and phrases that the operator's content policy refuses in prompts."
+    )
     groups: dict[BlobRef, str] = Field(
         default={},
         description="Group of each image of the named datasets that is not independent, by the image's "

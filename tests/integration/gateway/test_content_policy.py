@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from fakes.gateway import fake_gateway
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.hunted_world import HuntEditor, hunted_services
 from fakes.problems import problem
+from fakes.store import image
+from fakes.world import FakeWorld, Shown
+from faultline_core.contract.editor import GenerateRequest, GenerateResponse
 from faultline_gateway.app import word_policy
+from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
 
 TESTED: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
@@ -52,3 +58,62 @@ async def test_images_and_other_words_pass_and_the_run_records_the_list(tmp_path
 def test_a_list_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.txt"):
         word_policy(GatewaySettings(policy_words_file=tmp_path / "none.txt"))
+
+
+class WatchedEditor(HuntEditor):
+    """The editor of the hunted world, which notes every prompt."""
+
+    prompts: ClassVar[list[str]] = []
+
+    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+        """Draw, and note."""
+        self.prompts.extend(item.prompt for item in request.items)
+        return await super().generate(request)
+
+
+def watched_services(world: FakeWorld) -> Services:
+    return replace(hunted_services(world), editor=WatchedEditor(world))
+
+
+HUNT: dict[str, Any] = {
+    "classifiers": ["steady", "leaning"], "labels": ["plate"], "budget": {"images": 150}, "held_out": 16,
+    "hypotheses": 6, "winners": 1, "captions": 12, "vary": 0.0, "seed": 5,
+}  # fmt: skip
+
+
+@pytest.mark.fault("B34", "T17")
+async def test_no_image_is_drawn_of_a_caption_with_a_refused_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WatchedEditor, "prompts", [])
+    words = tmp_path / "words.txt"
+    words.write_text("snow\n", encoding="utf-8")
+    async with fake_gateway(tmp_path, ports=watched_services, policy_words_file=words) as gateway:
+        hunted = await worked_off(gateway, "/v1/bug-hunts", HUNT)
+        sources = [snowy(gateway, number) for number in range(24)]
+        await gateway.http.post("/v1/datasets", json={"name": "wild"})
+        await gateway.http.post("/v1/datasets/wild/sources", json={"sources": sources})
+        seeds = {"kind": "dataset", "dataset": "wild"}
+        body = {"classifiers": ["leaning"], "seeds": seeds, "samples": 8, "most_kept": 4, "images": 60,
+                "baseline": 8, "seed": 5}  # fmt: skip
+        made = await worked_off(gateway, "/v1/adversarial-datasets", body)
+    assert hunted["filtered"]["policy"] == hunted["request_counts"]["filtered"] > 0
+    assert made["filtered"]["policy"] > 0
+    assert WatchedEditor.prompts
+    assert not [prompt for prompt in WatchedEditor.prompts if "snow" in prompt]
+
+
+def snowy(gateway: FakeGateway, number: int) -> dict[str, str]:
+    """The upload of a photograph in snow, which the captioner says."""
+    shown = Shown("plate", "a photo of a plate in the snow")
+    gateway.world.add(shown, number)
+    return gateway.upload_of(image(shown, number), "plate")
+
+
+async def worked_off(gateway: FakeGateway, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The summary of a run that was worked off."""
+    answer = await gateway.http.post(path, json=body)
+    assert answer.status_code == 202, answer.text
+    await gateway.worker().work_off()
+    summary: dict[str, Any] = (await gateway.http.get(f"{path}/{answer.json()['id']}/summary")).json()
+    return summary

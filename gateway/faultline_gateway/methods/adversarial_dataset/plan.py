@@ -53,7 +53,7 @@ async def plan(create: AdversarialDatasetCreate, context: RunContext) -> Plan:
     require_quota(create.images + len(found.sources) + len(reference), context, "/images")
     templates = label_templates(create, labels, classes, suite)
     baselines = {label: fill(template, label) for label, template in templates.items()}
-    shared = shared_config(create, classes, suite)
+    shared = shared_config(create, classes, suite, context.policy)
     # Real images of a label need no example, and of a thousand labels none could be drawn at once.
     examples = {source.label: source.image for source in reversed(found.sources)}
     if not examples:

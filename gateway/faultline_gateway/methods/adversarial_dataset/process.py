@@ -98,7 +98,9 @@ async def _sample(
         told = _told(item)
         prompt = told.prompt or config.baselines[item.label]
         asked.append((item, GenerateItem(prompt=prompt, seed=sample_seed(config, item, told))))
-    made = await generate_images(attempt, config.generation, asked, services)
+    made = await generate_images(
+        attempt, config.generation, asked, services, policy_words=config.policy_words
+    )
     drafts = [
         SampleDraft(
             each.item,

@@ -70,6 +70,7 @@ def summarize(run: Run, items: Iterable[AdversarialItem]) -> AdversarialDatasetS
         distances=_distances(recorded),
         shown=list(islice(_in_turns(recorded), SHOWN_IMAGES)),
         failed_codes=count_reasons(item.code for item in listed if item.state == "failed"),
+        filtered=count_reasons(item.reason for item in listed if item.state == "filtered"),
         seconds=recorded.seconds,
         cost=recorded.cost,
         verdict="",

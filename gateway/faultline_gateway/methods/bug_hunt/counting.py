@@ -42,6 +42,8 @@ class RecordedHunt:
     cost: Cost = field(default_factory=Cost)
     failed_codes: list[str | None] = field(default_factory=list)
     """Why items failed, of each that did."""
+    reasons: list[str | None] = field(default_factory=list)
+    """Why items were filtered, of each that was."""
     _thresholds: dict[str, LabelObject] = field(default_factory=dict, repr=False)
     _counted: dict[tuple[SampleKey, str], Counted[HuntedItem]] = field(default_factory=dict, repr=False)
     _descriptions: dict[str, dict[int, HuntInstruction]] = field(default_factory=dict, repr=False)
@@ -60,6 +62,8 @@ class RecordedHunt:
         for item in items:
             if item.state == "failed":
                 hunt.failed_codes.append(item.code)
+            if item.state == "filtered":
+                hunt.reasons.append(item.reason)
             told = item.instruction
             if told is None:
                 continue

@@ -63,7 +63,7 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     templates = label_templates(request, request.labels, classes, suite)
     own = own_descriptions(request, classes, templates)
     prompts = {label: fill(template, label) for label, template in templates.items()}
-    shared = shared_config(request, classes, suite)
+    shared = shared_config(request, classes, suite, context.policy)
     pointers = {label: f"/labels/{place}" for place, label in enumerate(request.labels)}
     examples = await draw_examples(prompts, pointers, shared["generation"], request.seed, context)
     await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)

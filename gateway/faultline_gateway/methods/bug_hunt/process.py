@@ -108,7 +108,9 @@ async def _sample(attempt: OpenItems, group: LeasedGroup, config: BugHuntConfig,
             continue
         prompt = instruction.prompt or config.prompts[item.label]
         asked.append((item, GenerateItem(prompt=prompt, seed=sample_seed(config, item, instruction))))
-    made = await generate_images(attempt, config.generation, asked, services)
+    made = await generate_images(
+        attempt, config.generation, asked, services, policy_words=config.policy_words
+    )
     drafts = [
         SampleDraft(
             each.item,

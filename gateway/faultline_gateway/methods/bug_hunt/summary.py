@@ -52,6 +52,7 @@ def summarize(run: Run, items: Iterable[HuntedItem]) -> BugHuntSummary:
         tree=search_tree(config, hunt, baselines, hypotheses, bugs),
         mixtures=mixture_rates(config, hunt),
         failed_codes=count_reasons(hunt.failed_codes),
+        filtered=count_reasons(hunt.reasons),
         cost=hunt.cost,
         verdict=verdict(run, config, bugs, baselines, len(hypotheses)),
     )

@@ -79,7 +79,9 @@ async def _generate(
     ]
     return [
         Obtained(made.item, made.image, prompt, seed=made.asked.seed, token=token, cost=made.cost)
-        for made in await generate_images(attempt, config.generation, asked, services)
+        for made in await generate_images(
+            attempt, config.generation, asked, services, policy_words=config.policy_words
+        )
     ]
 
 

@@ -52,6 +52,7 @@ async def plan(create: ShiftBenchmarkCreate, context: RunContext) -> Plan:
         services=context.services,
     )
     read = {name: len(sources) for name, sources in inputs.sources.items()}
+    config = config.model_copy(update={"policy_words": list(context.policy.phrases)})
     return Plan(dataset.name, config, items, sources=read)
 
 
