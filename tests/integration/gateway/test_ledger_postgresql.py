@@ -88,7 +88,7 @@ def test_a_full_disk_is_reported_in_any_language_of_the_server(opened: Database)
 def test_a_value_too_long_for_its_column_is_refused(url: str) -> None:
     ledger = Ledger(url)
     with pytest.raises(InvalidRequest, match="too long"):
-        ledger.create_dataset("x" * 97, None)
+        ledger.create_dataset("x" * 161, None)
     ledger.close()
 
 
