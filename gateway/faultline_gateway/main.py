@@ -33,6 +33,7 @@ from faultline_gateway.disks import require_disks, stop_with_disks
 from faultline_gateway.erasure import Erasure
 from faultline_gateway.http.event_loop import allow_connections, prepare_event_loop
 from faultline_gateway.http.server import serve_together, server_of
+from faultline_gateway.http.tenancy import Caller
 from faultline_gateway.images.intake import register_folder
 from faultline_gateway.images.quota import Quotas
 from faultline_gateway.imports.importer import Importer
@@ -204,7 +205,7 @@ async def _launching(
         yield
         return
     cost = WorkerCost(worker_cpus=settings.job_worker_cpus, driver_cpus=settings.job_driver_cpus)
-    look = JobLook(ledger, clusters, lambda job: make_run(job, context.of(job.tenant)), cost)
+    look = JobLook(ledger, clusters, lambda job: make_run(job, context.of(Caller(job.tenant))), cost)
     async with _until_left(Launcher(ledger, look, tuple(settings.clusters)).keep()):
         yield
 

@@ -98,7 +98,7 @@ class GatewaySettings(BaseModel):
     max_png_chunks: int = Field(
         default=MAX_CHUNKS, ge=100, description="Most chunks of a PNG file that is uploaded."
     )
-    max_datasets: int = Field(default=1000, ge=1, description="Most datasets.")
+    max_datasets: int = Field(default=1000, ge=1, description="Most datasets of a tenant.")
     dataset_ttl_seconds: int | None = Field(
         default=None,
         ge=60,
@@ -115,11 +115,12 @@ class GatewaySettings(BaseModel):
     max_dataset_bytes: int = Field(
         default=20_000_000_000, ge=1, description="Most bytes that the images of one dataset take as stored."
     )
-    max_images: int = Field(default=5_000_000, ge=1, description="Most images of all datasets together.")
+    max_images: int = Field(default=5_000_000, ge=1, description="Most images of all datasets of a tenant.")
     max_stored_bytes: int = Field(
         default=100_000_000_000,
         ge=1,
-        description="Most bytes that the images of all datasets take as stored, each dataset counted alone.",
+        description="Most bytes that the images of all datasets of a tenant take as stored, each dataset "
+        "counted alone.",
     )
     max_header_bytes: int = Field(
         default=16_384,

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import uvicorn
+from starlette.types import ASGIApp
 
 from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, token_of, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
@@ -21,6 +22,7 @@ from faultline_core.contract.editor import GeneratedImage, GenerateItem, Generat
 from faultline_core.contract.webhooks import WebhookCreate
 from faultline_gateway.http.connection import HeaderLimits, http_protocol
 from faultline_gateway.services.ports import Services
+from faultline_gateway.worker import Worker
 
 STRESS_TEST = {
     "dataset": "demo",
@@ -58,6 +60,8 @@ class Live:
     known: Known
     image: str
     """An image in base64 that may be uploaded."""
+    has_keys: bool = False
+    """Whether it asks for a key."""
 
 
 # With an edit of LANCE-R, which no threshold of a text filter drops: there is something to export under any.
@@ -92,7 +96,8 @@ class AnyTokenEditor(TokenEditor):
         return super().make(request, item)
 
 
-def _services(world: FakeWorld) -> Services:
+def token_services(world: FakeWorld) -> Services:
+    """The services of the live gateway."""
     return benchmark_services(world, editor=AnyTokenEditor(world))
 
 
@@ -102,13 +107,14 @@ async def live_gateway(folder: Path) -> AsyncIterator[Live]:
     settings: dict[str, Any] = {"max_items_per_run": MAX_ITEMS, "import_from": ("memory://",)}
     # A cluster that takes every job; no launcher asks it to.
     clusters = clusters_of(FakeRayJobs(), folder)
-    async with fake_gateway(folder, ports=_services, clusters=clusters, **settings) as gateway:
-        known = await _known(gateway)
-        async with _served(gateway) as address:
+    async with fake_gateway(folder, ports=token_services, clusters=clusters, **settings) as gateway:
+        known = await seeded(gateway, gateway.worker())
+        async with served(gateway, app_of(gateway)) as address:
             yield Live(address, known, gateway.source("sled", 99)["content_base64"])
 
 
-async def _known(gateway: FakeGateway) -> Known:
+async def seeded(gateway: FakeGateway, worker: Worker) -> Known:
+    """Let the gateway have an ended run of every kind, or two, and all else that an address may name."""
     interface = await uploaded(gateway, 2)
     await gateway.http.post("/v1/datasets", json={"name": "uploads"})
     for seed in (1, 2):
@@ -119,13 +125,13 @@ async def _known(gateway: FakeGateway) -> Known:
         await _created(gateway, "/v1/adversarial-datasets", ADVERSARIAL_DATASET | {"seed": seed})
     await gateway.upload("wide", 12, CLASSES[:2])
     baseline = await _created(gateway, "/v1/stress-tests", BASELINE)
-    await gateway.worker().work_off()
+    await worker.work_off()
     for seed in (1, 2):
         body = {"baseline": baseline, "classifiers": ["leaning"], "seed": seed}
         await _created(gateway, "/v1/gates", body)
     for run in gateway.ledger.run_list(kind="adversarial-dataset").runs:
         await _created(gateway, "/v1/transfers", {"source": run.id, "classifiers": ["steady"], "seed": 1})
-    await gateway.worker().work_off()
+    await worker.work_off()
     runs: dict[str, list[str]] = {}
     for run in gateway.ledger.run_list(state="completed").runs:
         runs.setdefault(run.kind, []).append(run.id)
@@ -157,12 +163,18 @@ async def _got(gateway: FakeGateway, path: str) -> dict[str, Any]:
     return found
 
 
-@asynccontextmanager
-async def _served(gateway: FakeGateway) -> AsyncIterator[str]:
+def app_of(gateway: FakeGateway) -> ASGIApp:
+    """The application of a gateway."""
     transport = gateway.http._transport
     assert isinstance(transport, httpx.ASGITransport)
+    return transport.app
+
+
+@asynccontextmanager
+async def served(gateway: FakeGateway, app: ASGIApp) -> AsyncIterator[str]:
+    """Answer on a socket, and work on the runs; yield the address."""
     config = uvicorn.Config(
-        transport.app, host="127.0.0.1", port=0, access_log=False, log_config=None,
+        app, host="127.0.0.1", port=0, access_log=False, log_config=None,
         http=http_protocol(HeaderLimits(65536, 100)), timeout_graceful_shutdown=2,
     )  # fmt: skip
     server, stop = uvicorn.Server(config), asyncio.Event()

@@ -40,6 +40,9 @@ def with_known_ids(document: dict[str, Any], live: Live) -> dict[str, Any]:
 def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     """Return the document with bodies, too, that name what is known: the gateway should accept them."""
     document = with_known_ids(document, live)
+    if not live.has_keys:
+        # Without keys nobody needs a link, and none is made.
+        del document["paths"]["/v1/signed-urls"]
     schemas = document["components"]["schemas"]
     choices = _choices(live)
     outer = {"SourcesAdd", "GivenSeeds", "TokenFilesAdd", *OF_JOB}
@@ -197,6 +200,7 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "ShiftThresholdSet.percentile": {"enum": [0, 5, 90]},
         "ShiftThresholdSet.image_source": {"enum": ["token", "class-name"]},
         "RunRename.name": WORDS,
+        "SignedUrlCreate.path": {"enum": [f"/v1/artifacts/{live.known.image}.png"]},
         "JobCreate.cluster": {"enum": [NAME]},
         "WebhookCreate.url": {"enum": [WEBHOOK]},
         "BugHuntCreate.classifiers": CLASSIFIER,

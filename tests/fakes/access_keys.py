@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
+import httpx
+
+from fakes.gateway import URL, FakeGateway
 from faultline_gateway.access.keys import SCOPES, AccessKey, Scope, new_key
 from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.ledger import Ledger
@@ -17,3 +21,13 @@ def new_access_key(
     key, whole = new_key("ci", scopes or SCOPES, now, None if ends is None else now + ends, tenant)
     ledger.add_access_key(key)
     return key, whole
+
+
+def gateway_of(gateway: FakeGateway, tenant: str) -> FakeGateway:
+    """The gateway as the holder of a tenant's key sees it."""
+    _, whole = new_access_key(gateway.ledger, tenant=tenant)
+    transport = gateway.http._transport
+    http = httpx.AsyncClient(
+        transport=transport, base_url=URL, headers={"authorization": f"Bearer {whole}"}
+    )  # fmt: skip
+    return replace(gateway, http=http, ledger=gateway.ledger.of(tenant))

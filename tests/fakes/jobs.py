@@ -14,6 +14,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
 from faultline_core.contract.jobs import Job
+from faultline_gateway.http.tenancy import Caller
 from faultline_gateway.jobs.launcher import LEASE_SECONDS, Launcher
 from faultline_gateway.jobs.look import JobLook, WorkerCost
 from faultline_gateway.jobs.submission import make_run
@@ -81,7 +82,7 @@ async def jobs_of(folder: Path) -> AsyncIterator[Jobs]:
         context = gateway.http._transport.app.state.context  # type: ignore[attr-defined]  # of httpx's ASGI
 
         async def made(job: LeasedJob) -> Any:
-            return await make_run(job, context.of(job.tenant))
+            return await make_run(job, context.of(Caller(job.tenant)))
 
         look = JobLook(gateway.ledger, clusters, made, WorkerCost(worker_cpus=1.0, driver_cpus=0.1))
         yield Jobs(gateway, ray, Launcher(gateway.ledger, look, (NAME,)), clock)

@@ -21,7 +21,6 @@ from faultline_core.errors import (
 )
 from faultline_core.types import is_loopback
 from faultline_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
-from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.http.bodies import Bodies, Limit
 from faultline_gateway.http.origin import SAFE_METHODS, require_own_origin
 from faultline_gateway.http.ranges import without_ranges
@@ -29,7 +28,7 @@ from faultline_gateway.http.rate_limits import CallerLimits
 from faultline_gateway.http.request_head import bearer, host_of
 from faultline_gateway.http.sessions import COOKIE, Sessions
 from faultline_gateway.http.signed_urls import SignedUrls
-from faultline_gateway.http.tenancy import tell_tenant
+from faultline_gateway.http.tenancy import tell_caller
 from faultline_gateway.ledger import AccessEntry
 from faultline_gateway.settings import GatewaySettings
 
@@ -95,7 +94,7 @@ class Edge:
         async with self._bodies.reading(request.headers, receive, limit) as body:
             _check_media(request, body.size)
             answered = _Answered(without_ranges(send))
-            tell_tenant(scope, DEFAULT_TENANT if holder is None else holder.tenant)
+            tell_caller(scope, holder)
             try:
                 await self._app(scope, body.replay, answered)
             finally:

@@ -16,7 +16,7 @@ from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.http.metrics import Metrics
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.http.signed_urls import SignedUrls
-from faultline_gateway.http.tenancy import tenant_of
+from faultline_gateway.http.tenancy import Caller, caller_in
 from faultline_gateway.images.own_blobs import OwnBlobs
 from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
@@ -70,15 +70,24 @@ class GatewayContext(RunContext):
     clusters: Clusters
     budget: StoreBudget | None = None
     tenant: str = DEFAULT_TENANT
-    views: dict[str, GatewayContext] = field(default_factory=dict, repr=False)
+    views: dict[Caller, GatewayContext] = field(default_factory=dict, repr=False)
 
-    def of(self, tenant: str) -> GatewayContext:
-        """Return the context of a tenant's requests; it is made once."""
-        known = self.views.get(tenant)
+    def of(self, caller: Caller) -> GatewayContext:
+        """Return the context of a caller's requests; it is made once.
+
+        Who came with a key may be on another machine: what 127.0.0.1 is there, no service reaches.
+        """
+        known = self.views.get(caller)
         if known is None:
-            ledger = self.ledger.of(tenant)
-            known = replace(self, tenant=tenant, ledger=ledger, status=self.status.of(ledger), views={})
-            self.views[tenant] = known
+            ledger, tenant = self.ledger.of(caller.tenant), caller.tenant
+            trusted = self.functions_allowed and (
+                not caller.has_key or self.settings.allow_functions is not None
+            )
+            known = replace(
+                self, tenant=tenant, ledger=ledger, status=self.status.of(ledger),
+                functions_allowed=trusted, views={},
+            )  # fmt: skip
+            self.views[caller] = known
         return known
 
     @property
@@ -109,7 +118,7 @@ class GatewayContext(RunContext):
 async def _context_of(request: Request) -> GatewayContext:
     context = request.app.state.context
     assert isinstance(context, GatewayContext)  # `create_app` put it there
-    return context.of(tenant_of(request.scope))
+    return context.of(caller_in(request.scope))
 
 
 Context = Annotated[GatewayContext, Depends(_context_of)]

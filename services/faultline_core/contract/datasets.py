@@ -47,7 +47,8 @@ class DatasetCreate(ClientBody):
     """``POST /v1/datasets``: an empty dataset, to which images are added later."""
 
     name: PortableName = Field(
-        description="Name of the dataset, unique on this gateway; not one that Windows reserves, such as CON."
+        description="Name of the dataset, unique among those of your tenant; not one that Windows reserves, "
+        "such as CON."
     )
     classes: list[str] | None = Field(
         default=None,

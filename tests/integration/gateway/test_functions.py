@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fakes.access_keys import gateway_of
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import CLASSES, FakeWorld
@@ -158,6 +159,15 @@ async def test_a_gateway_with_keys_calls_no_address_of_a_caller(kind: str, tmp_p
         assert "FAULTLINE_ALLOW_FUNCTIONS" in refused.text
         assert SECRET not in refused.text
         assert port_of(gateway).functions == set()
+
+
+async def test_who_comes_with_a_key_of_the_ledger_is_no_caller_of_this_machine(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, ports=with_engine) as gateway:
+        # On loopback, without keys so far.
+        assert gateway.settings.functions_allowed
+        mine = gateway_of(gateway, "default")
+        refused = await mine.http.post("/v1/stress-tests", json=request())
+        assert refused.json()["errors"][0]["pointer"] == "/functions"
 
 
 async def test_a_proof_takes_the_function_from_a_new_program(gateway: FakeGateway) -> None:
