@@ -76,6 +76,7 @@ NAMES_NOTHING = {
 
 BODIES: dict[str, list[Bodies]] = {
     "SourcesAdd": [lambda ids: {"sources": [{"filename": "a.png", "label": "a", "content_base64": "AAAA"}]}],
+    "DatasetChange": [lambda ids: {"expires_in": 86_400}],
     "StressTestCreate": [lambda ids: STRESS_TEST | {"dataset": ids.dataset}],
     "RunRename": [lambda ids: {"name": "mine"}],
     "ProofCreate": [lambda ids: {"images": 4}, lambda ids: {"images": 4, "dataset": ids.dataset}],

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, select, text
 
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import erasure_tables, rows, schema
 from faultline_gateway.ledger.blob_tables import blob_uses, kept_blobs
 from faultline_gateway.ledger.database import LedgerPart
 
@@ -29,6 +29,7 @@ class BlobUses(LedgerPart):
         if self._tenant is None:
             return True
         of_source = (schema.sources.c.image == ref) & (schema.datasets.c.tenant == self._tenant)
+        of_source &= erasure_tables.KEPT
         of_run = (blob_uses.c.ref == ref) & (schema.runs.c.tenant == self._tenant) & rows.KEPT
         own = (kept_blobs.c.ref == ref) & (kept_blobs.c.tenant == self._tenant)
         # One statement, so that it takes as long for another tenant's blob as for none.

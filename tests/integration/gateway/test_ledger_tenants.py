@@ -60,6 +60,8 @@ OF_DATASETS: dict[str, Callable[[Ledger, str], object]] = {
         name, ImportCreate(url="memory://a.tar"), "webdataset"
     ),
     "dataset": Ledger.dataset,
+    "delete_dataset": Ledger.delete_dataset,
+    "end_dataset": lambda ledger, name: ledger.end_dataset(name, 2e9),
     "group_classes": Ledger.group_classes,
     "has_dataset": Ledger.has_dataset,
     "has_fixed_classes": Ledger.has_fixed_classes,
@@ -136,6 +138,11 @@ def test_no_verb_finds_a_run_of_another_tenant(ours: Ledger, theirs: Ledger) -> 
 
 @pytest.mark.fault("T4")
 def test_no_verb_finds_a_dataset_of_another_tenant(ours: Ledger, theirs: Ledger) -> None:
+    named = {
+        verb for verb, call in inspect.getmembers(Ledger, inspect.isfunction)
+        if not verb.startswith("_") and "name" in list(inspect.signature(call).parameters)[1:2]
+    }  # fmt: skip
+    assert named - {"create_dataset"} == OF_DATASETS.keys()
     for verb, asked in OF_DATASETS.items():
         name = verb.replace("_", "-")
         ours.create_dataset(name, ["sled"])
