@@ -49,6 +49,10 @@ class Hub:
     repositories: dict[str, Repository] = field(default_factory=dict)
     large: dict[str, bytes] = field(default_factory=dict)
     uploads: int = 0
+    gated: set[str] = field(default_factory=set)
+    """Repositories whose licence nobody has accepted."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """The new names of repositories that were renamed."""
     seen: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     dies: Callable[[str, str], bool] = lambda method, path: False
 
@@ -57,6 +61,10 @@ class _Refusal(Exception):
     def __init__(self, status: int, message: str, code: str = "", url: str = "") -> None:
         super().__init__(message)
         self.status, self.code, self.url = status, code, url
+
+
+class _Moved(Exception):
+    """What was asked for is at another path."""
 
 
 Answer = tuple[dict[str, Any] | bytes, dict[str, str]]
@@ -81,6 +89,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             content, headers = self._answer(path, query, body)
             self._send(200, content, headers)
+        except _Moved as moved:
+            self._send(307, {}, {"Location": str(moved)})
         except _Refusal as refusal:
             headers = {"X-Error-Code": refusal.code} if refusal.code else {}
             self._send(refusal.status, {"error": str(refusal), "url": refusal.url}, headers)
@@ -115,6 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, path: str, query: dict[str, list[str]], body: bytes) -> Answer:
         if path.startswith("/lfs/"):
             return self._upload(path.removeprefix("/lfs/"), body)
+        if found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", path):
+            return self._resolved(found[1], found[2])
         user = self._user()
         if path == "/api/repos/create":
             return self._create(user, json.loads(body))
@@ -123,8 +135,6 @@ class _Handler(BaseHTTPRequestHandler):
         if found := re.fullmatch(r"/(datasets/)?(.+)\.git/info/lfs/objects/batch", path):
             self._repository(f"{found[1] or 'models/'}{found[2]}")
             return self._batch(json.loads(body))
-        if found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", path):
-            return self._file(self._repository(f"models/{found[1]}"), found[2])
         found = re.fullmatch(
             r"/api/((?:datasets|models)/[^/]+/[^/]+)(?:/(revision|preupload|commit)/([^/]+))?", path
         )
@@ -171,6 +181,14 @@ class _Handler(BaseHTTPRequestHandler):
         siblings = [{"rfilename": path} for path in sorted(repository.files)]
         repo_id = name.partition("/")[2]
         return {"id": repo_id, "sha": repository.sha, "siblings": siblings, "cardData": front}, {}
+
+    def _resolved(self, name: str, file: str) -> Answer:
+        """Answer for a file of a model, which anybody may read."""
+        if new := self.hub.renamed.get(name):
+            raise _Moved(f"/{new}/resolve/main/{file}")
+        if name in self.hub.gated:
+            raise _Refusal(401, "Access to this model is restricted", "GatedRepo")
+        return self._file(self._repository(f"models/{name}"), file)
 
     def _file(self, repository: Repository, path: str) -> Answer:
         if path not in repository.files:

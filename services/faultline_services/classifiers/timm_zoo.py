@@ -13,7 +13,13 @@ from faultline_core import torchvision_operators  # noqa: F401
 import timm
 import torch
 from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+)
 from timm.data import ImageNetInfo
 from timm.models import PretrainedCfg
 
@@ -104,6 +110,25 @@ def _count_parameters(name: str) -> int | None:
     return count
 
 
+def _refusal(repository: str, error: HfHubHTTPError) -> str:
+    """Say what the hub's answer means for whoever asked for the weights."""
+    named = f"the repository {repository!r}"
+    # Each is a kind of the next.
+    if isinstance(error, GatedRepoError):
+        return (
+            f"{named} on the Hugging Face hub is gated: accept its licence there, and set HF_TOKEN to a "
+            "token of that account for this service"
+        )
+    if isinstance(error, RepositoryNotFoundError):
+        return f"{named} is not on the Hugging Face hub: it was renamed or removed, or is private"
+    if isinstance(error, EntryNotFoundError):
+        return (
+            f"{named} on the Hugging Face hub has no {WEIGHTS}; pickled weights are not read, as reading "
+            "them runs their code"
+        )
+    return f"{named} cannot be read from the Hugging Face hub: {str(error).splitlines()[0][:200]}"
+
+
 def hub_weights(repository: str) -> Path:
     """Return the safetensors file of a hub repository, and download it if necessary.
 
@@ -116,9 +141,7 @@ def hub_weights(repository: str) -> Path:
         except LocalEntryNotFoundError:
             continue
         except HfHubHTTPError as error:
-            raise UnknownModel(
-                f"the repository {repository!r} on the Hugging Face hub has no {WEIGHTS}"
-            ) from error
+            raise UnknownModel(_refusal(repository, error)) from error
     raise UnknownModel(
         f"the weights of {repository!r} are not on this machine, and the Hugging Face hub cannot be reached; "
         "download them first"

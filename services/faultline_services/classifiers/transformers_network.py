@@ -87,6 +87,11 @@ def _loaded(folder: Path, spec: str) -> tuple[Any, Any]:
         )
         return model.eval(), AutoImageProcessor.from_pretrained(folder, trust_remote_code=False)
     except (ValueError, OSError, KeyError, TypeError, ImportError) as error:
+        if "auto_map" in read_configuration(folder):
+            raise ModelFormatRefused(
+                f"{spec!r} needs code of its own repository (auto_map), which is never run; choose a network "
+                "that transformers has"
+            ) from error
         told = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise ModelFormatRefused(
             f"transformers cannot load {spec!r} as an image classifier with its processor: {told}"

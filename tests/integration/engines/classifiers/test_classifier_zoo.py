@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
+from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
 from fakes.damaged_checkpoints import long_header, spoil_weight
+from fakes.hub import Repository, served_hub
 from fakes.tiny_classifiers import SUITE, ask, predictions, put_image
 from fakes.tiny_models.timm import save_timm
 from faultline_core.blobs import BlobStore
@@ -101,12 +104,47 @@ def test_an_unreachable_hub_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
         timm_zoo.hub_weights("timm/net")
 
 
+REFUSED = {
+    "timm/pickled": "'timm/pickled' on the Hugging Face hub has no model.safetensors; pickled weights",
+    "timm/gated": "'timm/gated' on the Hugging Face hub is gated: accept its licence",
+    "timm/gone": "'timm/gone' is not on the Hugging Face hub: it was renamed or removed",
+}
+
+
+@pytest.fixture
+def of_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Read from a stand-in of the hub into an empty cache."""
+    with served_hub() as hub:
+        hub.repositories["models/timm/pickled"] = Repository("timm", {"pytorch_model.bin": b"a pickle"})
+        hub.repositories["models/timm/new"] = Repository("timm", {"model.safetensors": b"some weights"})
+        hub.gated.add("timm/gated")
+        hub.renamed["timm/old"] = "timm/new"
+        read = partial(hf_hub_download, endpoint=hub.address, cache_dir=tmp_path)
+        monkeypatch.setattr(timm_zoo, "hf_hub_download", read)
+        yield
+
+
 @pytest.mark.fault("B42")
-def test_a_repository_without_safetensors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = httpx.Response(404, request=httpx.Request("GET", "https://hub.test/net"))
-    refused = HfHubHTTPError("no such file", response=answer)
+@pytest.mark.parametrize("repository", [*REFUSED])
+def test_what_the_hub_does_not_give_is_refused_by_name(repository: str, of_stand_in: None) -> None:
+    with pytest.raises(UnknownModel) as refused:
+        timm_zoo.hub_weights(repository)
+    assert REFUSED[repository] in refused.value.detail
+
+
+@pytest.mark.fault("B42")
+def test_weights_of_a_renamed_repository_are_read(of_stand_in: None) -> None:
+    assert timm_zoo.hub_weights("timm/old").read_bytes() == b"some weights"
+
+
+@pytest.mark.fault("B42")
+def test_any_other_answer_of_the_hub_names_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = httpx.Response(500, request=httpx.Request("GET", "https://hub.test/net"))
+    refused = HfHubHTTPError("server error", response=answer)
     monkeypatch.setattr(timm_zoo, "hf_hub_download", Hub(LocalEntryNotFoundError("not here"), refused))
-    with pytest.raises(UnknownModel, match=r"no model\.safetensors"):
+    with pytest.raises(
+        UnknownModel, match="'timm/net' cannot be read from the Hugging Face hub: server error"
+    ):
         timm_zoo.hub_weights("timm/net")
 
 

@@ -115,13 +115,14 @@ def spoil(folder: Path, how: str) -> None:
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
+@pytest.mark.fault("B42")
 @pytest.mark.parametrize(
     ("how", "error", "told"),
     [
         ("pickle", ModelFormatRefused, "no safetensors weights"),
         ("architecture", ModelFormatRefused, "do not fit its config.json"),
         ("head", ModelFormatRefused, "they lack 'classifier."),
-        ("code", ModelFormatRefused, "cannot load 'hf:mine' as an image classifier"),
+        ("code", ModelFormatRefused, "'hf:mine' needs code of its own repository"),
         ("labels", ClassMapMismatch, "'id2label' of 'hf:mine' does not name every class"),
         ("processor", ModelFormatRefused, "cannot load 'hf:mine' as an image classifier with its processor"),
     ],
