@@ -41,17 +41,14 @@ class SignedUrls:
         self._own, self._ring, self._clock = own, ring, clock
 
     async def sign(self, given: str, path: str, seconds: int) -> SignedUrl:
-        """Return a link that the API key ``given`` signs.
+        """Return a link that the API key ``given`` signs; where no key is wanted, the path itself.
 
         Raises:
-            InvalidRequest: this gateway wants no key, so that everyone reads the path itself.
+            InvalidRequest: the path has a signature already.
+            Unauthorized: it is a session that asks, not a key.
         """
         if not await self._ring.wants_key():
-            raise InvalidRequest(
-                f"this gateway asks nobody for a key, so a link to {path!r} would end for nobody; "
-                "give its address itself",
-                pointer="/path",
-            )
+            return SignedUrl(url=path, expires_at=None)
         key_id, secret = await self._signing_key(given)
         end = int(self._clock()) + seconds
         parts = urlsplit(path)

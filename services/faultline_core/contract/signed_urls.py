@@ -31,4 +31,7 @@ class SignedUrl(ResponseBody):
     """A link that is read with GET, without a key."""
 
     url: str = Field(description="The path with its signature, below the gateway's address.")
-    expires_at: dt.datetime = Field(description="When it ends, in UTC.")
+    expires_at: dt.datetime | None = Field(
+        description="When it ends, in UTC; null where the gateway asks nobody for a key, and the path is open "
+        "to all who reach it."
+    )
