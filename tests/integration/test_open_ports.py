@@ -11,8 +11,8 @@ from faultline._stack import Stack
 from faultline_services.settings import SERVICES
 
 PATHS = (
-    "/", "/docs", "/metrics", "/access-log", "/-/routes", "/api/version", "/api/jobs/", "/api/actors", "/logs",
-    "/nodes", "/v1/models", "/v1/load_lora_adapter", "/editor/v1/edit", "/captioner/v1/caption",
+    "/", "/docs", "/metrics", "/access-log", "/-/routes", "/api/version", "/api/jobs/", "/api/actors",
+    "/logs", "/nodes", "/v1/models", "/v1/load_lora_adapter", "/editor/v1/edit", "/captioner/v1/caption",
 )  # fmt: skip
 """What Ray, vLLM, Serve and the services would show, if they showed it to everybody."""
 

@@ -32,6 +32,6 @@ class SignedUrl(ResponseBody):
 
     url: str = Field(description="The path with its signature, below the gateway's address.")
     expires_at: dt.datetime | None = Field(
-        description="When it ends, in UTC; null where the gateway asks nobody for a key: all who reach it read "
+        description="When it ends, in UTC; null where the gateway asks nobody for a key, so that all read "
         "the path."
     )
