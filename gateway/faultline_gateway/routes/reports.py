@@ -20,7 +20,7 @@ REPORT_HEADERS = {
     "content-security-policy": f"{CONTENT_POLICY}; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     # Its address may be a signed link, which no other site needs to see.
-    "referrer-policy": "same-origin",
+    "referrer-policy": "no-referrer",
 }
 
 

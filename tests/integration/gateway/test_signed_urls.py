@@ -90,7 +90,7 @@ async def test_a_link_shows_the_report_the_export_and_an_image_without_a_key(
             # An export is written anew each time.
             assert shown.content == own.content or path.endswith("export"), path
     shown = await gateway.http.get(await signed(gateway, report))
-    assert shown.headers["referrer-policy"] == "same-origin"
+    assert shown.headers["referrer-policy"] == "no-referrer"
 
 
 async def test_a_link_opens_its_own_path_query_and_method_alone(gateway: FakeGateway, report: str) -> None:
