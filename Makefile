@@ -43,7 +43,7 @@ install: $(STAMP) ## install Faultline with every extra into .venv
 $(STAMP): pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[cli,gateway,exports,s3,otel,services]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[cli,gateway,exports,s3,otel,c2pa,services]' --group dev
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --no-deps --group generated-client
 	touch $@
 

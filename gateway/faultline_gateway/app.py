@@ -22,6 +22,7 @@ from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.http.signed_urls import SignedUrls
 from faultline_gateway.http.traced import Traced
 from faultline_gateway.http.turns import Turns
+from faultline_gateway.images.content_credentials import ContentCredentials
 from faultline_gateway.jobs.clusters import Clusters
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
@@ -119,9 +120,16 @@ def create_app(
         followed=FollowedRuns(ledger), cache=RunCache(KEPT), policy=policy,
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
         joined=joined, columns=columns, budget=budget, clusters=clusters or Clusters({}),
-        pairs=paired_methods(METHODS),
+        pairs=paired_methods(METHODS), credentials=content_credentials(settings),
     )  # fmt: skip
     return app
+
+
+def content_credentials(settings: GatewaySettings) -> ContentCredentials | None:
+    """Read the operator's certificate; without one, exported images are not signed."""
+    if settings.c2pa_certificate is None or settings.c2pa_key_file is None:
+        return None
+    return ContentCredentials(settings.c2pa_certificate, settings.c2pa_key_file, settings.c2pa_algorithm)
 
 
 def word_policy(settings: GatewaySettings) -> WordPolicy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
@@ -15,6 +16,7 @@ from faultline_core.tracing import ENDPOINT_VARIABLE
 from faultline_core.types import Name, is_loopback
 
 PREFIX = "FAULTLINE_"
+SigningAlgorithm = Literal["es256", "es384", "es512", "ps256", "ps384", "ps512", "ed25519"]
 STATE_DIR = Path(".faultline")
 # 16 random letters cannot be guessed over a network; shorter keys tend to be words.
 KEY_CHARACTERS_AT_LEAST = 16
@@ -248,6 +250,18 @@ class GatewaySettings(BaseModel):
         description="File of words and phrases, one a line, that no request and no edited caption may have; "
         "none by default.",
     )
+    c2pa_certificate: Path | None = Field(
+        default=None,
+        description="File with the certificate chain (PEM) by which exported images are signed as content "
+        "credentials (C2PA), or null for none; needs `faultline[c2pa]`.",
+    )
+    c2pa_key_file: Path | None = Field(
+        default=None,
+        description="File with its private key (PEM, PKCS#8), which only its owner may read, or null.",
+    )
+    c2pa_algorithm: SigningAlgorithm = Field(
+        default="es256", description="The key's algorithm, by C2PA's name: `es256` is ECDSA on P-256."
+    )
     job_worker_cpus: float = Field(
         default=1.0, gt=0, description="CPUs that Ray reserves for one worker of a job."
     )
@@ -257,6 +271,14 @@ class GatewaySettings(BaseModel):
         description="CPUs that Ray reserves for the program that starts a job's workers; with 0 it would "
         "have to run on the head.",
     )
+
+    @model_validator(mode="after")
+    def _certificate_has_its_key(self) -> GatewaySettings:
+        if (self.c2pa_certificate is None) != (self.c2pa_key_file is None):
+            raise ValueError(
+                "FAULTLINE_C2PA_CERTIFICATE and FAULTLINE_C2PA_KEY_FILE belong together; set both or neither"
+            )
+        return self
 
     @field_validator("clusters")
     @classmethod

@@ -18,6 +18,7 @@ from faultline_gateway.exports.layouts import IMAGEFOLDER, WEBDATASET, Layout
 from faultline_gateway.exports.parquet import PARQUET
 from faultline_gateway.exports.records import Record
 from faultline_gateway.images.png import RememberingStore
+from faultline_gateway.runs.context import Credentials
 
 ExportLayout = Literal["imagefolder", "parquet", "webdataset", "fiftyone", "label-studio"]
 LAYOUTS: tuple[ExportLayout, ...] = get_args(ExportLayout)
@@ -50,11 +51,12 @@ def write_export(
     card: Card,
     shard_bytes: int = SHARD_BYTES,
     progress: Progress | None = None,
+    credentials: Credentials | None = None,
 ) -> Export:
     """Write the images of ``records`` into the new folder ``target``, each marked, with its row and a card.
 
-    Records are read once and images one at a time. Equal records in equal order give equal bytes; the
-    folder ``target`` appears only once it is complete.
+    Records are read once and images one at a time. Equal records in equal order give equal bytes, unless
+    ``credentials`` sign the images that a model made; ``target`` appears only once it is complete.
 
     Raises:
         DatasetEmpty: ``records`` is empty.
@@ -69,6 +71,6 @@ def write_export(
     target.parent.mkdir(parents=True, exist_ok=True)
     chosen = _LAYOUTS[layout]
     with take_inventory(records, folder=target.parent) as inventory, whole_folder(target) as folder:
-        chosen.write(folder, images(inventory, store, progress), inventory, shard_bytes)
+        chosen.write(folder, images(inventory, store, progress, credentials), inventory, shard_bytes)
         (folder / README).write_text(render(card, inventory, chosen), encoding="utf-8")
     return Export(folder=target, images=inventory.images)

@@ -13,6 +13,7 @@ from faultline_core.errors import StorageError
 from faultline_gateway.exports.inventory import Inventory
 from faultline_gateway.exports.records import KEPT, SOURCE_TYPES, Answer, Record, Source, columns
 from faultline_gateway.images.png import RememberingStore, marked_png, synthetic_marks
+from faultline_gateway.runs.context import Credentials
 from faultline_gateway.runs.stores import Store
 
 Progress = Callable[[int, int], None]
@@ -51,9 +52,14 @@ class ExportedSource:
 
 
 def images(
-    inventory: Inventory, store: RememberingStore, progress: Progress | None
+    inventory: Inventory,
+    store: RememberingStore,
+    progress: Progress | None,
+    credentials: Credentials | None = None,
 ) -> Iterator[ExportedImage]:
     """Yield the images in the inventory's order; none is read before the last one is taken.
+
+    ``credentials`` sign those that a model made.
 
     Raises:
         ArtifactMissing: the store has no such image; the class, shift and seed are named.
@@ -65,15 +71,17 @@ def images(
         yield ExportedImage(
             _path(record, inventory, taken),
             row,
-            _marked(record.image, row, store, str(record)),
+            _marked(record.image, row, store, record, credentials),
             record.answers,
-            None if record.source is None else _source(record, record.source, store),
+            None if record.source is None else _source(record, record.source, store, credentials),
         )
         if progress is not None:
             progress(number, inventory.images)
 
 
-def _source(record: Record, source: Source, store: RememberingStore) -> ExportedSource:
+def _source(
+    record: Record, source: Source, store: RememberingStore, credentials: Credentials | None
+) -> ExportedSource:
     made_here = store.recall(GENERATED_KIND, source.image) is not None
     row = columns(record, ()) | {
         "shift": SOURCE,
@@ -90,7 +98,7 @@ def _source(record: Record, source: Source, store: RememberingStore) -> Exported
         "digital_source_type": SOURCE_TYPES["generated"] if made_here else "",
     }
     path = f"{SOURCES}/{source.image[:_SHOWN_OF_REF]}.png"
-    return ExportedSource(path, row, source, partial(_marked, source.image, row, store, str(record)))
+    return ExportedSource(path, row, source, partial(_marked, source.image, row, store, record, credentials))
 
 
 def _path(record: Record, inventory: Inventory, taken: Counter[str]) -> str:
@@ -102,12 +110,22 @@ def _path(record: Record, inventory: Inventory, taken: Counter[str]) -> str:
     return f"{folder}/{name}.png" if again == 1 else f"{folder}/{name}-{again}.png"
 
 
-def _marked(ref: str, row: dict[str, object], store: Store, record: str) -> bytes:
+def _marked(
+    ref: str,
+    row: dict[str, object],
+    store: Store,
+    record: Record,
+    credentials: Credentials | None,
+) -> bytes:
     # In ASCII, as some readers support nothing else in a text chunk.
     provenance = {"artifact": ref, "faultline-provenance": json.dumps(row, allow_nan=False)}
     source_type = str(row["digital_source_type"])
     marks = synthetic_marks(source_type, **provenance) if source_type else provenance
     try:
-        return marked_png(ref, store, marks)
+        png = marked_png(ref, store, marks)
     except StorageError as error:
         raise type(error)(f"{error.detail} ({record})") from error
+    if credentials is None or not source_type:
+        return png
+    item = record.item if ref == record.image else None
+    return credentials.sign(png, source_type, {**row, "item": item})

@@ -72,4 +72,6 @@ def export_run(
     """
     summary = summary_of(method, run_id, view, context)
     card, records = method.export(summary, context.ledger.items_of(run_id, method.item), choice)
-    return write_export(records, target, layout=layout, store=context.store, card=card)
+    return write_export(
+        records, target, layout=layout, store=context.store, card=card, credentials=context.credentials
+    )

@@ -54,6 +54,7 @@ class Record(BaseModel):
     ``image_source`` says where the image comes from ("token", "class-name", "edit", ...), ``bundle`` names
     the learned tokens, ``model`` is ``id@revision``, ``verdict`` is ``kept`` or the filter that dropped
     the image. ``answers`` are the classifiers', by name; ``source`` is what a counterfactual was made from.
+    ``item`` is its id in the run, which content credentials name.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -72,6 +73,7 @@ class Record(BaseModel):
     origin: Origin = "generated"
     answers: dict[str, Answer] = {}
     source: Source | None = None
+    item: Text | None = None
 
     @model_validator(mode="after")
     def _can_be_made_again(self) -> Record:

@@ -176,11 +176,20 @@ PairedRuns = Callable[[Run, RecordedRuns], Iterable[FrozenPair]]
 """Reads the pairs of a source image and its counterfactual that an ended run kept."""
 
 
+class Credentials(Protocol):
+    """Signs images; `faultline_gateway.images.content_credentials.ContentCredentials` does."""
+
+    def sign(self, png: bytes, source_type: str, told: Mapping[str, object]) -> bytes:
+        """Return the image with a signed manifest of what is known of it."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunContext(RecordedRuns):
     """Everything that a method may use outside a worker.
 
     ``joined``: the processes that make summaries and reports; None makes them in the caller's thread.
+    ``credentials``: signs exported images; None signs none.
     ``policy``: what no text of a request or an edit may say.
     ``pairs``: how the counterfactuals of an ended run are read, by its kind.
     """
@@ -191,5 +200,6 @@ class RunContext(RecordedRuns):
     max_items_per_run: int
     functions_allowed: bool = False
     joined: JoinedWork | None = None
+    credentials: Credentials | None = None
     policy: WordPolicy = field(default_factory=WordPolicy)
     pairs: Mapping[RunKind, PairedRuns] = field(default_factory=dict)

@@ -56,6 +56,7 @@ def _record(run_id: str, item: AdversarialItem, result: AdversarialResult, found
     number = 0 if item.instruction is None else item.instruction.caption or 0
     return Record(
         image=result.image,
+        item=item.id,
         class_name=item.label,
         shift=f"caption {number}",
         image_source="caption",

@@ -68,6 +68,7 @@ def _record(run_id: str, item: ImageItem, result: ImageResult, verdict: str) -> 
     origin: Origin = "generated" if result.image_source in GENERATED else "photograph"
     return Record(
         image=result.image,
+        item=item.id,
         class_name=item.label,
         shift=result.shift,
         image_source=result.image_source,

@@ -61,6 +61,7 @@ def counterfactual_card(summary: StressTestSummary, *, dropped: bool = False) ->
 def _record(run_id: str, config: StressTestConfig, item: Item, result: ItemResult) -> Record:
     return Record(
         image=result.image,
+        item=item.id,
         class_name=item.label,
         shift=_shift(config, item),
         image_source=_IMAGE_SOURCES[item.kind],
