@@ -92,7 +92,8 @@ class KeyRing:
         key = None if key_id is None else await self._found(key_id)
         if key is None or not key.is_opened_by(given):
             raise Unauthorized(
-                "the API key is missing or unknown; send it in the header 'Authorization: Bearer <key>'"
+                "the API key is missing or unknown; send it in the header 'Authorization: Bearer <key>', as "
+                "our client does with the variable FAULTLINE_API_KEY"
             )
         return self._valid(key)
 
