@@ -27,6 +27,7 @@ from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
 from faultline_core.tracing import tracing_to
 from faultline_gateway import quota_commands
+from faultline_gateway.access.tenants import DEFAULT_TENANT, tenant_named
 from faultline_gateway.app import bare_app, create_admin_app, create_app
 from faultline_gateway.columns import ColumnFolder
 from faultline_gateway.disks import require_disks, stop_with_disks
@@ -114,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="take the captions from metadata.jsonl instead of the captioner",
     )
+    register.add_argument("--tenant", default=DEFAULT_TENANT, help="whose it is; default: %(default)s")
     add_commands(verbs)
     quota_commands.add_commands(verbs)
     back = verbs.add_parser(
@@ -322,7 +324,7 @@ async def _stopping_with(ledger: Ledger, part: JobPart | None, stop: asyncio.Eve
 def _register_dataset(arguments: argparse.Namespace) -> int:
     settings = settings_of_process()
     name = DatasetCreate(name=arguments.name).name
-    ledger = _ledger(settings)
+    ledger = _ledger(settings).of(tenant_named(arguments.tenant))
     store = BlobStore(settings.store_url)
     notes = register_folder(
         name, arguments.folder, ledger, store,

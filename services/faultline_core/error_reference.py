@@ -91,7 +91,7 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "forbidden": Explanation(
         "The API key is valid, but lacks the scope that this request needs: `read` to look, `write` to "
-        "change.",
+        "change; or it asks for the metrics, which are of all tenants, and is not of the tenant `default`.",
         "Use a key that has it. The operator makes one with `faultline-gateway keys create`.",
     ),
     "foreign-origin": Explanation(

@@ -206,7 +206,10 @@ def test_the_command_registers_a_folder_and_lists_rejected_files(
     monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path / "state"))
     folder = write(tmp_path / "demo", "sled/a.png", "boat/b.png")
     (folder / "sled" / "bad.png").write_bytes(b"no image")
-    assert main(["register-dataset", "demo", str(folder)]) == 0
+    assert main(["register-dataset", "demo", str(folder), "--tenant", "acme"]) == 0
+    ledger = Ledger(f"sqlite:///{tmp_path / 'state' / 'ledger.db'}")
+    assert [one.name for one in ledger.dataset_list()] == ["acme/demo"]
+    ledger.close()
     printed = capsys.readouterr()
     assert printed.out == "demo: 2 images of 2 classes\n"
     assert printed.err.startswith("sled/bad.png: image-undecodable")
