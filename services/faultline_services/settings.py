@@ -160,6 +160,11 @@ class ServiceSettings(BaseModel):
         description="Gated or non-commercial models that may be used, by their names, repositories or "
         "licences, separated by commas; empty for none.",
     )
+    safety_checker: AbsolutePath | None = Field(
+        default=None,
+        description="Folder of a safety checker as diffusers saves it (`safety_checker` of Stable Diffusion "
+        "with its `preprocessor_config.json`), which judges each image that the editor makes; null for none.",
+    )
     models_folder: AbsolutePath | None = Field(
         default=None, description="Folder with the user's `local:<name>` checkpoints, or null for none."
     )

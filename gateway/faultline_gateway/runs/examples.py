@@ -9,6 +9,7 @@ from faultline_core.errors import InvalidRequest, RequestError
 from faultline_core.types import BlobRef
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.generation import images_per_call
+from faultline_gateway.runs.safety import allowed
 from faultline_gateway.runs.seeds import image_seed
 from faultline_gateway.runs.stores import check_image
 
@@ -35,7 +36,7 @@ async def draw_examples(
         response = await context.services.editor.generate(generation.request(asked))
         for label, outcome in zip(labels, response.outcomes, strict=True):
             try:
-                drawn = outcome.unwrap().image
+                drawn = allowed(outcome).image
             except RequestError as error:
                 raise InvalidRequest(
                     f"the generator of suite {context.suite.name!r} cannot draw {label!r}: {error.detail}",

@@ -10,6 +10,7 @@ from faultline_core.text.word_policy import policy_of
 from faultline_core.types import BlobRef, Cost
 from faultline_gateway.runs.attempt import OpenItems, own_cost
 from faultline_gateway.runs.items import LeasedItem
+from faultline_gateway.runs.safety import SAFETY, flagged
 from faultline_gateway.runs.stores import check_image
 from faultline_gateway.services.ports import Services
 
@@ -44,7 +45,7 @@ async def generate_images(
     *,
     policy_words: Sequence[str] = (),
 ) -> list[Generated]:
-    """Generate the image of each item; items that fail, or whose image is blank, are recorded and left out.
+    """Generate the image of each item; those that fail or are flagged, or blank, are recorded and left out.
 
     So is an item whose prompt has a word or phrase of ``policy_words``, whoever wrote the prompt: nothing is
     drawn of it.
@@ -66,6 +67,9 @@ async def generate_images(
     for (item, wanted), outcome in zip(asked, outcomes, strict=True):
         async with attempt.fail_items_on_error([item]):
             made = outcome.unwrap()
+            if (why := flagged(made.safety)) is not None:
+                await attempt.filtered(item, SAFETY, why)
+                continue
             await check_image(made.image, attempt.store)
             generated.append(Generated(item, made.image, wanted, own_cost(made.cost)))
     return generated

@@ -214,11 +214,23 @@ class EditRequest(RequestBody):
         return self.preset.self_replace if self.self_replace is None else self.self_replace
 
 
+class ImageSafety(ResponseBody):
+    """What the safety checker says of an image."""
+
+    flagged: bool = Field(description="Whether the image is near one of the checker's concepts.")
+    score: float = Field(
+        description="Cosine with the nearest concept less its threshold; the image is flagged above 0."
+    )
+
+
 class EditVariant(ResponseBody):
     """The edited image at one value of the sweep."""
 
     self_replace: float = Field(description="Fraction of the steps during which self-attention was replaced.")
     image: BlobRef = Field(description="SHA-256 of the edited image in the store.")
+    safety: ImageSafety | None = Field(
+        default=None, description="What the safety checker says of it, or null where the editor has none."
+    )
 
 
 class EditedImage(ResponseBody):
@@ -284,6 +296,9 @@ class GeneratedImage(ResponseBody):
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
     cost: Cost = Field(default=Cost(), description="Cost of this image.")
+    safety: ImageSafety | None = Field(
+        default=None, description="What the safety checker says of it, or null where the editor has none."
+    )
 
 
 class GenerateResponse(CostedBatchResponse[GeneratedImage]):

@@ -22,7 +22,7 @@ class ImageCounts(ResponseBody):
     without_both: int = Field(default=0, description="Images that failed both thresholds.")
     objectionable: int = Field(default=0, description="Images dropped because they look objectionable.")
     policy: int = Field(
-        default=0, description="Images that the content policy refuses, by the words of their prompts."
+        default=0, description="Images whose prompt the content policy refuses, or the safety checker flags."
     )
     not_found: int = Field(default=0, description="Images that the search did not find.")
     failed: int = Field(default=0, description="Images that failed.")

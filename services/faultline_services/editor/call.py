@@ -20,6 +20,7 @@ from faultline_services.editor.step_engine.walk_under_way import Terms
 if TYPE_CHECKING:
     # Not at run time, because the tests of these steps need no model library.
     from faultline_services.editor.pipeline import Pipeline
+    from faultline_services.editor.safety import SafetyChecker
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class EngineCall:
     sizers: BatchSizers
     steps: StepEngine
     terms: Terms
+    safety: SafetyChecker | None = None
     started: float = field(default_factory=perf_counter)
     _runners: list[RequestRunner] = field(default_factory=list)
 

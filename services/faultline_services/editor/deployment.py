@@ -48,7 +48,12 @@ class EditorDeployment(EngineService[Editor]):
         suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
         own = settings.of("editor")
         engine = EditorEngine.load(
-            suite.editor, settings.suite_root, store, device=own.device, dtype=own.dtype
+            suite.editor,
+            settings.suite_root,
+            store,
+            device=own.device,
+            dtype=own.dtype,
+            safety_checker=settings.safety_checker,
         )
         if own.compile:
             engine.compile()

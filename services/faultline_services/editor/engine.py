@@ -48,6 +48,7 @@ from faultline_services.editor.edits.results import (
 )
 from faultline_services.editor.latent_codec import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.safety import SafetyChecker
 from faultline_services.editor.step_engine.calibration import Calibration, calibrated, measured
 from faultline_services.editor.step_engine.capacity import RowLimits
 from faultline_services.editor.step_engine.step_engine import StepEngine
@@ -66,8 +67,10 @@ class EditorEngine:
     for batches that did not fit; a denoiser call shared by items counts for each.
     """
 
-    def __init__(self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore) -> None:
-        self.pipeline, self.store = pipeline, store
+    def __init__(
+        self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore, safety: SafetyChecker | None = None
+    ) -> None:
+        self.pipeline, self.store, self.safety = pipeline, store, safety
         self._sizers, self._batch = BatchSizers(suite.batch), suite.batch
         self.steps = StepEngine(pipeline.denoiser, RowLimits.of_batch(suite.batch))
         model: dict[str, object] = {
@@ -81,7 +84,14 @@ class EditorEngine:
 
     @classmethod
     def load(
-        cls, suite: EditorSuite, root: Path, store: BlobStore, *, device: str = "cpu", dtype: str = "float32"
+        cls,
+        suite: EditorSuite,
+        root: Path,
+        store: BlobStore,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        safety_checker: Path | None = None,
     ) -> EditorEngine:
         """Load the suite's pipeline from its folder under ``root``.
 
@@ -91,8 +101,10 @@ class EditorEngine:
             store: where images, inversions and tokens are read and written.
             device: the device of all networks, such as ``cuda:0``.
             dtype: the precision of the UNet.
+            safety_checker: the folder of a safety checker, which then judges every image; None for none.
         """
-        return cls(load_pipeline(suite, root, device=device, dtype=dtype), suite, store)
+        safety = None if safety_checker is None else SafetyChecker(safety_checker, device=device)
+        return cls(load_pipeline(suite, root, device=device, dtype=dtype), suite, store, safety)
 
     def compile(self) -> None:
         """Compile the network for plain calls, and make the first of them: it takes about a minute.
@@ -202,8 +214,10 @@ class EditorEngine:
             def edited(index: int, made: StoredImages) -> EditedImage:
                 # Most values of a sweep are not chosen: no row will name their images.
                 self.store.note_made(made.refs, of=request.items[index].image)
-                pairs = zip(request.values, made.refs, strict=True)
-                variants = [EditVariant(self_replace=value, image=ref) for value, ref in pairs]
+                told = zip(request.values, made.refs, made.safety, strict=True)
+                variants = [
+                    EditVariant(self_replace=value, image=ref, safety=safety) for value, ref, safety in told
+                ]
                 return EditedImage(variants=variants, cost=made.cost)
 
             outcomes = stored.outcomes(edited)
@@ -232,7 +246,7 @@ class EditorEngine:
                 [ref] = made.refs
                 # The gateway labels generated images differently from edits of photographs.
                 self.store.remember(GENERATED_KIND, ref, ref)
-                return GeneratedImage(image=ref, cost=made.cost)
+                return GeneratedImage(image=ref, cost=made.cost, safety=made.safety[0])
 
             outcomes = stored.outcomes(generated)
             return GenerateResponse(outcomes=outcomes, model=self.identity, cost=call.cost(stored.spent))
@@ -247,7 +261,7 @@ class EditorEngine:
     def _begin(self, cancelled: Cancellation) -> EngineCall:
         caller = CALLER.get()
         terms = Terms(share=caller.run, cancelled=cancelled, deadline=caller.deadline)
-        return EngineCall(self.pipeline, self.store, self._sizers, self.steps, terms)
+        return EngineCall(self.pipeline, self.store, self._sizers, self.steps, terms, self.safety)
 
     def _shown_by(self, decoder: Decoder) -> ModelIdentity:
         if decoder == "full":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +14,17 @@ from fakes.hunted_world import HuntEditor, hunted_services
 from fakes.problems import problem
 from fakes.store import image
 from fakes.world import FakeWorld, Shown
-from faultline_core.contract.editor import GenerateRequest, GenerateResponse
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.editor import (
+    EditedImage,
+    EditItem,
+    EditRequest,
+    EditResponse,
+    EditVariant,
+    GenerateRequest,
+    GenerateResponse,
+    ImageSafety,
+)
 from faultline_gateway.app import word_policy
 from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
@@ -117,3 +128,61 @@ async def worked_off(gateway: FakeGateway, path: str, body: dict[str, Any]) -> d
     await gateway.worker().work_off()
     summary: dict[str, Any] = (await gateway.http.get(f"{path}/{answer.json()['id']}/summary")).json()
     return summary
+
+
+class FlaggingEditor(HuntEditor):
+    """The editor of the hunted world with a checker that flags snow, and of a sweep all values but one."""
+
+    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+        """Draw, and judge."""
+        answer = await super().generate(request)
+        pairs = zip(request.items, answer.outcomes, strict=True)
+        outcomes = [
+            Outcome(value=outcome.unwrap().model_copy(update={"safety": judged("snow" in item.prompt)}))
+            for item, outcome in pairs
+        ]
+        return answer.model_copy(update={"outcomes": outcomes})
+
+    async def edit(self, request: EditRequest) -> EditResponse:
+        """Edit, and judge."""
+        answer = await super().edit(request)
+        outcomes = [
+            Outcome(value=EditedImage(variants=self._judged(item, outcome.unwrap().variants)))
+            for item, outcome in zip(request.items, answer.outcomes, strict=True)
+        ]
+        return answer.model_copy(update={"outcomes": outcomes})
+
+    def _judged(self, item: EditItem, variants: Sequence[EditVariant]) -> list[EditVariant]:
+        is_snow = "snow" in item.edited_caption
+        return [
+            each.model_copy(
+                update={"safety": judged(is_snow or each.self_replace != variants[0].self_replace)}
+            )
+            for each in variants
+        ]
+
+
+def judged(flagged: bool) -> ImageSafety:
+    return ImageSafety(flagged=flagged, score=0.25 if flagged else -0.25)
+
+
+def flagging_services(world: FakeWorld) -> Services:
+    return replace(hunted_services(world), editor=FlaggingEditor(world))
+
+
+@pytest.mark.fault("T17")
+async def test_images_that_the_safety_checker_flags_are_filtered_and_counted(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, ports=flagging_services) as gateway:
+        await gateway.upload("demo", 1)
+        hunted = await worked_off(gateway, "/v1/bug-hunts", HUNT)
+        own = {"interventions": [{"removed": "", "added": "in the snow"}], "max_edits_per_image": 1,
+               "lance_r_edits_per_image": 0, "edit_types": ["object"]}  # fmt: skip
+        tested = await worked_off(gateway, "/v1/stress-tests", TESTED | own)
+        items = list(gateway.ledger.items(tested["run_id"]))
+    assert hunted["filtered"]["safety"] > 0
+    flagged = [item for item in items if item.reason == "safety"]
+    assert {item.kind for item in flagged} == {"intervention"}
+    assert tested["dropped"]["safety"] == len(flagged)
+    assert all(item.result is None and "0.250 above" in (item.detail or "") for item in flagged)
+    edits = [item for item in items if item.kind == "edit" and item.result is not None]
+    assert edits

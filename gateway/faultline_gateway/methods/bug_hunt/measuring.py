@@ -20,6 +20,7 @@ from faultline_core.text.plain_text import check_caption
 from faultline_gateway.methods.bug_hunt.samples import plan_samples
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.safety import allowed
 from faultline_gateway.runs.seeds import derive_seed
 
 
@@ -101,7 +102,7 @@ async def check_drawable(
         asked = GenerateItem(prompt=each.prompt, seed=derive_seed(seed, "held-out", each.label, 0))
         response = await context.services.editor.generate(generation.request([asked]))
         try:
-            response.outcomes[0].unwrap()
+            allowed(response.outcomes[0])
         except RequestError as error:
             raise InvalidRequest(
                 f"the generator of suite {context.suite.name!r} cannot draw {each.prompt!r}: {error.detail}",

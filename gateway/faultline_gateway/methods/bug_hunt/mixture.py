@@ -24,6 +24,7 @@ from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.failed_samples import Counted
 from faultline_gateway.runs.failure_rates import failure_rate
 from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.safety import allowed
 from faultline_gateway.runs.seeds import derive_seed
 
 PILOT = 32
@@ -90,7 +91,7 @@ async def check_mixture(
         )
         response = await context.services.editor.generate(generation.request([asked]))
         try:
-            response.outcomes[0].unwrap()
+            allowed(response.outcomes[0])
         except RequestError as error:
             raise InvalidRequest(
                 f"the generator of suite {context.suite.name!r} cannot draw {asked.prompt!r}: {error.detail}",

@@ -17,6 +17,7 @@ from faultline_core.shift_benchmark.shifts import BASE, catalogue, shift_of
 from faultline_core.types import BlobRef
 from faultline_gateway.runs.context import RunContext, RunLedger
 from faultline_gateway.runs.prompts import class_prompt
+from faultline_gateway.runs.safety import allowed
 from faultline_gateway.runs.seeds import image_seed
 
 
@@ -35,7 +36,7 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
     seeds = [image_seed(body.seed, body.class_name, place) for place in range(body.n)]
     items = [GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds]
     answer = await context.services.editor.generate(config.generation.changed_by(body).request(items))
-    made = [outcome.unwrap().image for outcome in answer.outcomes]
+    made = [allowed(outcome).image for outcome in answer.outcomes]
     # No run has them: without a note, nobody could look at them.
     await asyncio.to_thread(context.ledger.keep_blobs, made)
     return Images(

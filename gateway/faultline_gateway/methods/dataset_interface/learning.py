@@ -22,6 +22,7 @@ from faultline_core.types import BlobRef, Cost
 from faultline_gateway.runs.attempt import OpenItems, own_cost
 from faultline_gateway.runs.clip import embed_images, require_one_space, unit_vector
 from faultline_gateway.runs.items import LeasedItem
+from faultline_gateway.runs.safety import allowed
 from faultline_gateway.services.ports import Services
 
 OWN_IMAGES = 32
@@ -120,7 +121,7 @@ async def draw(
         BackendError: an image could not be made.
     """
     response = await attempt.call("editor", services.editor.generate, config.generation.request(items))
-    generated = [outcome.unwrap() for outcome in attempt.outcomes("editor", response)]
+    generated = [allowed(outcome) for outcome in attempt.outcomes("editor", response)]
     attempt.add_shared_cost(response.cost, [result.cost for result in generated])
     state.cost = sum((own_cost(result.cost) for result in generated), state.cost)
     return [result.image for result in generated]

@@ -37,6 +37,7 @@ from faultline_gateway.methods.shift_benchmark.unanswered import count_unanswere
 from faultline_gateway.runs.estimator import Estimator
 from faultline_gateway.runs.generation import POLICY
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
+from faultline_gateway.runs.safety import SAFETY
 
 _UNMADE = ("pending", "leased", "cancelled")
 
@@ -193,7 +194,7 @@ def image_counts(ends: Mapping[str, int], kept_yield: Yield) -> ImageCounts:
         without_shift=kept_yield.without_shift,
         without_both=kept_yield.without_both,
         objectionable=ends.get(OBJECTIONABLE, 0),
-        policy=ends.get(POLICY, 0),
+        policy=ends.get(POLICY, 0) + ends.get(SAFETY, 0),
         not_found=ends.get(NOT_FOUND, 0),
         failed=ends.get("failed", 0),
         unmade=sum(ends.get(state, 0) for state in _UNMADE),

@@ -26,6 +26,7 @@ from faultline_gateway.methods.stress_test.attempt import Attempt
 from faultline_gateway.methods.stress_test.text_filters import KeptEdit
 from faultline_gateway.runs.attempt import own_cost, together
 from faultline_gateway.runs.items import LeasedItem
+from faultline_gateway.runs.safety import SAFETY, flagged
 from faultline_gateway.runs.stores import check_image
 from faultline_gateway.services.ports import Services
 
@@ -149,6 +150,12 @@ async def _edit_chunk(
             async with attempt.fail_items_on_error([sweep.kept.item]):
                 edited = outcome.unwrap()
                 variants = [*sweep.variants, *_checked_variants(edited, values)]
+                if not variants:
+                    worst = max(
+                        edited.variants, key=lambda variant: variant.safety.score if variant.safety else 0
+                    )
+                    await attempt.filtered(sweep.kept.item, SAFETY, flagged(worst.safety) or "")
+                    continue
                 # Always in the same order: equal scores then give equal choices.
                 variants.sort(key=lambda variant: order.index(variant.self_replace))
                 edited_sweeps.append(replace(sweep, variants=tuple(variants), cost=sweep.cost + edited.cost))
@@ -160,4 +167,9 @@ def _checked_variants(edited: EditedImage, asked: Sequence[float]) -> list[Varia
     # A service that computes in float32 returns 0.4000000059 for 0.4.
     if len(answered) != len(asked) or not np.allclose(answered, asked, atol=1e-6):
         raise BadBackendOutput(f"the editor returned the sweep {answered} instead of {list(asked)}")
-    return [Variant(value, made.image) for value, made in zip(asked, edited.variants, strict=True)]
+    # Of a sweep, the values whose images are flagged are no choice.
+    return [
+        Variant(value, made.image)
+        for value, made in zip(asked, edited.variants, strict=True)
+        if flagged(made.safety) is None
+    ]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from faultline_core.contract.base import Outcome
+from faultline_core.contract.editor import ImageSafety
 from faultline_core.editing.denoiser import raise_if_cancelled
 from faultline_core.editing.sweep import Fork
 from faultline_core.errors import FaultlineError, NumericalFailure, ResourceExhausted
@@ -43,6 +44,8 @@ class StoredImages:
 
     refs: list[BlobRef]
     cost: Cost
+    safety: Sequence[ImageSafety | None] = ()
+    """What the safety checker says of each image; null where there is none."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,9 @@ def store_images(
         if isinstance(result, ItemLatents):
             refs = [call.store.put(encode_raw(image)) for image in decoded[index]]
             cost = flops.evaluation.priced(result.cost + flops.decoding(len(refs), decoder))
-            items.append(StoredImages(refs, with_share_of_time(cost, whole, len(results))))
+            images = decoded[index]
+            safety = [None] * len(images) if call.safety is None else call.safety.judge(images)
+            items.append(StoredImages(refs, with_share_of_time(cost, whole, len(results)), safety))
         else:
             items.append(result)
     return Stored(items, spent)
