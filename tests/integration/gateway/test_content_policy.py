@@ -154,10 +154,9 @@ class FlaggingEditor(HuntEditor):
 
     def _judged(self, item: EditItem, variants: Sequence[EditVariant]) -> list[EditVariant]:
         is_snow = "snow" in item.edited_caption
+        kept = variants[0].self_replace
         return [
-            each.model_copy(
-                update={"safety": judged(is_snow or each.self_replace != variants[0].self_replace)}
-            )
+            each.model_copy(update={"safety": judged(is_snow or each.self_replace != kept)})
             for each in variants
         ]
 
