@@ -21,6 +21,7 @@ from faultline_core.contract.editor import (
     EditRequest,
     EditResponse,
     EditVariant,
+    GeneratedImage,
     GenerateRequest,
     GenerateResponse,
     ImageSafety,
@@ -137,7 +138,7 @@ class FlaggingEditor(HuntEditor):
         """Draw, and judge."""
         answer = await super().generate(request)
         pairs = zip(request.items, answer.outcomes, strict=True)
-        outcomes = [
+        outcomes: list[Outcome[GeneratedImage]] = [
             Outcome(value=outcome.unwrap().model_copy(update={"safety": judged("snow" in item.prompt)}))
             for item, outcome in pairs
         ]
@@ -146,7 +147,7 @@ class FlaggingEditor(HuntEditor):
     async def edit(self, request: EditRequest) -> EditResponse:
         """Edit, and judge."""
         answer = await super().edit(request)
-        outcomes = [
+        outcomes: list[Outcome[EditedImage]] = [
             Outcome(value=EditedImage(variants=self._judged(item, outcome.unwrap().variants)))
             for item, outcome in zip(request.items, answer.outcomes, strict=True)
         ]
