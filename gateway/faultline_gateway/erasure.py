@@ -18,11 +18,8 @@ LOOK_SECONDS = 30.0
 GRACE_SECONDS = 3600.0
 """What was put into the store by so long ago is named by a row, if ever: longer than an item takes."""
 
-MOST = 20_000
-"""Blobs that are looked at together: a look reads all items once, however many blobs it is for."""
-
-_SHARE = 20
-"""A look may take at most one in so many of the seconds."""
+MOST = 5_000
+"""Blobs that one look is about: each takes some 10 ms, for its folder is synced."""
 
 _logger = logging.getLogger(__name__)
 
@@ -54,7 +51,8 @@ class Erasure:
                 await asyncio.to_thread(self.look)
             except (FaultlineError, OSError) as error:
                 _logger.warning("what was deleted cannot be erased now; trying again: %s", error)
-            await asyncio.sleep(max(LOOK_SECONDS, _SHARE * (time.monotonic() - begun)))
+            # As long as it took, so that half of the disk's time is the others'.
+            await asyncio.sleep(max(LOOK_SECONDS, time.monotonic() - begun))
 
     def look(self) -> int:
         """Delete what has ended, erase what is due, and return the number of blobs that went."""
