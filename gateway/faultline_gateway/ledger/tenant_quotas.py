@@ -44,6 +44,13 @@ class TenantQuotas(LedgerPart):
         if refusal is not None:
             raise refusal
 
+    def note_usage(self, images: int, gpu_seconds: float) -> None:
+        """Count what the tenant used without a run."""
+        with self._database.writing() as connection:
+            tenant_usage.add_usage(
+                connection, self._owner, "", self._clock(), images=images, gpu_seconds=gpu_seconds
+            )
+
     def usage(self) -> Usage:
         """Return what the tenant has used this month, and what it may use."""
         now = self._clock()

@@ -134,6 +134,10 @@ class RunLedger(Protocol):
         """Note blobs of the tenant that no dataset and no item names."""
         ...
 
+    def note_usage(self, images: int, gpu_seconds: float) -> None:
+        """Count what the tenant used without a run."""
+        ...
+
     def require_quota(self, wanted: int = 0) -> None:
         """Refuse so many images, or any, that the tenant has no quota for; raises `QuotaExceeded`."""
         ...

@@ -16,8 +16,6 @@ from fakes.world import CLASSES
 from faultline_core.blobs import BlobStore, cache_key
 from faultline_gateway.erasure import Erasure
 
-pytestmark = pytest.mark.fault("T18")
-
 RUNS = "/v1/stress-tests"
 BODY = {"dataset": "private", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}
 CAPTION = "a photo of the xyzzy sled on the grass"
@@ -87,6 +85,7 @@ def blobs(folder: Path) -> list[str]:
     return [path.name for path in (folder / "store" / "blobs").rglob("*") if path.is_file()]
 
 
+@pytest.mark.fault("T18")
 async def test_nothing_of_a_deleted_dataset_and_its_run_is_left_on_the_disk(
     gateway: FakeGateway, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -129,6 +128,7 @@ async def test_nothing_of_a_deleted_dataset_and_its_run_is_left_on_the_disk(
     assert not [text for text in told if "xyzzy" in text or image in text]
 
 
+@pytest.mark.fault("T18")
 async def test_an_image_stays_as_long_as_a_run_or_a_dataset_has_it(
     gateway: FakeGateway, clock: Clock
 ) -> None:
@@ -150,6 +150,7 @@ async def test_an_image_stays_as_long_as_a_run_or_a_dataset_has_it(
     assert image in results
 
 
+@pytest.mark.fault("T18")
 async def test_another_tenants_copy_of_an_image_stays(gateway: FakeGateway, clock: Clock) -> None:
     _, acme = new_access_key(gateway.ledger, tenant="acme")
     _, mine = new_access_key(gateway.ledger)
@@ -168,6 +169,7 @@ async def test_another_tenants_copy_of_an_image_stays(gateway: FakeGateway, cloc
     assert gateway.ledger.of("acme").sources("private")[0].image == image
 
 
+@pytest.mark.fault("T18")
 async def test_a_dataset_ends_at_its_time_but_not_under_a_run(gateway: FakeGateway, clock: Clock) -> None:
     image = await add(gateway, "private", expires_in=60)
     told = (await gateway.http.get("/v1/datasets/private")).json()
@@ -188,6 +190,7 @@ async def test_a_dataset_ends_at_its_time_but_not_under_a_run(gateway: FakeGatew
     assert await add(gateway, "private") == image
 
 
+@pytest.mark.fault("T18")
 async def test_an_end_can_be_moved_and_taken_back(gateway: FakeGateway, clock: Clock) -> None:
     await add(gateway, "private", expires_in=600)
     path = "/v1/datasets/private"
@@ -204,6 +207,7 @@ async def test_an_end_can_be_moved_and_taken_back(gateway: FakeGateway, clock: C
     problem(await gateway.http.delete("/v1/datasets/none"), 404, "unknown-dataset")
 
 
+@pytest.mark.fault("T18")
 async def test_the_operator_says_how_long_a_dataset_is_kept_at_most(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, dataset_ttl_seconds=3600) as gateway:
         made = await gateway.http.post("/v1/datasets", json={"name": "plain"})
@@ -215,6 +219,7 @@ async def test_the_operator_says_how_long_a_dataset_is_kept_at_most(tmp_path: Pa
         assert moved.json()["expires_at"] is not None
 
 
+@pytest.mark.fault("T18")
 async def test_a_blob_that_is_put_again_meanwhile_stays(gateway: FakeGateway, clock: Clock) -> None:
     image = await add(gateway, "private")
     assert (await gateway.http.delete("/v1/datasets/private")).status_code == 204
@@ -227,6 +232,7 @@ async def test_a_blob_that_is_put_again_meanwhile_stays(gateway: FakeGateway, cl
     assert gateway.ledger.loose_digests(before=clock.now, most=10) == [image]
 
 
+@pytest.mark.fault("T18")
 async def test_an_interrupted_deletion_is_gone_on_with(gateway: FakeGateway, clock: Clock) -> None:
     image = await add(gateway, "private")
     with pytest.MonkeyPatch.context() as patch:

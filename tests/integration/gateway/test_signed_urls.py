@@ -21,7 +21,7 @@ from faultline_core.errors import SignedUrlRefused
 from faultline_gateway.access.key_ring import KeyRing
 from faultline_gateway.http.signed_urls import TOLERANCE_SECONDS, SignedUrls
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.fault("B61")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 RUNS = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}
@@ -72,6 +72,7 @@ def is_refused(answer: httpx.Response, reason: str) -> bool:
     return reason in str(problem(answer, 403, "signed-url-refused").detail)
 
 
+@pytest.mark.fault("B61")
 async def test_a_link_shows_the_report_the_export_and_an_image_without_a_key(
     gateway: FakeGateway, report: str
 ) -> None:
@@ -93,6 +94,7 @@ async def test_a_link_shows_the_report_the_export_and_an_image_without_a_key(
     assert shown.headers["referrer-policy"] == "no-referrer"
 
 
+@pytest.mark.fault("B61")
 async def test_a_link_opens_its_own_path_query_and_method_alone(gateway: FakeGateway, report: str) -> None:
     link = await signed(gateway, f"{report}?part=first-screen")
     assert (await gateway.http.get(link)).status_code == 200
@@ -119,12 +121,13 @@ async def test_a_link_opens_its_own_path_query_and_method_alone(gateway: FakeGat
     problem(await gateway.http.get(link, headers=key("fl_no")), 401, "unauthorized")
 
 
-@pytest.mark.fault("T4")
+@pytest.mark.fault("B61", "T4")
 async def test_a_link_shows_what_its_key_s_tenant_sees(gateway: FakeGateway, report: str) -> None:
     _, acme = new_access_key(gateway.ledger, tenant="acme")
     problem(await gateway.http.get(await signed(gateway, report, acme)), 404, "not-found")
 
 
+@pytest.mark.fault("B61")
 async def test_a_link_ends_with_its_key(gateway: FakeGateway, report: str) -> None:
     made, whole = new_access_key(gateway.ledger)
     link = await signed(gateway, report, whole)
@@ -136,6 +139,7 @@ async def test_a_link_ends_with_its_key(gateway: FakeGateway, report: str) -> No
     assert "not valid any more" in answer
 
 
+@pytest.mark.fault("B61")
 @pytest.mark.parametrize("hours", [-24, -1, 0, 1])
 async def test_a_link_ends_at_its_time_by_whatever_clock_signed_it(
     gateway: FakeGateway, report: str, hours: int
@@ -153,6 +157,7 @@ async def test_a_link_ends_at_its_time_by_whatever_clock_signed_it(
     assert "ends at" in refusal
 
 
+@pytest.mark.fault("B61")
 async def test_a_link_of_a_clock_that_runs_ahead_is_refused_beyond_the_tolerance(report: str) -> None:
     own, clock, reader = [SETTINGS_KEY.encode()], Clock(1_800_000_000.0), Clock(1_800_000_000.0)
     made = await SignedUrls(own, KeyRing(own), clock).sign(SETTINGS_KEY, report, WEEK)
@@ -163,6 +168,7 @@ async def test_a_link_of_a_clock_that_runs_ahead_is_refused_beyond_the_tolerance
     assert await at(links, made.url) is not None
 
 
+@pytest.mark.fault("B61")
 async def test_what_cannot_be_signed_is_named(gateway: FakeGateway, report: str, tmp_path: Path) -> None:
     sign, headers = "/v1/signed-urls", key(SETTINGS_KEY)
     foreign = f"https://evil.example{report}"

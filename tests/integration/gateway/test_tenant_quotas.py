@@ -11,9 +11,11 @@ import pytest
 
 from fakes import ports
 from fakes.access_keys import new_access_key
+from fakes.benchmarks import benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.problems import problem
+from fakes.world import CLASSES
 from faultline_core.types import Cost
 from faultline_gateway.ledger.tenant_usage import Quota
 from faultline_gateway.main import main
@@ -117,6 +119,20 @@ async def test_a_quota_is_checked_before_everything_else_and_named_with_its_figu
     made = (await gateway.http.post(RUNS, json=BODY, headers=key)).json()
     ledger.set_quota(ACME, Quota(images=0))
     assert (await gateway.http.post(RUNS, json=BODY, headers=key)).json()["id"] == made["id"]
+
+
+async def test_images_that_are_made_without_a_run_count_and_are_refused_alike(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, ports=benchmark_services) as gateway:
+        interface = await uploaded(gateway, 2)
+        asked = {"class_name": CLASSES[0], "shift": "in the snow", "n": 3, "seed": 1, "by_name": True}
+        generate = f"/v1/dataset-interfaces/{interface}:generate"
+        before = gateway.ledger.usage().images
+        made = await gateway.http.post(generate, json=asked)
+        assert made.status_code == 200, made.text
+        assert gateway.ledger.usage().images == before + 3
+        gateway.ledger.set_quota("default", Quota(images=before + 5))
+        found = problem(await gateway.http.post(generate, json=asked), 429, "quota-exceeded")
+        assert "asks for up to 3 more" in str(found.detail)
 
 
 @pytest.mark.parametrize("kind", ["images", "gpu_seconds"])

@@ -27,9 +27,11 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
     Raises:
         NotFound: the interface does not exist.
         InvalidRequest: it has no such class, the class has no token yet, or the shift is invalid.
+        QuotaExceeded: too little is left of the tenant's quota.
         PromptTooLong: the shift does not fit the editor's text encoder.
         BackendError: the editor failed.
     """
+    await asyncio.to_thread(context.ledger.require_quota, body.n)
     config, token = await asyncio.to_thread(_class_of, context.ledger, run_id, body)
     shift = None if body.shift is None else shift_of(body.shift)
     prompt = class_prompt(catalogue().base if shift is None else shift.prompt, body.class_name, token)
@@ -39,6 +41,7 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
     made = [allowed(outcome).image for outcome in answer.outcomes]
     # No run has them: without a note, nobody could look at them.
     await asyncio.to_thread(context.ledger.keep_blobs, made)
+    await asyncio.to_thread(context.ledger.note_usage, len(made), answer.cost.seconds)
     return Images(
         images=[
             Image(
