@@ -45,7 +45,7 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
         del document["paths"]["/v1/signed-urls"]
     schemas = document["components"]["schemas"]
     choices = _choices(live)
-    outer = {"SourcesAdd", "GivenSeeds", "TokenFilesAdd", *OF_JOB}
+    outer = {"DatasetChange", "SourcesAdd", "GivenSeeds", "TokenFilesAdd", *OF_JOB}
     models = {place.partition(".")[0] for place in choices} | outer
     # Copies: the answers have some of these models in them, too.
     for model in models:
