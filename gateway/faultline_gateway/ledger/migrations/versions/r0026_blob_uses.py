@@ -20,7 +20,7 @@ _AT_ONCE = 1_000
 
 
 def upgrade() -> None:
-    """Make both tables, and note what the items of the runs that exist name: some 10 s for a million."""
+    """Make both tables, and note what the items of the runs that exist name: 35 s for a million of 3 kB."""
     op.create_table(
         "blob_uses",
         sa.Column("run_id", sa.String(64), sa.ForeignKey("runs.id"), primary_key=True),
