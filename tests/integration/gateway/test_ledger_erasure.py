@@ -1,0 +1,75 @@
+"""Datasets' ends, loose digests and quotas on both databases."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakes.ledgers import Clock, create_run, done
+from faultline_core.errors import DatasetNotReady, QuotaExceeded, UnknownDataset
+from faultline_gateway.ledger import Ledger, NewSource
+from faultline_gateway.ledger.tenant_usage import Quota
+
+IMAGES = ["a" * 64, "b" * 64]
+
+
+def fill(ledger: Ledger, name: str, *images: str) -> None:
+    """Make a dataset of these images."""
+    ledger.create_dataset(name, None)
+    sources = [
+        NewSource(image=each, label="bus", filename="a.png", caption=None, width=8, height=8)
+        for each in images
+    ]
+    ledger.add_sources(name, sources)
+
+
+@pytest.mark.fault("T18")
+def test_a_dataset_that_has_ended_leaves_its_images_loose_unless_another_has_them(
+    ledger: Ledger, clock: Clock
+) -> None:
+    fill(ledger, "short", *IMAGES)
+    fill(ledger, "long", IMAGES[0])
+    ledger.end_dataset("short", clock.now + 60)
+    assert ledger.expire_datasets() == 0
+    clock.now += 60
+    assert ledger.expire_datasets() == 1
+    with pytest.raises(UnknownDataset):
+        ledger.dataset("short")
+    assert sorted(ledger.loose_digests(before=clock.now, most=10)) == IMAGES
+    assert ledger.named(set(IMAGES)) == {IMAGES[0]}
+    # Noted again: it is not what was noted before.
+    noted, clock.now = clock.now, clock.now + 1
+    ledger.loosen({IMAGES[1]}, clock.now)
+    assert not ledger.is_loose(IMAGES[1], before=noted)
+    ledger.settle(set(IMAGES), before=noted)
+    assert ledger.loose_digests(before=clock.now, most=10) == [IMAGES[1]]
+    ledger.erased_from_log()
+    fill(ledger, "short", IMAGES[1])
+
+
+@pytest.mark.fault("T18")
+def test_a_dataset_is_not_deleted_under_a_run(ledger: Ledger) -> None:
+    run_id = create_run(ledger)
+    about = ledger.run(run_id).dataset
+    fill(ledger, about, IMAGES[0])
+    with pytest.raises(DatasetNotReady, match=run_id):
+        ledger.delete_dataset(about)
+    ledger.cancel(run_id)
+    ledger.delete_dataset(about)
+
+
+def test_a_quota_counts_what_items_used_and_ends_the_run(ledger: Ledger) -> None:
+    run_id = create_run(ledger)
+    ledger.set_quota("default", Quota(images=1))
+    group = ledger.lease_group("worker", seconds=30)
+    assert group is not None
+    for item in group.items:
+        ledger.finish(item.id, item.fence, done())
+    assert ledger.usage().images == len(group.items)
+    assert ledger.lease_groups("worker", seconds=30, most=1) == []
+    run = ledger.run(run_id)
+    assert (run.state, run.problem and run.problem.code) == ("failed", "quota-exceeded")
+    assert ledger.audit(run_id) == []
+    with pytest.raises(QuotaExceeded, match="of 1 images"):
+        ledger.resume(run_id)
+    ledger.set_quota("default", Quota())
+    assert ledger.resume(run_id).state == "queued"
