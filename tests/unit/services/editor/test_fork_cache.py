@@ -76,7 +76,7 @@ def test_a_damaged_or_missing_fork_is_a_cache_miss(
     damage: bytes | None, store: BlobStore, tmp_path: Path
 ) -> None:
     cache(store).keep(ITEM, PRESET, [], FORKS)
-    [blob] = (tmp_path / "derived").rglob("?" * 64)
+    [blob] = (path for path in (tmp_path / "derived").rglob("*") if path.is_file())
     blob.unlink() if damage is None else blob.write_bytes(damage)
     assert cache(store).find(ITEM, PRESET) == []
 
