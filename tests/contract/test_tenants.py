@@ -18,7 +18,6 @@ from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.ray_jobs_api import FakeRayJobs, clusters_of
 from faultline_core.contract.webhooks import WebhookCreate
 
-pytestmark = pytest.mark.fault("T4")
 of_module = pytest.mark.asyncio(loop_scope="module")
 
 MARKS = ("quagga", "zebrafish")
@@ -102,7 +101,7 @@ def test_every_operation_has_a_case() -> None:
 
 
 @of_module
-@pytest.mark.fault("B58", "B62")
+@pytest.mark.fault("T4", "B58", "B62")
 async def test_anothers_object_is_answered_as_one_that_never_was(tenants: Tenants) -> None:
     before = await _state(tenants)
     wrong: list[str] = []
@@ -117,6 +116,7 @@ async def test_anothers_object_is_answered_as_one_that_never_was(tenants: Tenant
 
 
 @of_module
+@pytest.mark.fault("T4")
 async def test_a_deleted_object_of_another_is_answered_so_too(tenants: Tenants) -> None:
     for name, case in cases():
         kind = name.partition("/v1/")[2].partition("/")[0].partition(":")[0].removesuffix("s")
@@ -129,6 +129,7 @@ async def test_a_deleted_object_of_another_is_answered_so_too(tenants: Tenants) 
 
 
 @of_module
+@pytest.mark.fault("T4")
 async def test_the_owner_is_answered_otherwise(tenants: Tenants) -> None:
     alike: list[str] = []
     for name, case in cases():
@@ -150,6 +151,7 @@ async def test_the_owner_is_answered_otherwise(tenants: Tenants) -> None:
 
 
 @of_module
+@pytest.mark.fault("T4")
 async def test_a_stream_that_its_owner_follows_is_no_ones_else(tenants: Tenants) -> None:
     made = await tenants.owner.http.post("/v1/stress-tests", json=STRESS_TEST | {"seed": 99})
     path = f"/v1/stress-tests/{made.json()['id']}"
@@ -166,6 +168,7 @@ async def test_a_stream_that_its_owner_follows_is_no_ones_else(tenants: Tenants)
 
 
 @of_module
+@pytest.mark.fault("T4")
 async def test_a_link_shows_what_its_signer_sees(tenants: Tenants) -> None:
     path = {"path": f"/v1/artifacts/{tenants.own.image}.png"}
     for signer, status in ((tenants.owner, 200), (tenants.stranger, 404)):
@@ -175,7 +178,7 @@ async def test_a_link_shows_what_its_signer_sees(tenants: Tenants) -> None:
 
 
 @of_module
-@pytest.mark.fault("B53")
+@pytest.mark.fault("T4", "B53")
 async def test_a_cursor_of_another_tenant_is_none(tenants: Tenants) -> None:
     for path, cursor in tenants.known.cursors.items():
         if "{" not in path:
