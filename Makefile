@@ -19,7 +19,7 @@ INTEGRATION_TESTS := $(sort $(shell find tests/integration evaluation/tests/inte
 STACK_TESTS := $(sort $(shell grep -rl --include='test_*.py' 'fakes.running_stack' tests/integration))
 BESIDE_STACK_TESTS := $(filter-out $(STACK_TESTS),$(filter evaluation/% tests/integration/reports/% tests/integration/gateway/test_hunts_kill% tests/integration/gateway/test_admin_ports%,$(INTEGRATION_TESTS)))
 # The models' part is shorter.
-BESIDE_MODEL_TESTS := $(filter tests/integration/gateway/test_ledger_tenants% tests/integration/gateway/test_content_policy% tests/integration/gateway/test_erasure% tests/integration/gateway/test_signed_urls% tests/integration/gateway/test_tenant_quotas% tests/integration/gateway/test_failing_writes% tests/integration/gateway/test_imports_kill% tests/integration/gateway/test_migration_rollback% tests/integration/gateway/test_stages_kill%,$(INTEGRATION_TESTS))
+BESIDE_MODEL_TESTS := $(filter tests/integration/gateway/test_admin_listener% tests/integration/gateway/test_rate_limits% tests/integration/gateway/test_ledger_erasure% tests/integration/gateway/test_ledger_tenants% tests/integration/gateway/test_content_policy% tests/integration/gateway/test_erasure% tests/integration/gateway/test_signed_urls% tests/integration/gateway/test_tenant_quotas% tests/integration/gateway/test_failing_writes% tests/integration/gateway/test_imports_kill% tests/integration/gateway/test_migration_rollback% tests/integration/gateway/test_stages_kill%,$(INTEGRATION_TESTS))
 GATEWAY_TESTS := $(filter-out $(STACK_TESTS) $(BESIDE_STACK_TESTS) $(BESIDE_MODEL_TESTS),$(filter tests/integration/gateway/%,$(INTEGRATION_TESTS)))
 INTEGRATION_PARTS := integration-stack integration-gateway integration-models
 UNIT_PARTS := unit-plain unit-tensors

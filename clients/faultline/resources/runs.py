@@ -171,7 +171,7 @@ class Runs:
         raise _absent(run)
 
     def delete(self, run: str) -> None:
-        """Delete an ended run, named as for `get`; images stay in the store.
+        """Delete an ended run, named as for `get`; images that nothing else has go within hours.
 
         Raises:
             NotFound: there is no such run.
