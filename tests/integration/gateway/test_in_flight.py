@@ -135,7 +135,7 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
     assert working == [0, 1, 10, 11, 2, 3, 4]
 
 
-async def test_a_submission_takes_four_transactions_and_a_refused_one_none(gateway: FakeGateway) -> None:
+async def test_a_submission_takes_seven_transactions_and_a_refused_one_none(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 2)
     begun: list[bool] = []
     event.listen(gateway.ledger._database.engine, "begin", lambda connection: begun.append(True))
@@ -144,8 +144,9 @@ async def test_a_submission_takes_four_transactions_and_a_refused_one_none(gatew
     await gateway.http.get("/v1/datasets/demo")
     begun.clear()
     assert (await gateway.http.post(RUNS, json=body)).status_code == 202
-    # The dataset, how many images it has, a page of them, and the run, which is answered as it was written.
-    assert len(begun) == 4
+    # The dataset, how many images it has, a page of them, and the run, which is answered as it was written;
+    # and the tenant's quota: before the body is read, before the plan is made, and for what it asks.
+    assert len(begun) == 7
     waits = [asyncio.create_task(gateway.http.post(RUNS, content=_endless())) for _ in range(2)]
     await asyncio.sleep(0.05)
     before = len(begun)
