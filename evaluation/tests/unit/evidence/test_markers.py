@@ -93,15 +93,15 @@ def test_a_fault_without_a_test_says_so() -> None:
     assert "1 of 118" in page
 
 
-def test_a_fault_that_waits_for_a_product_names_it() -> None:
+def test_a_fault_that_waits_for_a_product_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = {name for section in faults.known().values() for name in section}
+    assert set(faults.left_to()) <= ids
+    monkeypatch.setattr(faults, "left_to", lambda: {"B61": "signed URLs"})
     page = faults.page({}, {})
     assert (
         "| B61 | A signed URL from a machine with a wrong clock. Left to the issue of signed URLs. | - |"
         in page
     )
-    ids = {name for section in faults.known().values() for name in section}
-    waiting = set(faults.left_to())
-    assert {"B42", "B61", "B62", "T2", "T4", "T18"} <= waiting <= ids
 
 
 def test_ids_of_a_section_start_with_its_letter_and_count_up() -> None:
