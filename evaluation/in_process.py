@@ -59,6 +59,9 @@ class HeldLedger:
             created_at=_BEGAN,
         )
 
+    def require_quota(self, wanted: int = 0) -> None:
+        """Refuse nothing: no tenant has a quota here."""
+
     def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
         """The images of a dataset, or the first of them."""
         return self.datasets[name][:most]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Header, Path, Query, Request
+from pydantic import BeforeValidator
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
@@ -121,6 +123,13 @@ async def _context_of(request: Request) -> GatewayContext:
     return context.of(caller_in(request.scope))
 
 
+def _in_digits(value: object) -> object:
+    # Pydantic also takes "+0.0" and "1_0" for integers, which no JSON document would.
+    if isinstance(value, str) and re.fullmatch("-?[0-9]+", value) is None:
+        raise ValueError("must be an integer, written in digits alone")
+    return value
+
+
 Context = Annotated[GatewayContext, Depends(_context_of)]
 IdempotencyKey = Annotated[
     str | None,
@@ -137,4 +146,6 @@ RunId = Annotated[str, Path(description="Id of the run.")]
 After = Annotated[
     str | None, Query(max_length=512, description="Cursor from the page before; the first page needs none.")
 ]
-PageSize = Annotated[int, Query(ge=1, le=1000, description="Most entries of a page.")]
+IN_DIGITS = BeforeValidator(_in_digits)
+"""For an integer in a path, query or header, behind its bounds, or the OpenAPI document lacks them."""
+PageSize = Annotated[int, Query(ge=1, le=1000, description="Most entries of a page."), IN_DIGITS]

@@ -12,7 +12,7 @@ from faultline_core.contract.base import ResponseBody
 from faultline_core.errors import Forbidden
 from faultline_gateway.access.tenants import DEFAULT_TENANT
 from faultline_gateway.http.metrics import CONTENT_TYPE
-from faultline_gateway.routes.context import Context
+from faultline_gateway.routes.context import IN_DIGITS, Context
 
 METRICS, ACCESS_LOG = APIRouter(), APIRouter()
 ADMIN = (METRICS, ACCESS_LOG)
@@ -51,7 +51,7 @@ def metrics(context: Context) -> Response:
 
 
 @ACCESS_LOG.get("/access-log")
-def access_log(context: Context, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> AccessLog:
+def access_log(context: Context, limit: Annotated[int, Query(ge=1, le=1000), IN_DIGITS] = 50) -> AccessLog:
     """Return what the holders of keys changed or tried to change, newest first."""
     return AccessLog(
         entries=[

@@ -14,7 +14,7 @@ from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
 from faultline_core.types import ItemKind, ItemState, RunKind, RunState
 from faultline_gateway.http.strict_json import StrictRoute
-from faultline_gateway.routes.context import After, Context, GatewayContext, PageSize, RunId
+from faultline_gateway.routes.context import IN_DIGITS, After, Context, GatewayContext, PageSize, RunId
 from faultline_gateway.runs.method import AnyMethod
 from faultline_gateway.runs.progress import (
     LONGEST_WAIT_SECONDS,
@@ -46,6 +46,7 @@ Seconds = Annotated[
 LastEventId = Annotated[
     int | None,
     Header(ge=0, description="Number of the last event received; the stream goes on with the next one."),
+    IN_DIGITS,
 ]
 OfState = Annotated[RunState | None, Query(alias="state", description="Only runs in this state.")]
 OfDataset = Annotated[
@@ -65,6 +66,7 @@ FromOrdinal = Annotated[
     Query(
         alias="from", ge=0, lt=2**31, description="Ordinal of the first item to stream; items count from 0."
     ),
+    IN_DIGITS,
 ]
 
 

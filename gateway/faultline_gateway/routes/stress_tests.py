@@ -15,7 +15,7 @@ from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test.estimate import estimate
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.methods.stress_test.proof import finding_history, start_proof
-from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
+from faultline_gateway.routes.context import IN_DIGITS, Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from faultline_gateway.routes.reports import Part, report_response, summary_response
 from faultline_gateway.routes.runs import accepted, run_router
@@ -25,7 +25,7 @@ from faultline_gateway.runs.submission import submit
 router = run_router(STRESS_TEST)
 
 
-FindingNumber = Annotated[int, Path(ge=1, description="Number of the finding in the run, from 1.")]
+FindingNumber = Annotated[int, Path(ge=1, description="Number of the finding in the run, from 1."), IN_DIGITS]
 
 
 @router.post("", status_code=202)

@@ -224,7 +224,7 @@ async def test_an_event_number_from_the_future_ends_with_the_run(gateway: FakeGa
 
 
 @pytest.mark.fault("B55")
-@pytest.mark.parametrize("number", ["-1", "1.5", "x", "", "1e3", "0x10", "+", "9" * 5000])
+@pytest.mark.parametrize("number", ["-1", "1.5", "x", "", "1e3", "0x10", "+", "+0.0", "1_0", "9" * 5000])
 async def test_an_event_number_that_is_none_is_refused(gateway: FakeGateway, number: str) -> None:
     run_id = await ended(gateway)
     answer = await gateway.http.get(f"{ROOT}/{run_id}/events", headers={"last-event-id": number})

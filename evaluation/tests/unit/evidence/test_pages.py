@@ -27,7 +27,7 @@ def report(*rows: Row, size: str = "full") -> EditorBenchmark:
 def speed(tmp_path_factory: pytest.TempPathFactory, made: EditorBenchmark) -> str:
     file = tmp_path_factory.mktemp("results") / "editor.json"
     file.write_text(made.model_dump_json(), encoding="utf-8")
-    return speed_page(file)
+    return speed_page(file, cards=())
 
 
 def test_every_page_starts_with_a_finding_and_ends_with_the_method() -> None:
