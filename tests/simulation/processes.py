@@ -75,7 +75,9 @@ class Process:
     def stop(self) -> None:
         """Stop the process for a while, as SIGSTOP does."""
         seconds = self._faults.seconds(0.5, 45.0)
-        self._stopped_until = asyncio.get_running_loop().time() + seconds
+        until = asyncio.get_running_loop().time() + seconds
+        # One that is stopped already goes on no sooner: some of its tasks sleep until then.
+        self._stopped_until = max(self._stopped_until, until)
 
     def has_trouble(self) -> None:
         """Note that a fault holds the process up."""

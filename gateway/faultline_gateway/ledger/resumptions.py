@@ -141,8 +141,10 @@ class _Reopening:
         some = select(_items.ordinal).where(mine).order_by(_items.ordinal).limit(most)
         ordinals = connection.execute(some).scalars().all()
         if ordinals:
-            # Their leases ended, so a worker from before cannot record them.
+            # Their leases ended, so a worker from before cannot record them. Why they failed is told no more:
+            # cancelled before they end, they would seem to have failed so.
             fresh = {"state": "pending", "worker": None, "attempts": 0, "due_at": 0.0}
+            fresh |= {"code": None, "detail": None}
             opening = update(schema.items).where(mine, _items.ordinal <= ordinals[-1]).values(fresh)
             connection.execute(opening)
             self._after[state] = ordinals[-1]

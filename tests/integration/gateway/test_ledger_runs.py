@@ -99,6 +99,8 @@ def test_resuming_reopens_failed_and_cancelled_items(ledger: Ledger) -> None:
     run = ledger.resume(run_id)
     assert (run.state, run.ended_at, run.problem) == ("queued", None, None)
     assert (run.request_counts.pending, run.request_counts.done) == (3, 1)
+    # An item that is open again tells of no failure: cancelled now, it would seem to have failed.
+    assert {item.code for item in ledger.item_page(run_id, Item).items} == {None}
     finish_all(ledger)
     run = ledger.run(run_id)
     assert (run.state, run.request_counts.done) == ("completed", 4)
