@@ -83,6 +83,8 @@ class Stack:
         for process in self.processes:
             process.kill()
             process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
 
 
 @pytest.fixture
