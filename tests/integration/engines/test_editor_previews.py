@@ -100,7 +100,7 @@ def test_a_single_previewed_value_is_decoded_without_the_others(bench: Bench) ->
 def test_missing_latents_are_made_again(bench: Bench) -> None:
     bench.edit(decoder="preview", items=1)
     before = bench.images(bench.edit(0.5, items=1))
-    for kept in (bench.folder / "derived" / "previewed").rglob("?" * 64):
+    for kept in (bench.folder / "derived" / "previewed").rglob("*.*"):
         kept.write_bytes(b"rotten")
     again = bench.edit(0.5, items=1)
     assert again.cost.unet_evaluations > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,9 @@ async def test_guessing_keys_is_refused_by_address_and_a_right_guess_is_as_wrong
         told = []
         for whole in ("fl_no", guessed):
             answer = await gateway.http.get("/v1/datasets", headers=key_of(whole))
-            told.append(problem(answer, 429, "rate-limited").detail)
-            assert answer.headers["retry-after"] == "15"
+            # The clock goes on: the seconds that are left may be one fewer.
+            told.append(re.sub(r"\d+", "#", problem(answer, 429, "rate-limited").detail))
+            assert answer.headers["retry-after"] in ("14", "15")
         assert told[0] == told[1]
         login = await gateway.http.post("/ui/login", data=signing_in | {"key": guessed}, headers=origin)
         assert (login.status_code, "set-cookie" in login.headers) == (429, False)
