@@ -13,9 +13,10 @@ from faultline._runs import RunHandle
 from faultline._trackers.figures import figures_of, named, params
 from faultline._trackers.findings import rows
 from faultline._trackers.results import RESULTS, parquet, write_results
+from faultline._trackers.start import require_ended
 from faultline_core.contract.base import ResponseBody
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import BackendUnavailable, InvalidRequest, RunNotEnded
+from faultline_core.errors import BackendUnavailable, InvalidRequest
 
 RUN_TAG = "faultline.run_id"
 """By this tag a second call finds the MLflow run of the first."""
@@ -49,8 +50,7 @@ def log_to_mlflow(
             longer keeps up.
         BackendUnavailable: MLflow cannot be reached or refuses what it is sent.
     """
-    if not run.refresh().ended:
-        raise RunNotEnded(f"run {run.id!r} is {run.run.state}; wait for it before it is logged")
+    require_ended(run)
     client = mlflow_client(tracking_uri)
     parquet()
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 from faultline._runs import RunHandle
 from faultline._trackers.figures import figures_of, params
 from faultline._trackers.findings import COLUMNS, IMAGES, Row, rows
+from faultline._trackers.start import package, require_ended
 from faultline_core.contract.base import ResponseBody
-from faultline_core.errors import BackendUnavailable, InvalidRequest, RunNotEnded
+from faultline_core.errors import BackendUnavailable, InvalidRequest
 
 
 def log_to_trackio(
@@ -34,14 +34,8 @@ def log_to_trackio(
         InvalidRequest: trackio is not installed, or refuses its arguments.
         BackendUnavailable: trackio wrote nothing.
     """
-    if not run.refresh().ended:
-        raise RunNotEnded(f"run {run.id!r} is {run.run.state}; wait for it before it is logged")
-    try:
-        trackio = importlib.import_module("trackio")
-    except ImportError as error:
-        raise InvalidRequest(
-            "log_to_trackio() needs trackio, which is not installed: pip install trackio"
-        ) from error
+    require_ended(run)
+    trackio = package("trackio")
     summary = run.summary()
     with TemporaryDirectory(prefix="faultline-trackio-") as folder:
         # All that the gateway is asked for comes first: a run there is whole or not begun.

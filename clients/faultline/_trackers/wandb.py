@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 from faultline._runs import RunHandle
 from faultline._trackers.figures import figures_of, params
 from faultline._trackers.findings import COLUMNS, IMAGES, Row, rows
+from faultline._trackers.start import package, require_ended
 from faultline_core.contract.base import ResponseBody
-from faultline_core.errors import BackendUnavailable, InvalidRequest, RunNotEnded
+from faultline_core.errors import BackendUnavailable, InvalidRequest
 
 
 def log_to_wandb(
@@ -39,14 +39,8 @@ def log_to_wandb(
         InvalidRequest: wandb is not installed, or has no account.
         BackendUnavailable: Weights & Biases cannot be reached.
     """
-    if not run.refresh().ended:
-        raise RunNotEnded(f"run {run.id!r} is {run.run.state}; wait for it before it is logged")
-    try:
-        wandb = importlib.import_module("wandb")
-    except ImportError as error:
-        raise InvalidRequest(
-            "log_to_wandb() needs wandb, which is not installed: pip install wandb"
-        ) from error
+    require_ended(run)
+    wandb = package("wandb")
     summary = run.summary()
     try:
         with TemporaryDirectory(prefix="faultline-wandb-") as folder:

@@ -44,9 +44,9 @@ class UNetDenoiser:
     def compile(self, backend: str | Callable[..., object] = "inductor") -> None:
         """Compile the network for calls without attention control and gradient, for any number of rows.
 
-        The first such call takes about a minute, and so does the first of 64 rows or more, for which the
-        upsampling differs. Controlled calls and gradients stay as they are: a control replaces the attention
-        call by call.
+        The first such call takes about a minute. Numbers of rows share a few graphs: torch and diffusers
+        compute differently for one row, for few, and from 64 on, and the first call of each compiles.
+        Controlled calls and gradients stay as they are: a control replaces the attention call by call.
         """
         self._unet.to(memory_format=torch.channels_last)
         # Not ``dynamic=True``: with sizes and text lengths unknown too, it took over four minutes on an H100.
