@@ -137,8 +137,8 @@ def settings_page() -> str:
         "## Gateway\n\n" + _settings(GatewaySettings, gateway),
         "## Services\n\n" + _settings(ServiceSettings, services),
         "## One service\n\nA service's own settings come before the common ones: with "
-        "`FAULTLINE_SERVICES_DEVICE=cuda` and `FAULTLINE_SCORER_DEVICE=cpu`, only the scorer is on the CPU. "
-        f"`<SERVICE>` is {', '.join(f'`{name.upper()}`' for name in SERVICES)}.\n\n"
+        "`FAULTLINE_SERVICES_DEVICE=cuda` and `FAULTLINE_SCORER_DEVICE=cpu`, only the scorer is on the "
+        f"CPU. `<SERVICE>` is {', '.join(f'`{name.upper()}`' for name in SERVICES)}.\n\n"
         + _settings(ServiceOptions, own),
     ]
     return _page(parts)

@@ -196,8 +196,8 @@ class RunHandle(_Handle[AnyItem, Summary]):
         digest.
 
         Args:
-            store: the folder of the store, ``store`` in the state folder of a Faultline of this machine; None
-                asks the gateway alone, which checks the digest of each image that it serves.
+            store: the folder of the store, ``store`` in the state folder of a Faultline on this machine;
+                None asks the gateway alone, which checks the digest of each image that it serves.
 
         Raises:
             InvalidRequest: the run has not ended, or there is no store in the folder.

@@ -91,8 +91,9 @@ def finding(presets: Mapping[str, PresetReport]) -> str:
     name, one = next((name, one) for name, one in presets.items() if one.planted_bugs)
     found, true = one.detection.recall_of_strong, one.detection.precision
     return (
-        f"Under `{name}`, Faultline finds {figure(found)} of the planted bugs whose true drop is 0.3 or more"
-        f" (n = {size(found)}), and {figure(true)} of its significant insights are true (n = {size(true)})."
+        f"Under `{name}`, Faultline finds {figure(found)} of the planted bugs whose true drop is 0.3 or "
+        f"more (n = {size(found)}), and {figure(true)} of its significant insights are true "
+        f"(n = {size(true)})."
     )
 
 

@@ -167,7 +167,8 @@ def fleet(
         own = {f"FAULTLINE_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {
             **gateway_environment(state, free_port(), services_port),
-            "FAULTLINE_DATABASE_URL": _address(stack, url, round_trip, folder), "OMP_NUM_THREADS": "1", **own,
+            "FAULTLINE_DATABASE_URL": _address(stack, url, round_trip, folder),
+            "OMP_NUM_THREADS": "1", **own,
         }  # fmt: skip
         command = ("evaluation.load.fleet_services", str(state / "store"), str(services_port))
         asked = (*command, str(seconds), str(slots))

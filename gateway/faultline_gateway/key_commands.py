@@ -1,4 +1,4 @@
-"""`faultline-gateway keys` and `access-log`: for who runs the gateway, on its machine; no route does this."""
+"""`faultline-gateway keys` and `access-log`: for who runs the gateway, on its machine; no route does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``faultline-gateway``: serve the API, work on runs, register a dataset, manage keys, print the OpenAPI."""
+"""``faultline-gateway``: serve the API, work on runs, register a dataset, manage keys, print OpenAPI."""
 
 from __future__ import annotations
 

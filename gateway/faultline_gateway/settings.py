@@ -276,7 +276,7 @@ class GatewaySettings(BaseModel):
     def _certificate_has_its_key(self) -> GatewaySettings:
         if (self.c2pa_certificate is None) != (self.c2pa_key_file is None):
             raise ValueError(
-                "FAULTLINE_C2PA_CERTIFICATE and FAULTLINE_C2PA_KEY_FILE belong together; set both or neither"
+                "FAULTLINE_C2PA_CERTIFICATE and FAULTLINE_C2PA_KEY_FILE belong together; set both or none"
             )
         return self
 

@@ -1,7 +1,8 @@
 """Traces: OpenTelemetry's spans where they are asked for, and nothing otherwise.
 
-OpenTelemetry is an extra (``faultline[otel]``), imported by `tracing_to` alone. A trace goes from process to
-process as the ``traceparent`` of W3C Trace Context: a header between them, a column of the run in the ledger.
+OpenTelemetry is an extra (``faultline[otel]``), imported by `tracing_to` alone. A trace goes from process
+to process as the ``traceparent`` of W3C Trace Context: a header between them, a column of the run in the
+ledger.
 
     tracing = tracing_to("http://127.0.0.1:4318", "faultline-gateway")
     with tracing.span("POST /v1/stress-tests", kind="server", parent=headers.get("traceparent")):

@@ -56,8 +56,8 @@ class ServiceOptions(BaseModel):
     start_s: float | None = Field(
         default=None,
         gt=0.0,
-        description="Seconds in which a replica of the service starts, as `faultline-services check --load` "
-        "measures them; required with `min_replicas` 0, because the first call then waits for so long.",
+        description="Seconds in which a replica of the service starts, as `faultline-services check "
+        "--load` measures them; required with `min_replicas` 0, because the first call waits that long.",
     )
     tf32: bool | None = Field(
         default=None,

@@ -78,9 +78,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_machine(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "photos").symlink_to(photos)
     ports = {"FAULTLINE_PORT": str(free_port()), "FAULTLINE_SERVICES_PORT": str(free_port())}
+    port, services_port = ports.values()
     script = commands("One machine").replace(
-        "faultline up",
-        f"faultline up --port {ports['FAULTLINE_PORT']} --services-port {ports['FAULTLINE_SERVICES_PORT']}",
+        "faultline up", f"faultline up --port {port} --services-port {services_port}"
     )
     own = {
         "XDG_DATA_HOME": str(tmp_path / "data"),

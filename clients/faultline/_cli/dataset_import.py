@@ -1,4 +1,4 @@
-"""``faultline datasets import``: fill a dataset from a URL, with a bar that shows how far its shards are."""
+"""``faultline datasets import``: fill a dataset from a URL, with a bar of the shards that are read."""
 
 from __future__ import annotations
 

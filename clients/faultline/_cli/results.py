@@ -114,8 +114,8 @@ def _instead(run: Run) -> str:
     match run.kind:
         case "bug-hunt":
             return (
-                f"`faultline adversarial-dataset --hunt {run.id}` makes images of its descriptions that fool "
-                "classifiers, and they can be exported"
+                f"`faultline adversarial-dataset --hunt {run.id}` makes images of its descriptions that "
+                "fool classifiers, and they can be exported"
             )
         case "transfer":
             source, kind = run.resolved_config["request"]["source"], run.resolved_config["source_kind"]

@@ -75,7 +75,7 @@ EXAMPLES = examples(
     "faultline shift-benchmark 3fa8 --classifier leaning-resnet --shift 'in the snow' --out bench", codes=True
 )
 PROMPT_EXAMPLES = examples(
-    "faultline compare-prompts 3fa8 plate --prompt 'a photo of an empty <class>' --classifier leaning-resnet",
+    "faultline compare-prompts 3fa8 plate --prompt 'a photo of an empty <class>' --classifier leaning-vit",
     codes=True,
 )
 

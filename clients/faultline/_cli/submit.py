@@ -81,7 +81,7 @@ def _name_of(address: str) -> str:
 app.command(
     "stress-test",
     epilog=examples(
-        "faultline submit stress-test --cluster gpus --workers 8 --dataset photos --classifier timm:resnet50",
+        "faultline submit stress-test --cluster gpus --workers 8 --dataset pets --classifier timm:resnet50",
         "faultline submit stress-test --cluster gpus --workers 64 --dataset "
         "'s3://bucket/shard-{000000..000099}.tar' --classifier timm:resnet50 --detach",
         codes=True,

@@ -211,8 +211,8 @@ class Stack:
             if not patience.sees((waited_for, read)):
                 reading = "".join(f"; {one}" for one in read)
                 raise DeadlineExceeded(
-                    f"Faultline was not ready, and nothing moved on for {START_TIMEOUT_S:.0f} s ({waited_for}"
-                    f"{reading}); the logs lie in {str(self.state)!r}"
+                    f"Faultline was not ready, and nothing moved on for {START_TIMEOUT_S:.0f} s "
+                    f"({waited_for}{reading}); the logs lie in {str(self.state)!r}"
                 )
             time.sleep(POLL_S)
         self._require_alive()

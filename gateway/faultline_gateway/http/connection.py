@@ -118,7 +118,7 @@ class _BoundedHeaders(TurnsAway):
         limits = self.limits
         if self._fields > limits.most_fields:
             return HeadersTooLarge(
-                f"the request has more than {limits.most_fields} headers (FAULTLINE_MAX_HEADERS); send fewer"
+                f"the request has over {limits.most_fields} headers (FAULTLINE_MAX_HEADERS); send fewer"
             )
         return HeadersTooLarge(
             f"the request's line and headers have more than {limits.most_bytes} bytes "

@@ -232,6 +232,6 @@ def _named_failure(service: str, response: httpx.Response) -> FaultlineError:
     if isinstance(error, Unauthorized):
         # Unchanged, the error would tell the gateway's caller that the caller's own key is wrong.
         return InternalError(
-            f"the {service} refuses the shared secret; give it and the gateway the same FAULTLINE_SECRET_FILE"
+            f"the {service} refuses the shared secret; give the gateway the same FAULTLINE_SECRET_FILE"
         )
     return error

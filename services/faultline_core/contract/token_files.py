@@ -22,8 +22,8 @@ class TokenFile(ClientBody):
     content_base64: str = Field(
         min_length=4,
         max_length=MAX_TOKEN_BYTES // 3 * 4 + 4,
-        description="Bytes of the file in base64: a token bundle of Faultline, or a vector that `torch.save` "
-        "has written, as the published tokens of ImageNet* are.",
+        description="Bytes of the file in base64: a token bundle of Faultline, or a vector that "
+        "`torch.save` has written, as the published tokens of ImageNet* are.",
     )
 
 

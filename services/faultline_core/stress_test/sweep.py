@@ -32,7 +32,7 @@ def rounds(
 
     ``paper`` compares all values that pass (LANCE, Algorithm 1, lines 12-14), so it has one round with all
     values. ``released`` takes the largest value that passes, so its rounds go from the largest value down. In
-    both, `faultline_core.stress_test.filters.choose` returns the same value from the tried ones as from all.
+    both, `faultline_core.stress_test.filters.choose` returns the same value from those tried as from all.
 
     Args:
         sweep: the values of self_replace.

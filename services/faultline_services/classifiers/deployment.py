@@ -112,5 +112,5 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
 
 def build(args: ServiceSettings) -> Application:
-    """Return the classifiers' application: ``serve run faultline_services.classifiers.deployment:build``."""
+    """Return their application: ``serve run faultline_services.classifiers.deployment:build``."""
     return application("classifiers", ClassifiersDeployment, args)

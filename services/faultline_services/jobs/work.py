@@ -1,4 +1,4 @@
-"""``python -m faultline_services.jobs.work``: the driver of a Ray job, which starts as many workers as asked.
+"""``python -m faultline_services.jobs.work``: the driver of a Ray job, which starts the job's workers.
 
 It runs on a node of the cluster, where Ray has started it as a job's entrypoint. What it works on and whether
 that has ended is in the ledger, which each worker reads by itself: so the driver has no state, and losing it,

@@ -32,7 +32,7 @@ def config_problems(text: str) -> list[str]:
         return [f"it is not YAML: {str(error).splitlines()[0]}"]
     if not isinstance(config, Mapping):
         return [
-            f"it is not a Serve config but {type(config).__name__}; print one by `faultline-services config`"
+            f"it is not a Serve config but {type(config).__name__}; `faultline-services config` prints one"
         ]
     applications = config.get("applications")
     if not isinstance(applications, list) or not all(isinstance(each, Mapping) for each in applications):

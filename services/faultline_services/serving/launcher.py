@@ -1,4 +1,4 @@
-"""``faultline-services``: checks, starts or stops the services on this machine; prints their Serve config."""
+"""``faultline-services``: checks, starts, stops the services on this machine; prints their Serve config."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ KILLS = 2
 
 def start_worker(folder: Path, shards: Path) -> subprocess.Popen[bytes]:
     settings = {
-        "FAULTLINE_STATE_DIR": str(folder), "FAULTLINE_LEASE_SECONDS": "1", "FAULTLINE_SECRET": "s" * 32,
+        "FAULTLINE_STATE_DIR": str(folder), "FAULTLINE_LEASE_SECONDS": "1",
+        "FAULTLINE_SECRET": "s" * 32,
         "FAULTLINE_IMPORT_FROM": f"file://{shards}", "FAULTLINE_CONCURRENCY": "1",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""``faultline-services check``: the miniature suite is found, fits and answers; missing weights are named."""
+"""``faultline-services check``: the miniature suite fits and answers; missing weights are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``faultline gate`` and ``faultline freeze``: what is printed, the exit code and the files say the same."""
+"""``faultline gate`` and ``faultline freeze``: what it prints, its exit code and files agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``faultline up``, ``down``, ``status`` and ``demo``: what they print and which exit code they end with."""
+"""``faultline up``, ``down``, ``status`` and ``demo``: what they print and their exit codes."""
 
 from __future__ import annotations
 

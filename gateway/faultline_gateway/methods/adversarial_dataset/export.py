@@ -38,8 +38,8 @@ def adversarial_card(summary: AdversarialDatasetSummary, *, dropped: bool = Fals
         ),
         made=(
             "Wiles et al., section 4.2: captions of seeds were generated from, and the images that fool "
-            f"{request.fools} of the classifiers kept, at most {request.most_kept} of a caption. Faultline's "
-            f"run `{summary.run_id}`, seed {request.seed}, suite `{summary.config.suite}`."
+            f"{request.fools} of the classifiers kept, at most {request.most_kept} of a caption. "
+            f"Faultline's run `{summary.run_id}`, seed {request.seed}, suite `{summary.config.suite}`."
         ),
         figures={
             f"failure rate of {each.classifier} on unchosen images of the captions": each.rate
