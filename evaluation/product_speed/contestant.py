@@ -17,6 +17,8 @@ from typing import Any
 
 CLASSIFIERS = ("unbiased-resnet", "leaning-resnet", "leaning-vit", "leaning-convnext")
 EDITS, SEED = 5, 0
+EARLIER_PACKAGE = "faultline"
+"""The SDK's package in the earlier tree."""
 
 
 def processor_seconds() -> float:
@@ -29,9 +31,8 @@ def processor_seconds() -> float:
 def stack_of(state: Path, port: int, services_port: int, demo: str | None) -> Any:
     """Return the stack of this tree."""
     if demo is None:
-        from faultline._stack.stack import Stack
-
-        return Stack(state=state, port=port, services_port=services_port)
+        stack = importlib.import_module("faultline._stack.stack")
+        return stack.Stack(state=state, port=port, services_port=services_port)
     sys.path.insert(0, demo)
     return importlib.import_module("stack").Stack(
         state=state, port=port, services_port=services_port, programs=Path(demo).parent / "programs"
@@ -40,15 +41,14 @@ def stack_of(state: Path, port: int, services_port: int, demo: str | None) -> An
 
 def main(state: str, port: str, services_port: str, out: str, demo: str | None = None) -> None:
     """Start, test, stop, write."""
-    from faultline import Client
-
+    client_of = importlib.import_module("faultline" if demo is None else EARLIER_PACKAGE).Client
     stack = stack_of(Path(state), int(port), int(services_port), demo)
     began, worked = time.monotonic(), processor_seconds()
     try:
         stack.up()
         ready, ready_worked = time.monotonic(), processor_seconds()
         confirmed: dict[str, Any] = {} if demo is not None else {"confirm": False}
-        with Client(stack.url) as client:
+        with client_of(stack.url) as client:
             run = client.stress_tests.create(
                 dataset="demo", classifiers=CLASSIFIERS, max_edits_per_image=EDITS, seed=SEED, **confirmed
             )

@@ -17,6 +17,8 @@ PROGRAMS = {
     "faultline-gateway": "faultline_gateway.main",
     "faultline-services": "faultline_services.launcher",
 }
+DISTRIBUTION = ("faultline", "0.1.0")
+"""Its name and version, which its gateway looks up."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def unpacked(commit: str, folder: Path) -> Tree:
         with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
             archive.extractall(tree, filter="data")
     _write_programs(tree / "programs")
+    _write_distribution(tree / "gateway")
     return Tree(tree, tree / "demo")
 
 
@@ -59,6 +62,16 @@ def _write_programs(folder: Path) -> None:
         _write(folder / name, f"#!{sys.executable}\nfrom {module} import main\n\nmain()\n")
     # By a script: a linked interpreter would not find this environment's packages.
     _write(folder / "python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+
+
+def _write_distribution(folder: Path) -> None:
+    """Write what an installer would record of the tree: it is on the path, not installed."""
+    name, version = DISTRIBUTION
+    record = folder / f"{name}-{version}.dist-info"
+    record.mkdir(exist_ok=True)
+    (record / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8"
+    )
 
 
 def _write(file: Path, text: str) -> None:
