@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal
 
 from faultline_core.contract.base import TRACE_HEADER
+from faultline_core.installation import adding
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -104,8 +105,8 @@ def tracing_to(endpoint: str | None, program: str) -> Tracing:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         _logger.warning(
-            "%s is set, but there is no %s: no trace is sent; install 'faultline[otel]'",
-            ENDPOINT_VARIABLE, error.name,
+            "%s is set, but there is no %s: no trace is sent; %s",
+            ENDPOINT_VARIABLE, error.name, adding("otel"),
         )  # fmt: skip
         return Tracing()
     provider = TracerProvider(resource=Resource.create({"service.name": program}))

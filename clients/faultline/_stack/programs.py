@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from faultline_core.errors import InvalidRequest
+from faultline_core.installation import adding
 
 GATEWAY, SERVICES = "faultline-gateway", "faultline-services"
-INSTALL = "pip install 'faultline[all]'"
 NEEDED = ("fastapi", "sqlalchemy", "ray", "torch", "diffusers")
 """Packages of the extras. The programs prove nothing: an install without extras brings them too."""
 
@@ -34,11 +34,11 @@ class Programs:
         if (own / GATEWAY).exists() and (own / SERVICES).exists():
             if missing := [name for name in NEEDED if find_spec(name) is None]:
                 message = f"Faultline's services need packages that are not installed ({', '.join(missing)})"
-                raise InvalidRequest(f"{message}: run {INSTALL}")
+                raise InvalidRequest(f"{message}: {adding('all')}")
             return cls(own, Path(sys.executable))
         found = shutil.which(SERVICES)
         if found is None or not Path(found).with_name(GATEWAY).exists():
-            raise InvalidRequest(f"{GATEWAY} and {SERVICES} are not installed: run {INSTALL}")
+            raise InvalidRequest(f"{GATEWAY} and {SERVICES} are not installed: {adding('all')}")
         return cls.of(Path(found).parent)
 
     @classmethod

@@ -17,6 +17,7 @@ from faultline._trackers.start import require_ended
 from faultline_core.contract.base import ResponseBody
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import BackendUnavailable, InvalidRequest
+from faultline_core.installation import adding
 
 RUN_TAG = "faultline.run_id"
 """By this tag a second call finds the MLflow run of the first."""
@@ -75,7 +76,7 @@ def mlflow_client(tracking_uri: str | None) -> Any:
         mlflow = importlib.import_module("mlflow")
     except ImportError as error:
         raise InvalidRequest(
-            "this needs MLflow's client, which is not installed: pip install 'faultline[mlflow]'"
+            f"this needs MLflow's client, which is not installed: {adding('mlflow')}"
         ) from error
     uri = tracking_uri or str(mlflow.get_tracking_uri())
     if uri.startswith("file:") or "://" not in uri:

@@ -10,6 +10,7 @@ from typing import Any
 from faultline._runs import RunHandle
 from faultline_core.contract.runs import RunItem
 from faultline_core.errors import InvalidRequest
+from faultline_core.installation import adding
 
 RESULTS = "results.parquet"
 BATCH = 1000
@@ -32,7 +33,7 @@ def parquet() -> Any:
         return importlib.import_module("pyarrow")
     except ImportError as error:
         raise InvalidRequest(
-            "the results as parquet need pyarrow, which is not installed: pip install 'faultline[mlflow]'"
+            f"the results as parquet need pyarrow, which is not installed: {adding('mlflow')}"
         ) from error
 
 

@@ -45,7 +45,9 @@ def _arrow() -> Any:
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise InvalidRequest("the parquet layout needs pyarrow: pip install 'faultline[exports]'") from error
+        raise InvalidRequest(
+            "the parquet layout needs pyarrow; install the extra 'exports' where the gateway runs"
+        ) from error
     return pyarrow
 
 

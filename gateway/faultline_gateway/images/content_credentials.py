@@ -15,6 +15,7 @@ import numpy as np
 
 from faultline_core.errors import InvalidRequest
 from faultline_core.images.codecs import encode_png
+from faultline_core.installation import adding
 from faultline_core.secret_files import read_secret
 from faultline_gateway.images.png import GENERATED_SOURCE_TYPE
 from faultline_gateway.version import VERSION
@@ -88,7 +89,6 @@ def _library() -> Any:
         import c2pa
     except ImportError as error:
         raise InvalidRequest(
-            "FAULTLINE_C2PA_CERTIFICATE is set, but c2pa-python is not installed; run pip install "
-            "'faultline[c2pa]'"
+            f"FAULTLINE_C2PA_CERTIFICATE is set, but c2pa-python is not installed: {adding('c2pa')}"
         ) from error
     return c2pa

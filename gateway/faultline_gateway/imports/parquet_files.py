@@ -118,7 +118,8 @@ def _arrow(path: str) -> tuple[ModuleType, ModuleType]:
         import pyarrow.parquet
     except ImportError as error:
         raise ImportRefused(
-            f"{path!r}: this worker cannot read Parquet; install faultline[exports]", pointer="/url"
+            f"{path!r}: this worker cannot read Parquet; install the extra 'exports' where it runs",
+            pointer="/url",
         ) from error
     return pyarrow, pyarrow.parquet
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from faultline_core.installation import adding
 from faultline_services.jobs.kept_program import keep_running
 
 PROGRAM = "faultline-gateway"
@@ -32,7 +33,7 @@ def gateway_program() -> str:
     found = shutil.which(PROGRAM, path=os.pathsep.join((beside, os.environ.get("PATH", os.defpath))))
     if found is None:
         raise FileNotFoundError(
-            f"{PROGRAM} is not installed on this node: a job's workers need the gateway's packages, as "
-            "`pip install faultline[services,gateway,s3]`"
+            f"{PROGRAM} is not installed on this node, but a job's workers need the gateway's packages: "
+            f"{adding('services,gateway,s3')}"
         )
     return found

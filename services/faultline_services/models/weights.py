@@ -148,7 +148,10 @@ def _no_root(root: Path, service: ServiceName) -> str:
     """Return the message for a missing folder of all weights."""
     missing = f"the {service} finds no weights: there is no folder {str(root)!r}"
     if root == embedded_suite_root():
-        return f"{missing}; run pip install {SUITE_DISTRIBUTION}, or set FAULTLINE_SUITE_ROOT"
+        return (
+            f"{missing}; install the wheel of {SUITE_DISTRIBUTION} (`make dist` in a clone writes it into "
+            "dist/), or set FAULTLINE_SUITE_ROOT"
+        )
     return f"{missing}; set FAULTLINE_SUITE_ROOT to the folder of the suite's weights"
 
 

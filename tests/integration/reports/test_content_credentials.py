@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import tarfile
 from pathlib import Path
@@ -16,6 +17,7 @@ from fakes.gateway import fake_gateway
 from fakes.signing_certificate import signing_certificate
 from faultline_core.errors import InvalidRequest
 from faultline_core.images.codecs import decode_image, encode_png
+from faultline_core.installation import adding
 from faultline_gateway.images.content_credentials import PROVENANCE, ContentCredentials
 from faultline_gateway.settings import GatewaySettings
 
@@ -85,7 +87,7 @@ def test_without_the_extra_the_start_says_what_to_install(
 ) -> None:
     files = signing_certificate(tmp_path)
     monkeypatch.setitem(sys.modules, "c2pa", None)
-    with pytest.raises(InvalidRequest, match=r"pip install 'faultline\[c2pa\]'"):
+    with pytest.raises(InvalidRequest, match=re.escape(adding("c2pa"))):
         ContentCredentials(files.certificate, files.key)
 
 

@@ -26,6 +26,7 @@ from faultline._stack import programs as programs_module
 from faultline._stack.demo_datasets import DemoDatasets
 from faultline._stack.record import Record, write_record
 from faultline_core.contract.services import StoreUse
+from faultline_core.installation import adding
 from faultline_core.types import RunState
 
 
@@ -61,7 +62,7 @@ def test_without_the_extras_up_says_what_to_install(monkeypatch: pytest.MonkeyPa
     for verb in ("up", "demo"):
         ended = run(verb)
         assert ended.exit_code == ExitCode.USAGE
-        assert "run pip install 'faultline[all]'" in ended.stderr
+        assert adding("all") in ended.stderr
         assert ended.stdout == ""
     assert not (tmp_path / "state").exists()
 

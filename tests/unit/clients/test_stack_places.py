@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from faultline._stack import programs as programs_module
 from faultline._stack.environment import environment_of
 from faultline._stack.state_folder import prepare
 from faultline_core.errors import InvalidRequest
+from faultline_core.installation import adding
 
 
 def test_the_state_lies_where_the_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ def test_missing_programs_name_the_command_that_installs_them(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: str | None
 ) -> None:
     monkeypatch.setenv("PATH", str(install(tmp_path / "other", *([alone] if alone else []))))
-    with pytest.raises(InvalidRequest, match=r"not installed: run pip install 'faultline\[all\]'"):
+    with pytest.raises(InvalidRequest, match=re.escape(f"not installed: {adding('all')}")):
         Programs.installed()
 
 
@@ -98,9 +100,7 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(
     monkeypatch.setattr(
         programs_module, "find_spec", lambda name: None if name in ("ray", "torch") else object()
     )
-    with pytest.raises(
-        InvalidRequest, match=r"not installed \(ray, torch\): run pip install 'faultline\[all\]'"
-    ):
+    with pytest.raises(InvalidRequest, match=re.escape(f"not installed (ray, torch): {adding('all')}")):
         Programs.installed()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from faultline._trackers.findings import rows
 from faultline._trackers.mlflow import mlflow_client
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.errors import InvalidRequest, NotFound, RunNotEnded
+from faultline_core.installation import adding
 
 
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "./mlruns"])
@@ -31,7 +33,7 @@ def test_a_store_of_files_is_refused_with_what_to_do(uri: str, monkeypatch: pyte
 
 def test_without_mlflow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(InvalidRequest, match=r"pip install 'faultline\[mlflow\]'"):
+    with pytest.raises(InvalidRequest, match=re.escape(adding("mlflow"))):
         mlflow_client("http://127.0.0.1:5000")
 
 

@@ -72,7 +72,8 @@ def test_without_weights_the_error_says_what_to_install(without_tree: Path) -> N
     detail = caught.value.detail
     root = without_tree / "suite" / "weights"
     assert detail.startswith(f"the captioner finds no weights: there is no folder {str(root)!r}; ")
-    assert detail.endswith("run pip install faultline-miniature-suite, or set FAULTLINE_SUITE_ROOT")
+    assert "install the wheel of faultline-miniature-suite (`make dist`" in detail
+    assert detail.endswith(", or set FAULTLINE_SUITE_ROOT")
     assert "\n" not in detail
 
 

@@ -338,7 +338,7 @@ def test_without_pyarrow_only_parquet_fails_and_names_the_extra(
         return found(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InvalidRequest, match=r"pip install 'faultline\[exports\]'"):
+    with pytest.raises(InvalidRequest, match="install the extra 'exports'"):
         write(store, records(store), tmp_path / "parquet", "parquet")
     for layout in ("imagefolder", "webdataset"):
         write(store, records(store), tmp_path / layout, layout)
