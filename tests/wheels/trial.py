@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-INSTALL = "pip install 'faultline[all]'"
 NOT_READY, USAGE = 3, 2
 
 
@@ -32,12 +31,12 @@ class Trial:
         """The environment's programs."""
         return self.folder / "venv" / "bin"
 
-    def install(self, wheel: Path, extra: str, dist: Path, lock: Path) -> None:
-        """Make the environment and install a wheel with an extra; the other wheel is found in ``dist``."""
-        self._timed(sys.executable, "-m", "venv", str(self.folder / "venv"))
-        requirement = f"faultline[{extra}] @ {wheel.as_uri()}"
+    def install(self, lock: Path, *requirements: str) -> None:
+        """Make the environment, unless there is one, and install what is required, such as ``x.whl[all]``."""
+        if not self.programs.exists():
+            self._timed(sys.executable, "-m", "venv", str(self.folder / "venv"))
         pip = [str(self.programs / "python"), "-m", "pip", "install", "--quiet"]
-        self._timed(*pip, "--constraint", str(lock), "--find-links", str(dist), requirement)
+        self._timed(*pip, "--constraint", str(lock), *requirements)
 
     def faultline(self, *arguments: str, code: int = 0) -> str:
         """Run ``faultline``; return its standard output.
@@ -78,19 +77,24 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def command_alone(folder: Path, wheel: Path, dist: Path, lock: Path) -> None:
-    """Without the extras, `--help` works and `up` says what to install."""
+def command_alone(folder: Path, wheel: Path, suite: Path, lock: Path) -> None:
+    """Without any extra, the command says what to install; with its own, `--help` works and `up` says it."""
     trial = Trial(folder)
-    trial.install(wheel, "cli", dist, lock)
+    trial.install(lock, str(wheel))
+    missing = trial.faultline("--help", code=USAGE)
+    require(f"faultline[cli] @ {wheel.as_uri()}" in missing, "the command does not say what to install")
+    require("Traceback" not in missing, "the command ends with a traceback")
+    trial.install(lock, f"{wheel}[cli]")
     require("demo" in trial.faultline("--help"), "help names no demo")
-    require(INSTALL in trial.faultline("up", code=USAGE), "up does not say what to install")
+    install = f"faultline[all] @ {wheel.as_uri()}"
+    require(install in trial.faultline("up", code=USAGE), "up does not say what to install")
 
 
-def whole_product(folder: Path, wheel: Path, dist: Path, lock: Path) -> None:
-    """With all extras, a demo runs, and a Faultline is started, shown and stopped."""
+def whole_product(folder: Path, wheel: Path, suite: Path, lock: Path) -> None:
+    """With all extras and the suite, a demo runs, and a Faultline is started, shown and stopped."""
     trial = Trial(folder)
     began = time.monotonic()
-    trial.install(wheel, "all", dist, lock)
+    trial.install(lock, f"{wheel}[all]", str(suite))
     trial.faultline("demo")
     say(f"first command to first report: {(time.monotonic() - began) / 60:.1f} min\n")
     require((folder / "empty/faultline-demo/report.html").stat().st_size > 100_000, "no report")
@@ -126,11 +130,11 @@ def main() -> None:
     parser.add_argument("lock", type=Path, help="pip's constraints")
     given = parser.parse_args()
     dist, lock = given.dist.absolute(), given.lock.absolute()
-    (wheel,) = dist.glob("faultline-*.whl")
+    (wheel,), (suite,) = dist.glob("faultline-*.whl"), dist.glob("faultline_miniature_suite-*.whl")
     with tempfile.TemporaryDirectory(prefix="faultline-wheels-") as folder:
         for name, trial in (("cli", command_alone), ("all", whole_product)):
             (Path(folder) / name).mkdir()
-            trial(Path(folder) / name, wheel, dist, lock)
+            trial(Path(folder) / name, wheel, suite, lock)
 
 
 if __name__ == "__main__":
