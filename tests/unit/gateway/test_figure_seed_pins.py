@@ -152,7 +152,7 @@ def gate() -> None:
 
 
 def rare() -> None:
-    """Figures that few runs have: images outside the suite, changes that are alike, a suspicion of the screen."""
+    """Figures that few runs have: images outside the suite, changes that are alike, a suspicion."""
     figures, ones = LanceEstimator(3), np.ones(4)
     known = SimpleNamespace(screened=ones > 0, outside=np.arange(4), unit=np.arange(4))
     summary._suite_fit(cast("Any", known), fake_config(), figures)
