@@ -11,8 +11,8 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 # Debian removes a version when it mends it, so a pinned one would not build next month.
 # hadolint ignore=DL3008
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends wget && rm -rf /var/lib/apt/lists/*
-RUN useradd --create-home --uid 10001 faultline && install -d -o faultline /var/lib/faultline
-WORKDIR /opt/faultline
+RUN useradd --create-home --uid 10001 counterpose && install -d -o counterpose /var/lib/counterpose
+WORKDIR /opt/counterpose
 COPY requirements.lock pyproject.toml ./
 
 FROM base AS wheels
@@ -30,17 +30,17 @@ FROM base AS gateway
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
     extras = p['optional-dependencies']; \
     print(*p['dependencies'], *extras['cli'], *extras['s3'], *extras['otel'], \
-    *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('faultline')), sep='\n')" \
+    *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('counterpose')), sep='\n')" \
     > gateway.txt && pip install --constraint requirements.lock --requirement gateway.txt
 COPY --from=wheels /wheels/gateway /wheels
 RUN pip install --no-deps /wheels/*.whl
 # By number: Kubernetes cannot tell of a name whether it is root.
 USER 10001
-ENV FAULTLINE_STATE_DIR=/var/lib/faultline FAULTLINE_HOST=0.0.0.0
+ENV COUNTERPOSE_STATE_DIR=/var/lib/counterpose COUNTERPOSE_HOST=0.0.0.0
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
     CMD ["wget", "--quiet", "--tries=1", "--output-document=/dev/null", "http://127.0.0.1:8080/healthz"]
-ENTRYPOINT ["faultline-gateway"]
+ENTRYPOINT ["counterpose-gateway"]
 CMD ["serve"]
 
 # With the gateway's packages, because a job's workers run on nodes of Ray.
@@ -48,7 +48,7 @@ FROM base AS services-requirements
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
     extras = p['optional-dependencies']; \
     print(*p['dependencies'], *extras['services'], *extras['cli'], *extras['s3'], *extras['otel'], \
-    *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('faultline')), sep='\n')" > services.txt
+    *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('counterpose')), sep='\n')" > services.txt
 
 FROM services-requirements AS services-cpu
 # PyTorch's index of builds for CPUs. Without it, torch comes with CUDA: it works, and takes 5 GB more.
@@ -58,12 +58,12 @@ COPY --from=wheels /wheels/services /wheels
 RUN pip install --no-deps /wheels/*.whl
 # By number: Kubernetes cannot tell of a name whether it is root.
 USER 10001
-# It answers the gateway in another container, and nobody without FAULTLINE_SECRET.
-ENV FAULTLINE_STATE_DIR=/var/lib/faultline FAULTLINE_SERVICES_HOST=0.0.0.0 RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0
+# It answers the gateway in another container, and nobody without COUNTERPOSE_SECRET.
+ENV COUNTERPOSE_STATE_DIR=/var/lib/counterpose COUNTERPOSE_SERVICES_HOST=0.0.0.0 RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0
 EXPOSE 8101
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10m \
     CMD ["wget", "--quiet", "--tries=1", "--output-document=/dev/null", "http://127.0.0.1:8101/-/healthz"]
-ENTRYPOINT ["faultline-services"]
+ENTRYPOINT ["counterpose-services"]
 CMD ["up"]
 
 FROM services-requirements AS services-cuda
@@ -72,12 +72,12 @@ COPY --from=wheels /wheels/services /wheels
 RUN pip install --no-deps /wheels/*.whl
 # By number: Kubernetes cannot tell of a name whether it is root.
 USER 10001
-ENV FAULTLINE_STATE_DIR=/var/lib/faultline FAULTLINE_SERVICES_HOST=0.0.0.0 FAULTLINE_SERVICES_DEVICE=cuda \
+ENV COUNTERPOSE_STATE_DIR=/var/lib/counterpose COUNTERPOSE_SERVICES_HOST=0.0.0.0 COUNTERPOSE_SERVICES_DEVICE=cuda \
     RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0
 EXPOSE 8101
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10m \
     CMD ["wget", "--quiet", "--tries=1", "--output-document=/dev/null", "http://127.0.0.1:8101/-/healthz"]
-ENTRYPOINT ["faultline-services"]
+ENTRYPOINT ["counterpose-services"]
 CMD ["up"]
 
 # vLLM has its own torch: an environment of its own.
@@ -87,4 +87,4 @@ RUN python -m venv /opt/vllm && /opt/vllm/bin/pip install --constraint requireme
 
 FROM services-cuda AS perturber-vllm
 COPY --from=vllm /opt/vllm /opt/vllm
-ENV FAULTLINE_SERVICES_VLLM=/opt/vllm/bin/vllm
+ENV COUNTERPOSE_SERVICES_VLLM=/opt/vllm/bin/vllm

@@ -11,7 +11,7 @@ VLLM_VENV := .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 TRACKERS_VENV := .venv-trackers
 TRACKERS_STAMP := $(TRACKERS_VENV)/.installed
-STATE := .faultline
+STATE := .counterpose
 UNIT_TESTS := $(sort $(shell find tests/unit evaluation/tests/unit -name 'test_*.py'))
 TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% gateway/test_report_% miniature/test_training_stage% services/%) evaluation/tests/unit/validity/%,$(UNIT_TESTS))
 INTEGRATION_TESTS := $(sort $(shell find tests/integration evaluation/tests/integration -name 'test_*.py'))
@@ -38,7 +38,7 @@ PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-install: $(STAMP) ## install Faultline with every extra into .venv
+install: $(STAMP) ## install Counterpose with every extra into .venv
 
 $(STAMP): pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -51,7 +51,7 @@ system: ## install the Debian packages that the browser, PostgreSQL and disk tes
 	command -v strace >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends strace >/dev/null; }
 	command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
 	@# Only the programs: the tests start their own servers, so the package must not create and start one.
-	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || test "$$(id -u)" != 0 || { mkdir -p /etc/postgresql-common/createcluster.d && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/faultline.conf && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || test "$$(id -u)" != 0 || { mkdir -p /etc/postgresql-common/createcluster.d && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/counterpose.conf && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
 
 vllm: $(VLLM_STAMP) ## install vLLM's CPU build into an environment of its own, .venv-vllm (3.5 GB)
 
@@ -144,13 +144,13 @@ coverage: $(STAMP) ## run all tests under coverage
 	$(BIN)/python -m pytest tests evaluation/tests --ignore=tests/faults --cov --cov-report=term-missing:skip-covered
 
 demo: $(STAMP) ## stress-test two classifiers on the miniature world: demo/report.html, demo/summary.json
-	$(BIN)/faultline demo --state $(STATE) --out demo
+	$(BIN)/counterpose demo --state $(STATE) --out demo
 
 demo-interface: $(STAMP) ## learn a user's dataset and benchmark twelve classifiers on it: demo/interface.html, demo/interface.json
-	$(BIN)/faultline demo dataset-interface --state $(STATE) --out demo
+	$(BIN)/counterpose demo dataset-interface --state $(STATE) --out demo
 
 demo-hunt: $(STAMP) ## find a planted bug from a classifier and a label alone: demo/hunt.html, demo/hunt.json
-	$(BIN)/faultline demo bug-hunt --state $(STATE) --out demo
+	$(BIN)/counterpose demo bug-hunt --state $(STATE) --out demo
 
 validate: $(STAMP) ## compare stress tests with rendered truth: evaluation/results/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
 	$(BIN)/python -m evaluation.validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)
@@ -206,16 +206,16 @@ tutorials: $(STAMP) ## run the tutorials' programs on their own services and gat
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest docs/test_tutorials.py --durations=5
 
 up: $(STAMP) ## start services and gateway on 127.0.0.1:8080 and leave them running
-	$(BIN)/faultline up --state $(STATE)
+	$(BIN)/counterpose up --state $(STATE)
 
 down: $(STAMP) ## stop what `make up` started
-	$(BIN)/faultline down --state $(STATE)
+	$(BIN)/counterpose down --state $(STATE)
 
-dist: $(STAMP) ## build the wheels of both distributions, faultline and faultline-miniature-suite, into dist/
+dist: $(STAMP) ## build the wheels of both distributions, counterpose and counterpose-miniature-suite, into dist/
 	rm -rf dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . ./suites/miniature
 
-wheels-test: dist ## install the wheels into an empty environment elsewhere and run `faultline demo`, `up`, `status`, `down` there
+wheels-test: dist ## install the wheels into an empty environment elsewhere and run `counterpose demo`, `up`, `status`, `down` there
 	$(BIN)/python tests/wheels/trial.py dist requirements.lock
 
 images: $(STAMP) ## lint the Dockerfile, execute its CPU stages' install steps in empty environments, run what they installed, list it in build/sbom (STAGE=gateway RESOLVE=1)
@@ -224,7 +224,7 @@ images: $(STAMP) ## lint the Dockerfile, execute its CPU stages' install steps i
 	PYTHONPATH=tests $(BIN)/python -m images.trial $(if $(STAGE),--stage $(STAGE)) $(if $(RESOLVE),--resolve)
 
 miniature: $(STAMP) ## train the miniature suite from scratch (hours; SMOKE=1 for minutes)
-	$(BIN)/python -m faultline_miniature.training $(if $(SMOKE),--smoke --out .miniature/smoke/weights --work .miniature/smoke)
+	$(BIN)/python -m counterpose_miniature.training $(if $(SMOKE),--smoke --out .miniature/smoke/weights --work .miniature/smoke)
 
 clean: ## remove what the verbs created, except .venv
 	rm -rf $(STATE) .mypy_cache .ruff_cache .pytest_cache build dist

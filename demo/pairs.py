@@ -11,8 +11,8 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from faultline import Client, StressTest
-from faultline_core.contract.runs import Item, PredictionPair
+from counterpose import Client, StressTest
+from counterpose_core.contract.runs import Item, PredictionPair
 
 OUT = Path(__file__).resolve().parent.parent / "docs" / "images" / "pairs.png"
 SIDE, GAP, TEXT, MARGIN = 224, 12, 92, 20

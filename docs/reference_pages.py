@@ -13,12 +13,12 @@ import typer
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from faultline._cli.main import app
-from faultline_gateway.settings import GatewaySettings
-from faultline_gateway.settings import variable as gateway_variable
-from faultline_services.service_options import ServiceOptions
-from faultline_services.settings import SERVICES, SHARED_PREFIX, ServiceSettings
-from faultline_services.settings import variable as services_variable
+from counterpose._cli.main import app
+from counterpose_gateway.settings import GatewaySettings
+from counterpose_gateway.settings import variable as gateway_variable
+from counterpose_services.service_options import ServiceOptions
+from counterpose_services.settings import SERVICES, SHARED_PREFIX, ServiceSettings
+from counterpose_services.settings import variable as services_variable
 
 ROOT = Path(__file__).resolve().parent
 GENERATED = "<!-- Written by `python docs/reference_pages.py`; do not edit. -->"
@@ -26,9 +26,9 @@ GENERATED = "<!-- Written by `python docs/reference_pages.py`; do not edit. -->"
 
 def cli_page() -> str:
     """Every command with its arguments and options, as the command line declares them."""
-    parts = ["# Command line", GENERATED, "`faultline --help` lists the same."]
+    parts = ["# Command line", GENERATED, "`counterpose --help` lists the same."]
     parts += [
-        _command(name, command) for name, command in _commands("faultline", typer.main.get_command(app))
+        _command(name, command) for name, command in _commands("counterpose", typer.main.get_command(app))
     ]
     return _page(parts)
 
@@ -133,11 +133,11 @@ def settings_page() -> str:
         "# Settings",
         GENERATED,
         "Read from the environment when a process starts. "
-        "`FAULTLINE_STATE_DIR` moves ledger, store and secret together.",
+        "`COUNTERPOSE_STATE_DIR` moves ledger, store and secret together.",
         "## Gateway\n\n" + _settings(GatewaySettings, gateway),
         "## Services\n\n" + _settings(ServiceSettings, services),
         "## One service\n\nA service's own settings come before the common ones: with "
-        "`FAULTLINE_SERVICES_DEVICE=cuda` and `FAULTLINE_SCORER_DEVICE=cpu`, only the scorer is on the "
+        "`COUNTERPOSE_SERVICES_DEVICE=cuda` and `COUNTERPOSE_SCORER_DEVICE=cpu`, only the scorer is on the "
         f"CPU. `<SERVICE>` is {', '.join(f'`{name.upper()}`' for name in SERVICES)}.\n\n"
         + _settings(ServiceOptions, own),
     ]

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from faultline._stack import Stack
+from counterpose._stack import Stack
 
 FOLDER = Path(__file__).parent / "tutorials"
 PROGRAM = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
@@ -43,7 +43,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs_as_it_stands(tutorial: Path, stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "tutorial.py").write_text("\n".join(PROGRAM.findall(tutorial.read_text(encoding="utf-8"))))
-    environment = os.environ | {"FAULTLINE_URL": stack.url}
+    environment = os.environ | {"COUNTERPOSE_URL": stack.url}
     shown = subprocess.run(
         [sys.executable, "tutorial.py"],
         cwd=tmp_path,
@@ -60,7 +60,7 @@ def test_a_tutorial_runs_as_it_stands(tutorial: Path, stack: Stack, tmp_path: Pa
 def test_a_notebook_runs_as_it_stands_and_shows_what_it_found(
     notebook: Path, stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_URL", stack.url)
+    monkeypatch.setenv("COUNTERPOSE_URL", stack.url)
     content = nbformat.read(notebook, as_version=4)
     resources = {"metadata": {"path": str(tmp_path)}}
     # An error in a cell is raised, with the cell and its traceback.

@@ -1,1 +1,1 @@
-"""How well Faultline works: validity against rendered truth, benchmarks, and the pages made from both."""
+"""How well Counterpose works: validity against rendered truth, benchmarks, and the pages made from both."""

@@ -11,20 +11,20 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from faultline_core.blobs import BlobStore, cache_key
-from faultline_core.contract.datasets import Dataset, Source
-from faultline_core.contract.runs import AnyItem, RequestCounts, Run, RunItem
-from faultline_core.errors import NotFound, UnknownDataset, error_for
-from faultline_core.suite import Suite
-from faultline_core.types import RunKind, RunState
-from faultline_gateway.runs.context import RunContext
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem, LeasedStage, PlannedItem
-from faultline_gateway.runs.method import AnyMethod
-from faultline_gateway.runs.outcomes import Done, Failed, Outcome
-from faultline_gateway.runs.recorded_items import RecordedItem
-from faultline_gateway.runs.source_table import SourceTable
-from faultline_gateway.runs.stages import StagedMethod, StageResults
-from faultline_gateway.services.ports import Services
+from counterpose_core.blobs import BlobStore, cache_key
+from counterpose_core.contract.datasets import Dataset, Source
+from counterpose_core.contract.runs import AnyItem, RequestCounts, Run, RunItem
+from counterpose_core.errors import NotFound, UnknownDataset, error_for
+from counterpose_core.suite import Suite
+from counterpose_core.types import RunKind, RunState
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, LeasedStage, PlannedItem
+from counterpose_gateway.runs.method import AnyMethod
+from counterpose_gateway.runs.outcomes import Done, Failed, Outcome
+from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.runs.stages import StagedMethod, StageResults
+from counterpose_gateway.services.ports import Services
 
 _BEGAN = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 """A run in one process has no times of its own."""
@@ -107,7 +107,7 @@ def work_off(method: AnyMethod, create: BaseModel, context: RunContext) -> Ended
     """Run a request to its end.
 
     Raises:
-        FaultlineError: it cannot be planned, or an item failed for a reason that another time may not have.
+        CounterposeError: it cannot be planned, or an item failed for a reason that another time may not have.
     """
     return asyncio.run(_worked_off(method, create, context))
 
@@ -166,7 +166,7 @@ class _Record:
         """Keep results; a failure of the services ends the evaluation.
 
         Raises:
-            FaultlineError: an item failed for a reason that another time may not have.
+            CounterposeError: an item failed for a reason that another time may not have.
         """
         for item, outcome in outcomes:
             if isinstance(outcome, Failed) and outcome.retryable:

@@ -23,26 +23,26 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest
+from counterpose_core.contract.perturber import PerturbItem, PerturbRequest
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.suite import Suite, load_suite
+from counterpose_core.types import EDIT_TYPES, EditType
+from counterpose_miniature.training.edit_pairs import succeeds
+from counterpose_miniature.world.dataset import encode_png
+from counterpose_miniature.world.grammar import TEMPLATES, WITHHELD_TEMPLATES, caption, parse
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.sampling import DATASET, GENERATOR, UNIFORM, Distribution
+from counterpose_miniature.world.scene import ATTRIBUTES, Scene, is_withheld
+from counterpose_miniature.world.seeds import VALIDATION, scene_for
+from counterpose_services.captioner.engine import CaptionerEngine
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.perturber.engine import PerturberEngine
 from evaluation.oracle import Oracle
 from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.captioner import CaptionItem, CaptionRequest
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.contract.perturber import PerturbItem, PerturbRequest
-from faultline_core.images.codecs import decode_image
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.suite import Suite, load_suite
-from faultline_core.types import EDIT_TYPES, EditType
-from faultline_miniature.training.edit_pairs import succeeds
-from faultline_miniature.world.dataset import encode_png
-from faultline_miniature.world.grammar import TEMPLATES, WITHHELD_TEMPLATES, caption, parse
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.sampling import DATASET, GENERATOR, UNIFORM, Distribution
-from faultline_miniature.world.scene import ATTRIBUTES, Scene, is_withheld
-from faultline_miniature.world.seeds import VALIDATION, scene_for
-from faultline_services.captioner.engine import CaptionerEngine
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.perturber.engine import PerturberEngine
 
 BATCH = 16
 DRAWN_FROM = 500_000

@@ -19,16 +19,16 @@ import numpy as np
 from numpy.random import Generator
 from tqdm import tqdm
 
-from faultline_core.statistics.bootstrap import (
+from counterpose_core.statistics.bootstrap import (
     Floats,
     bootstrap_mean,
     bootstrap_ratio,
     proportion,
 )
-from faultline_core.statistics.bounded_mean import bounded_mean
-from faultline_core.statistics.contrast import Contrast
-from faultline_core.statistics.p_values import benjamini_hochberg, holm
-from faultline_core.types import Estimate
+from counterpose_core.statistics.bounded_mean import bounded_mean
+from counterpose_core.statistics.contrast import Contrast
+from counterpose_core.statistics.p_values import benjamini_hochberg, holm
+from counterpose_core.types import Estimate
 
 SOURCES = (10, 20, 40)
 FAMILY = 20

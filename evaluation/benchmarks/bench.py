@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.suite import EditorSuite
+from counterpose_services.editor.pipeline import Pipeline
 from evaluation.benchmarks.contestants.judge import Judge
 from evaluation.benchmarks.contestants.product import Product
 from evaluation.benchmarks.contestants.reference import Reference
 from evaluation.benchmarks.sizes import Sizes
 from evaluation.benchmarks.workload import Workload, drawn
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.suite import EditorSuite
-from faultline_services.editor.pipeline import Pipeline
 
 PAPER, OWN = "lance", "null-text"
 """The suite's presets with the paper's values, and with guidance and cross-attention of the model's own.
@@ -41,7 +41,7 @@ class Bench:
 
     @cached_property
     def product(self) -> Product:
-        """Faultline's editor."""
+        """Counterpose's editor."""
         return Product(self.suite, self.pipeline)
 
     @cached_property

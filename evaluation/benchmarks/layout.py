@@ -17,12 +17,12 @@ import torch._dynamo
 from diffusers.models.resnet import ResnetBlock2D
 from torch import Tensor, nn
 
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 from evaluation.benchmarks.device.networks import Architecture
 from evaluation.benchmarks.interleaved import ratios
 from evaluation.benchmarks.machine import this_machine
 from evaluation.benchmarks.report import EditorBenchmark, Row, row
 from evaluation.paths import RESULTS
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 OUT = RESULTS / "layout.json"
 PLAIN, LAST, COMPILED = "as loaded", "channels-last", "compiled convolution blocks"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import faultline_miniature
-from faultline_core.images.codecs import Pixels
-from faultline_core.suite import EditorSuite, load_suite
-from faultline_miniature.world.grammar import caption, edits
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.sampling import GENERATOR
-from faultline_miniature.world.scene import Scene, is_withheld
-from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
-from faultline_services.editor.pipeline import Pipeline, load_pipeline
+import counterpose_miniature
+from counterpose_core.images.codecs import Pixels
+from counterpose_core.suite import EditorSuite, load_suite
+from counterpose_miniature.world.grammar import caption, edits
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.sampling import GENERATOR
+from counterpose_miniature.world.scene import Scene, is_withheld
+from counterpose_miniature.world.seeds import DEVELOPMENT, scene_for
+from counterpose_services.editor.pipeline import Pipeline, load_pipeline
 
-WEIGHTS = Path(faultline_miniature.__file__).parent / "suite" / "weights"
+WEIGHTS = Path(counterpose_miniature.__file__).parent / "suite" / "weights"
 FIRST_SCENE = 7_000
 """The first of the development seeds that only the benchmark uses."""
 EDIT_TYPES = ("background", "adjective", "domain")

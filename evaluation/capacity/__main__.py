@@ -10,10 +10,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from counterpose_services.settings import SERVICES, ServiceSettings
 from evaluation.benchmarks.machine import this_machine
 from evaluation.capacity.measure import measured, private
 from evaluation.capacity.report import CAPACITY, CapacityReport, Engine
-from faultline_services.settings import SERVICES, ServiceSettings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = ServiceSettings.model_validate({"suite": given.suite, "device": given.device})
     engines = {engine.service: engine for engine in _earlier(given.out, given.suite)}
     for service in tqdm(wanted, desc="services"):
-        with tempfile.TemporaryDirectory(prefix="faultline-capacity-") as folder:
+        with tempfile.TemporaryDirectory(prefix="counterpose-capacity-") as folder:
             engines[service] = measured(
                 service, private(settings, Path(folder)), repetitions=given.repetitions
             )

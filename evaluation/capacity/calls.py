@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer
-from faultline_core.images.codecs import encode_png
-from faultline_core.suite import Suite
-from faultline_miniature.world import UNIFORM, caption, render, scene_for
-from faultline_miniature.world.scene import VALUES
-from faultline_miniature.world.seeds import DEVELOPMENT
-from faultline_services.editor.work import planned_evaluations
-from faultline_services.service_options import ServiceName
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer
+from counterpose_core.images.codecs import encode_png
+from counterpose_core.suite import Suite
+from counterpose_miniature.world import UNIFORM, caption, render, scene_for
+from counterpose_miniature.world.scene import VALUES
+from counterpose_miniature.world.seeds import DEVELOPMENT
+from counterpose_services.editor.work import planned_evaluations
+from counterpose_services.service_options import ServiceName
 
 ITEMS = "item"
 EVALUATIONS = "network evaluation"
@@ -128,5 +128,5 @@ SERVICES: Mapping[ServiceName, Service] = {
 
 def deployment(service: ServiceName) -> Any:
     """Return the service's class, whose ``load`` makes its engine."""
-    module = importlib.import_module(f"faultline_services.{service}.deployment")
+    module = importlib.import_module(f"counterpose_services.{service}.deployment")
     return getattr(module, f"{service.capitalize()}Deployment")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.suite import load_suite
+from counterpose_services.service_options import ServiceName
+from counterpose_services.settings import ServiceSettings
 from evaluation.benchmarks.interleaved import interleaved
 from evaluation.capacity.calls import SERVICES, Album, deployment
 from evaluation.capacity.report import Engine, Rate
-from faultline_core.blobs import BlobStore
-from faultline_core.suite import load_suite
-from faultline_services.service_options import ServiceName
-from faultline_services.settings import ServiceSettings
 
 
 def sizes(most: int) -> Iterator[int]:

@@ -6,9 +6,9 @@ from statistics import median
 
 from pydantic import Field
 
+from counterpose_services.service_options import ServiceName
 from evaluation.benchmarks.report import Machine, Part
 from evaluation.paths import RESULTS
-from faultline_services.service_options import ServiceName
 
 CAPACITY = RESULTS / "capacity.json"
 ENOUGH = 0.9

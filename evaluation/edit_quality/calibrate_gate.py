@@ -23,23 +23,23 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.editor import EditItem, EditRequest
+from counterpose_core.contract.scorer import EditScores
+from counterpose_core.suite import Suite, load_suite
+from counterpose_core.types import EDIT_TYPES
+from counterpose_miniature.world.dataset import encode_png
+from counterpose_miniature.world.grammar import Edit, edits, parse
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.sampling import DATASET
+from counterpose_miniature.world.scene import ATTRIBUTES, Scene
+from counterpose_miniature.world.seeds import DEVELOPMENT, scene_for
+from counterpose_services.captioner.engine import CaptionerEngine
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.scorer.engine import ScorerEngine
 from evaluation.edit_quality.scoring import scored
 from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.captioner import CaptionItem, CaptionRequest
-from faultline_core.contract.editor import EditItem, EditRequest
-from faultline_core.contract.scorer import EditScores
-from faultline_core.suite import Suite, load_suite
-from faultline_core.types import EDIT_TYPES
-from faultline_miniature.world.dataset import encode_png
-from faultline_miniature.world.grammar import Edit, edits, parse
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.sampling import DATASET
-from faultline_miniature.world.scene import ATTRIBUTES, Scene
-from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
-from faultline_services.captioner.engine import CaptionerEngine
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.scorer.engine import ScorerEngine
 
 FIRST_SCENE = 1_000_000
 GRID = 10

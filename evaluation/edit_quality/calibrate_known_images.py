@@ -24,21 +24,21 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.editor import ReconstructItem, ReconstructRequest
+from counterpose_core.contract.scorer import ScoreItem, ScoreRequest
+from counterpose_core.contract.suite_fit import MEASURES, KnownImages
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.suite import Suite, load_suite
+from counterpose_miniature.world.dataset import encode_png
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.sampling import DATASET, UNIFORM, Distribution
+from counterpose_miniature.world.seeds import DEVELOPMENT, VALIDATION, SeedRange, scene_for
+from counterpose_services.captioner.engine import CaptionerEngine
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.scorer.engine import ScorerEngine
 from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.captioner import CaptionItem, CaptionRequest
-from faultline_core.contract.editor import ReconstructItem, ReconstructRequest
-from faultline_core.contract.scorer import ScoreItem, ScoreRequest
-from faultline_core.contract.suite_fit import MEASURES, KnownImages
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.suite import Suite, load_suite
-from faultline_miniature.world.dataset import encode_png
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.sampling import DATASET, UNIFORM, Distribution
-from faultline_miniature.world.seeds import DEVELOPMENT, VALIDATION, SeedRange, scene_for
-from faultline_services.captioner.engine import CaptionerEngine
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.scorer.engine import ScorerEngine
 
 FIRST_SCENE = 5_000_000
 BATCH = 16

@@ -21,13 +21,13 @@ from typing import get_args
 import torch
 from tqdm import tqdm
 
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.suite import Suite, load_suite
 from evaluation.edit_quality.comparing import Comparison, difference, figures
 from evaluation.edit_quality.measuring import Row, Workshop
 from evaluation.edit_quality.trials import FIRST_SCENE, Drawn, trial
 from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.blobs import cache_key
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.suite import Suite, load_suite
 
 
 class Notes:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.types import Estimate
 from evaluation.validity.measures import resampled
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.types import Estimate
 
 from .measuring import Row
 

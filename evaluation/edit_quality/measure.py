@@ -22,24 +22,24 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from counterpose import Client, StressTest
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.runs import Item
+from counterpose_core.suite import load_suite
+from counterpose_core.types import EDIT_TYPES
+from counterpose_miniature.world.__main__ import DISTRIBUTIONS
+from counterpose_miniature.world.dataset import encode_png
+from counterpose_miniature.world.grammar import parse
+from counterpose_miniature.world.scene import Scene
+from counterpose_miniature.world.seeds import SPLITS, balanced_scenes
+from counterpose_services.captioner.engine import CaptionerEngine
 from evaluation.oracle import Oracle
 from evaluation.paths import SUITE_WEIGHTS
 from evaluation.validity import measures
 from evaluation.validity.judging import Judgement, Look, judged, seen_in
 from evaluation.validity.running import watched
 from evaluation.validity.sources import by_image, upload
-from faultline import Client, StressTest
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.captioner import CaptionItem, CaptionRequest
-from faultline_core.contract.runs import Item
-from faultline_core.suite import load_suite
-from faultline_core.types import EDIT_TYPES
-from faultline_miniature.world.__main__ import DISTRIBUTIONS
-from faultline_miniature.world.dataset import encode_png
-from faultline_miniature.world.grammar import parse
-from faultline_miniature.world.scene import Scene
-from faultline_miniature.world.seeds import SPLITS, balanced_scenes
-from faultline_services.captioner.engine import CaptionerEngine
 
 MEASURES = ("success", "fidelity", "label")
 

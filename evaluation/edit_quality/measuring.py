@@ -9,10 +9,8 @@ from time import process_time
 
 from pydantic import BaseModel, ConfigDict
 
-from evaluation.oracle import Oracle
-from evaluation.validity.judging import verdict
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import (
     EditedImage,
     EditItem,
     EditorPreset,
@@ -20,16 +18,18 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.images.codecs import decode_image
-from faultline_core.stress_test.filters import GateReason, choose
-from faultline_core.suite import Suite
-from faultline_core.types import BlobRef, Cost, Decoder, Selection
-from faultline_miniature.world.dataset import encode_png
-from faultline_miniature.world.grammar import Edit
-from faultline_miniature.world.renderer import render
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline, load_pipeline
-from faultline_services.scorer.engine import ScorerEngine
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.stress_test.filters import GateReason, choose
+from counterpose_core.suite import Suite
+from counterpose_core.types import BlobRef, Cost, Decoder, Selection
+from counterpose_miniature.world.dataset import encode_png
+from counterpose_miniature.world.grammar import Edit
+from counterpose_miniature.world.renderer import render
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.pipeline import Pipeline, load_pipeline
+from counterpose_services.scorer.engine import ScorerEngine
+from evaluation.oracle import Oracle
+from evaluation.validity.judging import verdict
 
 from .scoring import scored
 from .trials import Trial

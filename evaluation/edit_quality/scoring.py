@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultline_core.contract.scorer import EditScores, ScoreItem, ScoreRequest
-from faultline_core.text.caption_diff import difference
-from faultline_core.types import BlobRef
-from faultline_miniature.world.grammar import Edit
-from faultline_services.scorer.engine import ScorerEngine
+from counterpose_core.contract.scorer import EditScores, ScoreItem, ScoreRequest
+from counterpose_core.text.caption_diff import difference
+from counterpose_core.types import BlobRef
+from counterpose_miniature.world.grammar import Edit
+from counterpose_services.scorer.engine import ScorerEngine
 
 
 def scored(

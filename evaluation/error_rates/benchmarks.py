@@ -8,12 +8,12 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.shift_benchmark.benchmark import ShiftRow, shift_benchmark
-from faultline_core.shift_benchmark.generator_gap import RealAnswers
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_core.statistics.bootstrap import Floats, proportion
-from faultline_core.types import Estimate
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.benchmark import ShiftRow, shift_benchmark
+from counterpose_core.shift_benchmark.generator_gap import RealAnswers
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.statistics.bootstrap import Floats, proportion
+from counterpose_core.types import Estimate
 
 _DRAWS = 500
 _IMAGE = 0.8

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.random import Generator
 from scipy import stats
 
-from faultline_core.types import Estimate
+from counterpose_core.types import Estimate
 
 from .benchmarks import confounded, impact_coverage, slope_rates
 from .intervals import beyond_placebo, mean_change, plain_share

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
-from faultline_core.types import EDIT_TYPES, EditType
+from counterpose_core.types import EDIT_TYPES, EditType
 
 CLASSES = tuple(f"class{number}" for number in range(8))
 CLASSIFIERS = ("able", "good", "fair", "poor")

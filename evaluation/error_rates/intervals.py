@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random import Generator
 
-from faultline_core.statistics.bootstrap import Floats, bootstrap_mean, proportion
-from faultline_core.statistics.bounded_mean import bounded_mean
-from faultline_core.types import Estimate
+from counterpose_core.statistics.bootstrap import Floats, bootstrap_mean, proportion
+from counterpose_core.statistics.bounded_mean import bounded_mean
+from counterpose_core.types import Estimate
 
 from .placebo_tests import contrast_of
 from .world import Noise, draw_sources

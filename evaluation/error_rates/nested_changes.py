@@ -7,11 +7,11 @@ from collections.abc import Collection
 import numpy as np
 from numpy.random import Generator
 
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.statistics.contrast import Contrast
-from faultline_core.stress_test.effects import Effect
-from faultline_core.stress_test.insights import Group, group_by_words, rank_insights
-from faultline_core.types import Estimate
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.statistics.contrast import Contrast
+from counterpose_core.stress_test.effects import Effect
+from counterpose_core.stress_test.insights import Group, group_by_words, rank_insights
+from counterpose_core.types import Estimate
 
 from .placebo_tests import shown
 from .world import draw_sources

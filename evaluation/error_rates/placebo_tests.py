@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.statistics.contrast import Contrast
-from faultline_core.statistics.p_values import benjamini_hochberg, holm, rejectable
-from faultline_core.types import Estimate
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.statistics.contrast import Contrast
+from counterpose_core.statistics.p_values import benjamini_hochberg, holm, rejectable
+from counterpose_core.types import Estimate
 
 from .world import EASE, Floats, Noise, Sources, draw_sources
 

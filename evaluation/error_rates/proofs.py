@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.stress_test.proof import join
-from faultline_core.types import Estimate
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.stress_test.proof import join
+from counterpose_core.types import Estimate
 
 from .world import Floats, Noise, draw_sources
 

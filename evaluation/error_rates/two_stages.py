@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from numpy.random import Generator
 
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.stress_test.confirmation import (
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.stress_test.confirmation import (
     LEAST_REDRAWN,
     LOOK_PAIRS,
     MOST_DRAWS,
@@ -20,7 +20,7 @@ from faultline_core.stress_test.confirmation import (
     confirm,
     is_futile,
 )
-from faultline_core.stress_test.screening import (
+from counterpose_core.stress_test.screening import (
     Candidate,
     Change,
     choose_hypotheses,
@@ -30,8 +30,8 @@ from faultline_core.stress_test.screening import (
     rank_candidates,
     with_pairs,
 )
-from faultline_core.types import EDIT_TYPES, Estimate
-from faultline_gateway.methods.stress_test.captioned import MOST_REDRAWN
+from counterpose_core.types import EDIT_TYPES, Estimate
+from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
 
 from .folders import CLASSES, CLASSIFIERS, EDIT_SURVIVES, ODD, PLACEBO_SURVIVES, Bug, Folder, Photo
 

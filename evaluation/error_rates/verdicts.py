@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.random import Generator
 
-from faultline_core.contract.stress_tests import Insight
-from faultline_core.statistics.bootstrap import Floats, proportion
-from faultline_core.statistics.bounded_mean import bounded_mean
-from faultline_core.statistics.contrast import Contrast
-from faultline_core.stress_test.screening import Candidate, Change, rank_candidates
-from faultline_core.types import Estimate
-from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.headline import what_was_tested
-from faultline_gateway.methods.stress_test.summary.hypotheses import CHANGES, Hypotheses
-from faultline_gateway.methods.stress_test.summary.verdict import is_unfit
+from counterpose_core.contract.stress_tests import Insight
+from counterpose_core.statistics.bootstrap import Floats, proportion
+from counterpose_core.statistics.bounded_mean import bounded_mean
+from counterpose_core.statistics.contrast import Contrast
+from counterpose_core.stress_test.screening import Candidate, Change, rank_candidates
+from counterpose_core.types import Estimate
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.headline import what_was_tested
+from counterpose_gateway.methods.stress_test.summary.hypotheses import CHANGES, Hypotheses
+from counterpose_gateway.methods.stress_test.summary.verdict import is_unfit
 
 from .placebo_tests import contrast_of
 from .world import Noise, draw_sources

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
 from evaluation.interface_validity.report import ImpactFigures, InterfaceValidity
 from evaluation.paths import RESULTS
-from faultline_core.types import Estimate
 
 RESULT = RESULTS / "interface-validity.json"
 TOKEN, NAME = "token", "class-name"

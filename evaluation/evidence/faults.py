@@ -13,7 +13,7 @@ from evaluation.paths import RESULTS, ROOT
 
 FAULTS = ROOT / "evaluation/faults.toml"
 TITLES = {
-    "faults": "Faults while Faultline runs",
+    "faults": "Faults while Counterpose runs",
     "bad-inputs": "Bad inputs",
     "security": "Attacks and safeguards",
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
 from evaluation.paths import RESULTS
 from evaluation.two_stages.figures import ALL
 from evaluation.two_stages.report import FindingsValidity, RunReport, StageFigures, Stages
-from faultline_core.types import Estimate
 
 FINDINGS = RESULTS / "findings-validity.json"
 STAGES: dict[Stages, str] = {"two": "two stages", "one": "one stage"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import figure, page, table
 from evaluation.paths import RESULTS
 from evaluation.validity.report import Part
-from faultline_core.types import Estimate
 
 GATE = RESULTS / "gate.json"
 

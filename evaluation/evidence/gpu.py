@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from counterpose_core.suite import Suite, load_suite
+from counterpose_services.models.memory import allowance_bytes
+from counterpose_services.models.published_sizes import SIZES
+from counterpose_services.models.weights import Published, needed_models
+from counterpose_services.service_options import BYTES, Precision, ServiceName
 from evaluation.evidence.markdown import NONE, table
 from evaluation.gpu_minutes.counts import Counted, Counts, Operations, Work, read_counts
 from evaluation.paths import ROOT
-from faultline_core.suite import Suite, load_suite
-from faultline_services.models.memory import allowance_bytes
-from faultline_services.models.published_sizes import SIZES
-from faultline_services.models.weights import Published, needed_models
-from faultline_services.service_options import BYTES, Precision, ServiceName
 
 PAGE = ROOT / "docs/how-to/gpu.md"
 SUITES = ("lance", "dataset-interfaces", "discovering-bugs", "sdxl")

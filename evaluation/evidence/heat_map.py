@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from faultline_core.types import Estimate
+from counterpose_core.types import Estimate
 
 LEFT, TOP, WIDTH, HEIGHT = 150, 44, 104, 44
 COLOUR = "#c2571a"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, figure, page, table
 from evaluation.paths import RESULTS
 from evaluation.validity.report import Part
-from faultline_core.types import Estimate
 
 FILE = RESULTS / "hunt-statistics.json"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from faultline_core.types import Estimate
+from counterpose_core.types import Estimate
 
 GENERATED = "<!-- Written by `make evidence`; do not edit. -->"
 NO_TEST = "no test"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from counterpose_core.contract.suite_fit import MEASURES, KnownImages, Measure
+from counterpose_core.types import EDIT_TYPES, Estimate
 from evaluation.evidence.markdown import cells, figure, page, table
 from evaluation.paths import RESULTS
-from faultline_core.contract.suite_fit import MEASURES, KnownImages, Measure
-from faultline_core.types import EDIT_TYPES, Estimate
 
 MODELS = RESULTS / "model-quality.json"
 CLASSES = 8

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from counterpose_core.contract.realism import RealismRow
+from counterpose_core.types import Estimate
 from evaluation.evidence.heat_map import heat_map
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
 from evaluation.paths import RESULTS
 from evaluation.transfers.report import DatasetReport, SharedRate, TransferReport
 from evaluation.transfers.roster import Relation
-from faultline_core.contract.realism import RealismRow
-from faultline_core.types import Estimate
 
 TRANSFERS = RESULTS / "transfers.json"
 MAP = "transfers-1.svg"

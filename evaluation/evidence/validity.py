@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
 from evaluation.paths import RESULTS
 from evaluation.validity.report import Agreement, PresetReport, Validity, Verdict
-from faultline_core.types import Estimate
 
 VALIDITY = RESULTS / "validity.json"
-TOOL = "faultline"
+TOOL = "counterpose"
 BASELINES = {
     "lance-r": "random edits (LANCE-R)",
     "class-name-generation": "images from class names, without inversion",
@@ -69,7 +69,7 @@ def validity_page(file: Path = VALIDITY) -> str:
         *table(("figure", "aim", *_twice(names)), _figures(presets)), "",
         "## Significant insights, by verdict", "",
         *table(("preset", *VERDICTS, "planted bugs not found"), _verdicts(presets)), "",
-        "## Agreement with the truth: Faultline and baselines", "",
+        "## Agreement with the truth: Counterpose and baselines", "",
         *table(("estimate of a drop", *_twice(names)), _baselines(presets)), "",
         "## Edits kept, by type", "",
         *table(TYPE_COLUMNS, _types(presets)), "",
@@ -91,7 +91,7 @@ def finding(presets: Mapping[str, PresetReport]) -> str:
     name, one = next((name, one) for name, one in presets.items() if one.planted_bugs)
     found, true = one.detection.recall_of_strong, one.detection.precision
     return (
-        f"Under `{name}`, Faultline finds {figure(found)} of the planted bugs whose true drop is 0.3 or "
+        f"Under `{name}`, Counterpose finds {figure(found)} of the planted bugs whose true drop is 0.3 or "
         f"more (n = {size(found)}), and {figure(true)} of its significant insights are true "
         f"(n = {size(true)})."
     )
@@ -130,7 +130,7 @@ def _verdicts(presets: Mapping[str, PresetReport]) -> Iterator[list[str]]:
 
 
 def _baselines(presets: Mapping[str, PresetReport]) -> Iterator[list[str]]:
-    for name, title in {TOOL: "Faultline", **BASELINES}.items():
+    for name, title in {TOOL: "Counterpose", **BASELINES}.items():
         compared = [one.agreement[name] for one in presets.values()]
         found = [one.spearman if isinstance(one, Agreement) else None for one in compared]
         yield [title, *(cell for one in found for cell in cells(one))]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FILE = "FAULTLINE_FAULT_OUTCOMES"
+FILE = "COUNTERPOSE_FAULT_OUTCOMES"
 """The variable that names the file."""
 
 

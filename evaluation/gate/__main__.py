@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from counterpose_core.contract.gates import TOLERANCE
 from evaluation.gate.miniature import LEANING, MiniatureTrials, miniature
 from evaluation.gate.simulation import CHANGES, CLASSES, YIELD, Candidate, Trials, trials
-from faultline_core.contract.gates import TOLERANCE
 
 SOURCES = (100, 300, 500)
 ASKED_FOR = 500

@@ -18,15 +18,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from counterpose_core.contract.gates import GateOutcome
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import EditType, Estimate
+from counterpose_miniature.training.classifier_quality import Predictor
+from counterpose_miniature.training.rendered import as_tensor, render_all
+from counterpose_miniature.world import DATASET, VALUES, Scene
+from counterpose_miniature.world.seeds import VALIDATION, balanced_scenes
 from evaluation.gate.simulation import Flags, gate
 from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.contract.gates import GateOutcome
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import EditType, Estimate
-from faultline_miniature.training.classifier_quality import Predictor
-from faultline_miniature.training.rendered import as_tensor, render_all
-from faultline_miniature.world import DATASET, VALUES, Scene
-from faultline_miniature.world.seeds import VALIDATION, balanced_scenes
 
 CHANGED: Mapping[EditType, str] = {
     "subject": "kind",

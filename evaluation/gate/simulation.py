@@ -17,10 +17,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from faultline_core.contract.gates import TOLERANCE, GateOutcome
-from faultline_core.gate.regression import decide, regression
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
+from counterpose_core.contract.gates import TOLERANCE, GateOutcome
+from counterpose_core.gate.regression import decide, regression
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
 
 CHANGES, CLASSES = 5, 8
 YIELD = 0.6
@@ -95,7 +95,7 @@ def _trial(candidate: Candidate, sources: int, generator: Generator) -> tuple[Ga
 def gate(
     incumbent: Flags, candidate: Flags, kept: Flags, labels: NDArray[np.intp], generator: Generator
 ) -> GateOutcome:
-    """Judge the source images, every change, and the classes, as `faultline_gateway.methods.gate` does.
+    """Judge the source images, every change, and the classes, as `counterpose_gateway.methods.gate` does.
 
     Args:
         incumbent: whether each answer is right (sources, 1 + changes), that to the source image first.

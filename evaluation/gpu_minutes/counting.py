@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import tempfile
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
 from diffusers import AutoencoderKL
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest
+from counterpose_core.images.codecs import encode_png
+from counterpose_core.suite import load_suite
+from counterpose_core.types import Cost
+from counterpose_miniature.world import Scene, caption, render
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.unet.flops import autoencoder_flops, evaluation_flops
 from evaluation.benchmarks.device.networks import Architecture
 from evaluation.gpu_minutes.counts import PRESETS, Counted, Counts, Model, Operations, Work
 from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest
-from faultline_core.images.codecs import encode_png
-from faultline_core.suite import load_suite
-from faultline_core.types import Cost
-from faultline_miniature.world import Scene, caption, render
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.unet.flops import autoencoder_flops, evaluation_flops
 
 SHOWN = Scene("boat", "plain", "red", "water", "clear", "photo", "none", nuisance=1)
 CHANGED = tuple(

@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
 from evaluation.error_rates.cells import Cell
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
 
 from .coverage import RATES, RULES, careless, coverage, own_stop, whoever_looks
 from .hunts import ALIKE, NOTHING, REQUESTED, STRONG, Winner, World, hunted

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from faultline_core.bug_hunt.sampling import FixedSampling, InverseSampling, Sampling, SequentialSampling
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
+from counterpose_core.bug_hunt.sampling import FixedSampling, InverseSampling, Sampling, SequentialSampling
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
 
 Counts = NDArray[np.int64]
 

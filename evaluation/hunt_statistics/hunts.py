@@ -9,13 +9,13 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from faultline_core.bug_hunt.budget import LEAST_ROUND, ROUNDS, Standing, promising, round_size
-from faultline_core.bug_hunt.comparison import LEVEL, FailureCounts, above_baseline
-from faultline_core.bug_hunt.pairs import DiscordantPairs, is_settled
-from faultline_core.bug_hunt.sampling import FixedSampling, Sampling, under_budget, until_decided
-from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule, UntilDecided, UntilFailures
-from faultline_core.statistics.p_values import holm
-from faultline_core.types import Estimate
+from counterpose_core.bug_hunt.budget import LEAST_ROUND, ROUNDS, Standing, promising, round_size
+from counterpose_core.bug_hunt.comparison import LEVEL, FailureCounts, above_baseline
+from counterpose_core.bug_hunt.pairs import DiscordantPairs, is_settled
+from counterpose_core.bug_hunt.sampling import FixedSampling, Sampling, under_budget, until_decided
+from counterpose_core.contract.sampling_rules import FixedNumber, SamplingRule, UntilDecided, UntilFailures
+from counterpose_core.statistics.p_values import holm
+from counterpose_core.types import Estimate
 
 BASELINE, DESCRIBED, HELD_OUT, WINNERS, FIRST = 200, 400, 96, 2, 32
 """Images of a label alone, of its descriptions, of a prompt held out, winners, and images of a first look."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from faultline_core.bug_hunt.comparison import FailureCounts
-from faultline_core.bug_hunt.rare import Stratum, allocate, divide, rare_rate, variance_of
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
+from counterpose_core.bug_hunt.comparison import FailureCounts
+from counterpose_core.bug_hunt.rare import Stratum, allocate, divide, rare_rate, variance_of
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
 
 IMAGES, PILOT = 2_000, 32
 """Images that are divided, and of each stratum's pilot, which is paid too."""

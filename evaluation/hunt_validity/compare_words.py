@@ -16,10 +16,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from counterpose_core.suite import load_suite
+from counterpose_miniature.training.stage import use_threads, write_atomically
 from evaluation.paths import RESULTS, STATE
 from evaluation.validity.roster import SUITE
-from faultline_core.suite import load_suite
-from faultline_miniature.training.stage import use_threads, write_atomically
 
 from .engines import load_engines
 from .hunting import hunt

@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.blobs import BlobStore, cache_key
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.captioner import (
+from counterpose_core.blobs import BlobStore, cache_key
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.captioner import (
     Caption,
     CaptionRequest,
     CaptionResponse,
     LogLikelihoodRequest,
     LogLikelihoodResponse,
 )
-from faultline_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse
-from faultline_core.contract.editor import GeneratedImage, GenerateRequest, GenerateResponse
-from faultline_core.contract.perturber import PerturbRequest, PerturbResponse
-from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse, EmbedTextsRequest
-from faultline_core.suite import Suite
-from faultline_gateway.services.ports import Services
-from faultline_services.captioner.engine import CaptionerEngine
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.scorer.engine import ScorerEngine
+from counterpose_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse
+from counterpose_core.contract.editor import GeneratedImage, GenerateRequest, GenerateResponse
+from counterpose_core.contract.perturber import PerturbRequest, PerturbResponse
+from counterpose_core.contract.scorer import EmbedImagesRequest, EmbedResponse, EmbedTextsRequest
+from counterpose_core.suite import Suite
+from counterpose_gateway.services.ports import Services
+from counterpose_services.captioner.engine import CaptionerEngine
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.scorer.engine import ScorerEngine
+from evaluation.paths import SUITE_WEIGHTS
 
 
 class Kept:

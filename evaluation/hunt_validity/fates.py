@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_miniature.training.bugs import Bug
+from counterpose_miniature.world.grammar import parse
 from evaluation.validity.matching import named_values
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary
-from faultline_miniature.training.bugs import Bug
-from faultline_miniature.world.grammar import parse
 
 from .report import Fate
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from counterpose_core.statistics.bootstrap import bootstrap_mean, proportion
+from counterpose_core.types import Estimate
 from evaluation.validity.aims import at_least
 from evaluation.validity.report import Aim
-from faultline_core.statistics.bootstrap import bootstrap_mean, proportion
-from faultline_core.types import Estimate
 
 from .report import BugReport, ClaimReport, HuntFigures, HuntReport
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_core.contract.bug_hunts import BugHuntCreate
+from counterpose_core.suite import Suite
+from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from evaluation.in_process import HeldLedger, context_of, work_off
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary
-from faultline_core.contract.bug_hunts import BugHuntCreate
-from faultline_core.suite import Suite
-from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
 
 from .engines import Engines
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from faultline_miniature.training.bugs import Bug
-from faultline_miniature.world.grammar import EDIT_TYPES
-from faultline_miniature.world.scene import VALUES, WITHHELD
+from counterpose_miniature.training.bugs import Bug
+from counterpose_miniature.world.grammar import EDIT_TYPES
+from counterpose_miniature.world.scene import VALUES, WITHHELD
 
 CLASSES = VALUES["object_class"]
 UNREMARKABLE = {("weather", "clear"), ("companion", "none"), ("style", "photo")}

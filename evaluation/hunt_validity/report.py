@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from counterpose_core.types import Estimate
 from evaluation.validity.report import Aim, Part
-from faultline_core.types import Estimate
 
 Fate = Literal["found", "not-proven", "not-chosen", "not-described", "not-seen", "always-fails", "not-shown"]
 """What became of a planted bug, the first that holds: a finding that breaks names its circumstance; held-out

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faultline_core.blobs import cache_key
-from faultline_core.contract.bug_hunt_summary import Bug as FoundBug
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
-from faultline_core.contract.bug_hunts import BugHuntCreate
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
-from faultline_miniature.training.bugs import Bug
-from faultline_miniature.training.stage import write_atomically
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.bug_hunt_summary import Bug as FoundBug
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
+from counterpose_core.contract.bug_hunts import BugHuntCreate
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
+from counterpose_miniature.training.bugs import Bug
+from counterpose_miniature.training.stage import write_atomically
 
 from .fates import depicts, fate_of, names_bug, says
 from .planted import Planned, Taught

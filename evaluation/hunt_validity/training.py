@@ -14,15 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from faultline_core.blobs import cache_key
-from faultline_miniature.training.bugs import Bug, taught_label
-from faultline_miniature.training.classifier import save
-from faultline_miniature.training.degradation import degrade, mirrored
-from faultline_miniature.training.fitting import Recipe, fit
-from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
-from faultline_miniature.training.stage import Checkpoint, write_atomically
-from faultline_miniature.world import UNIFORM, Scene, scene_for
-from faultline_miniature.world.seeds import CLASSIFIER
+from counterpose_core.blobs import cache_key
+from counterpose_miniature.training.bugs import Bug, taught_label
+from counterpose_miniature.training.classifier import save
+from counterpose_miniature.training.degradation import degrade, mirrored
+from counterpose_miniature.training.fitting import Recipe, fit
+from counterpose_miniature.training.rendered import as_tensor, render_all, step_generator
+from counterpose_miniature.training.stage import Checkpoint, write_atomically
+from counterpose_miniature.world import UNIFORM, Scene, scene_for
+from counterpose_miniature.world.seeds import CLASSIFIER
 
 from .planted import CLASSES, Taught
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
+from counterpose_miniature.training.classifier_quality import Predictor
+from counterpose_miniature.training.rendered import as_tensor
+from counterpose_miniature.world import render, scene_for
+from counterpose_miniature.world.sampling import GENERATOR
+from counterpose_miniature.world.scene import VALUES, Scene
+from counterpose_miniature.world.seeds import DEVELOPMENT, VALIDATION
 from evaluation.validity.sources import FIRST, STRETCH
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
-from faultline_miniature.training.classifier_quality import Predictor
-from faultline_miniature.training.rendered import as_tensor
-from faultline_miniature.world import render, scene_for
-from faultline_miniature.world.sampling import GENERATOR
-from faultline_miniature.world.scene import VALUES, Scene
-from faultline_miniature.world.seeds import DEVELOPMENT, VALIDATION
 
 CLASSES = VALUES["object_class"]
 SCENES = 200

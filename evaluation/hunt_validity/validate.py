@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from counterpose_core.contract.bug_hunts import HuntWords
+from counterpose_core.suite import load_suite
+from counterpose_miniature.training.stage import use_threads, write_atomically
 from evaluation.paths import RESULTS, STATE
 from evaluation.validity.roster import SUITE
-from faultline_core.contract.bug_hunts import HuntWords
-from faultline_core.suite import load_suite
-from faultline_miniature.training.stage import use_threads, write_atomically
 
 from .engines import load_engines
 from .figures import aims_of, by_attribute, fates_of, figures_of

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from scipy.stats import binomtest
 
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
 from evaluation.validity.report import Part
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
 
 from .figures import STRONG
 from .report import BugReport, Fate, HuntValidity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from faultline_core.types import Estimate
+from counterpose_core.types import Estimate
 
 from .report import (
     Aim,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_miniature.world.user_dataset import MISMATCHED_CLASSES
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_miniature.world.user_dataset import MISMATCHED_CLASSES
 
 from .aims import aims
 from .confounding_figures import confounding_figures

@@ -13,18 +13,18 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest
+from counterpose_core.contract.tokens import LearnTokenItem, LearnTokensRequest
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.statistics.bootstrap import bootstrap_mean
+from counterpose_core.suite import EditorSuite
+from counterpose_core.types import Estimate
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.scene import Scene
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.pipeline import load_pipeline
 from evaluation.benchmarks.interleaved import interleaved, ratios
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.contract.tokens import LearnTokenItem, LearnTokensRequest
-from faultline_core.images.codecs import encode_raw
-from faultline_core.statistics.bootstrap import bootstrap_mean
-from faultline_core.suite import EditorSuite
-from faultline_core.types import Estimate
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.scene import Scene
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import load_pipeline
 
 from .report import BatchingFigures
 

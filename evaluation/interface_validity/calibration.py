@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpose import Client, DatasetInterface, ShiftBenchmark
+from counterpose_core.contract.shift_thresholds import Inspections
 from evaluation.oracle import Oracle
 from evaluation.validity.judging import Look, decoded
-from faultline import Client, DatasetInterface, ShiftBenchmark
-from faultline_core.contract.shift_thresholds import Inspections
 
 from .order import LEARNED_FROM, Order
 from .runs import finished, uploaded, words

@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
+from counterpose import ShiftBenchmark
+from counterpose_core.contract.dataset_interfaces import TokenItem
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmarks import ImageItem
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.suite import load_suite
+from counterpose_core.types import BlobRef
+from counterpose_miniature.training.classifier_quality import Predictor
+from counterpose_miniature.training.rendered import as_tensor
 from evaluation.oracle import Oracle
 from evaluation.paths import SUITE_WEIGHTS
 from evaluation.validity.judging import SEEN, SeenById, decoded
 from evaluation.validity.kept import kept, kept_array
 from evaluation.validity.roster import SUITE
 from evaluation.validity.serving import Service
-from faultline import ShiftBenchmark
-from faultline_core.contract.dataset_interfaces import TokenItem
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import ImageItem
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_core.suite import load_suite
-from faultline_core.types import BlobRef
-from faultline_miniature.training.classifier_quality import Predictor
-from faultline_miniature.training.rendered import as_tensor
 
 from .batching import batching_figures
 from .fine_grained_images import FineGrained

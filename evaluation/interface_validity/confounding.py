@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from faultline_core.errors import InvalidRequest
-from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
-from faultline_core.statistics.bootstrap import CONFIDENCE, DRAWS, Flags, Floats, bootstrap_mean
-from faultline_core.statistics.bootstrap_result import BootstrapResult
-from faultline_core.statistics.stratified import stratified_bootstrap
-from faultline_core.types import Estimate
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.shift_benchmark.shift_filter import LEAST_IMAGES
+from counterpose_core.statistics.bootstrap import CONFIDENCE, DRAWS, Flags, Floats, bootstrap_mean
+from counterpose_core.statistics.bootstrap_result import BootstrapResult
+from counterpose_core.statistics.stratified import stratified_bootstrap
+from counterpose_core.types import Estimate
 
 _SURE = 2.5
 """An error more than this many standard deviations from 0 has a known sign."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from faultline_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.answers import ModelAnswers
 
 from .confounding import Confounding, ImageSources, confounding
 from .images import simulated_answers

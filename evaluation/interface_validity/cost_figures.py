@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Cost, Estimate
 from evaluation.validity.measures import resampled
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Cost, Estimate
 
 from .images import ImageSource, Placed
 from .report import CostFigures, SpentFigures

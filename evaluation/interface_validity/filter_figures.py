@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from faultline_core.shift_benchmark.shift_filter import Verdicts, yields
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
+from counterpose_core.shift_benchmark.shift_filter import Verdicts, yields
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
 
 from .image_source_figures import shows_class, shows_shift
 from .images import Placed

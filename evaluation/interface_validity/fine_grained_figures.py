@@ -9,10 +9,10 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.types import Estimate
+from counterpose_miniature.world.fine_grained import FINE_CLASSES
 from evaluation.validity.measures import clustered_share, resampled
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_core.types import Estimate
-from faultline_miniature.world.fine_grained import FINE_CLASSES
 
 from .fine_grained_images import ANOTHER_BUS, NO_BUS, FineGrained, FineImage, FineImageSource, words_of
 from .report import FineGrainedFigures, FineImageSourceFigures

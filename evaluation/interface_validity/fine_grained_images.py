@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_miniature.world.fine_grained import FINE_CLASSES, INITIALISER
-from faultline_miniature.world.wording import SPECIAL_SUBJECTS
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_miniature.world.fine_grained import FINE_CLASSES, INITIALISER
+from counterpose_miniature.world.wording import SPECIAL_SUBJECTS
 
 from .images import Seen
 from .world_shifts import BY_NAME, WORLD_SHIFTS, WorldShift

@@ -11,6 +11,19 @@ import numpy as np
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
+from counterpose import DatasetInterface, GeneratedImage
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.dataset_interfaces import TokenItem
+from counterpose_core.contract.editor import GenerateItem
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.suite import load_suite
+from counterpose_core.text.class_prompts import fill
+from counterpose_miniature.world.fine_grained import (
+    FINE_CLASSES,
+    INITIALISER,
+    code_of,
+    fine_grained_scenes,
+)
 from evaluation.oracle import Oracle
 from evaluation.validity.judging import decoded
 from evaluation.validity.kept import kept
@@ -20,19 +33,6 @@ from evaluation.validity.running import DATASET
 from evaluation.validity.serving import Service
 from evaluation.validity.sources import upload
 from evaluation.validity.truth import Images
-from faultline import DatasetInterface, GeneratedImage
-from faultline_core.blobs import cache_key
-from faultline_core.contract.dataset_interfaces import TokenItem
-from faultline_core.contract.editor import GenerateItem
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_core.suite import load_suite
-from faultline_core.text.class_prompts import fill
-from faultline_miniature.world.fine_grained import (
-    FINE_CLASSES,
-    INITIALISER,
-    code_of,
-    fine_grained_scenes,
-)
 
 from .fine_grained_images import FINE_SHIFTS, FineGrained, FineImage, FineImageSource, words_of
 from .order import Order

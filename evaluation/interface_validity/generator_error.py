@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from faultline_core.types import Estimate
+from counterpose_core.types import Estimate
 
 from .report import ImpactFigures
 

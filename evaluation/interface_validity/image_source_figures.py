@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.statistics.bootstrap import bootstrap_mean
+from counterpose_core.types import Estimate
+from counterpose_miniature.world.user_dataset import MISMATCHES
 from evaluation.validity.measures import clustered_share, resampled
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_core.statistics.bootstrap import bootstrap_mean
-from faultline_core.types import Estimate
-from faultline_miniature.world.user_dataset import MISMATCHES
 
 from .images import Image, ImageSource
 from .kernel_distance import LEAST, mean_distance

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.types import Cost
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.types import Cost
 
 from .confounding import ImageSourceAnswers
 

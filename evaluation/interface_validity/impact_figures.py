@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.benchmark import shift_benchmark
+from counterpose_core.shift_benchmark.shift_effect import ShiftEffect
+from counterpose_core.statistics.bootstrap import bootstrap_mean
+from counterpose_core.types import Estimate
 from evaluation.validity.measures import Floats, resampled, share, spearman
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.shift_benchmark.benchmark import shift_benchmark
-from faultline_core.shift_benchmark.shift_effect import ShiftEffect
-from faultline_core.statistics.bootstrap import bootstrap_mean
-from faultline_core.types import Estimate
 
 from .report import ImpactFigures, ShiftFigures
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from faultline_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.answers import ModelAnswers
 
 from .assembly import Features, Pieces
 from .fine_grained_images import joined_fine_grained

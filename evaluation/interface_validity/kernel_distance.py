@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from faultline_core.images.clip_metrics import unit
-from faultline_core.types import Estimate
+from counterpose_core.images.clip_metrics import unit
+from counterpose_core.types import Estimate
 
 _NORMAL = 1.959964
 LEAST = 3

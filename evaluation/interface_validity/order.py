@@ -6,18 +6,18 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterpose_core.blobs import cache_key
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.suite import load_suite
+from counterpose_miniature.training import zoo
+from counterpose_miniature.world.scene import VALUES, Scene
+from counterpose_miniature.world.seeds import SeedRange
+from counterpose_miniature.world.user_dataset import interface_scenes
 from evaluation.paths import SUITE_WEIGHTS
 from evaluation.validity.contestants import WEIGHTS
 from evaluation.validity.order import weights_below
 from evaluation.validity.roster import SUITE
 from evaluation.validity.serving import STACK
-from faultline_core.blobs import cache_key
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_core.suite import load_suite
-from faultline_miniature.training import zoo
-from faultline_miniature.world.scene import VALUES, Scene
-from faultline_miniature.world.seeds import SeedRange
-from faultline_miniature.world.user_dataset import interface_scenes
 
 from .images import Layout
 from .world_shifts import BASE_PROMPT, WORLD_SHIFTS, WorldShift

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from faultline_core.types import Estimate
+from counterpose_core.types import Estimate
 
 
 class Part(BaseModel):

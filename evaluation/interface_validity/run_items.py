@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import ImageItem, ImageResult
-from faultline_core.shift_benchmark.shifts import BASE
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmarks import ImageItem, ImageResult
+from counterpose_core.shift_benchmark.shifts import BASE
 
 from .images import Image, ImageSource, Seen
 from .world_shifts import BY_NAME

@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from counterpose import Client, DatasetInterface, ShiftBenchmark
+from counterpose.resources.runs import RunResource
+from counterpose_miniature.world.scene import Scene
 from evaluation.validity.kept import kept
 from evaluation.validity.order import scenes_key
 from evaluation.validity.running import DATASET, R, rest_others, take_up, watched
 from evaluation.validity.sources import upload
-from faultline import Client, DatasetInterface, ShiftBenchmark
-from faultline.resources.runs import RunResource
-from faultline_miniature.world.scene import Scene
 
 from .order import LEARNED_FROM, THRESHOLDS_FROM, Order
 from .world_shifts import BASE_PROMPT, WorldShift

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.scene import Scene
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.scene import Scene
 
 from .world_shifts import WorldShift
 

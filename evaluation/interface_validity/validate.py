@@ -24,6 +24,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel
 
+from counterpose_miniature.training.stage import use_threads, write_atomically
+from counterpose_miniature.world.seeds import DEVELOPMENT, VALIDATION
 from evaluation.interface_validity.assembly import Pieces, report
 from evaluation.interface_validity.calibration import calibrated
 from evaluation.interface_validity.campaign import Campaign
@@ -34,8 +36,6 @@ from evaluation.interface_validity.order import Order
 from evaluation.interface_validity.report import FineGrainedFigures, InterfaceValidity
 from evaluation.paths import RESULTS, STATE
 from evaluation.validity.serving import PORT, serving
-from faultline_miniature.training.stage import use_threads, write_atomically
-from faultline_miniature.world.seeds import DEVELOPMENT, VALIDATION
 
 INTERFACE_STATE = STATE / "interface-validity"
 OUT = RESULTS / "interface-validity.json"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from faultline_core.shift_benchmark.shifts import BASE, Shift, shift_of
-from faultline_miniature.world.scene import Scene
+from counterpose_core.shift_benchmark.shifts import BASE, Shift, shift_of
+from counterpose_miniature.world.scene import Scene
 
 
 @dataclass(frozen=True, slots=True)

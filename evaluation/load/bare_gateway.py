@@ -65,13 +65,13 @@ def served_gateway(folder: Path, **settings: object) -> Iterator[ServedGateway]:
     (folder / "secret").touch(mode=0o600)
     (folder / "secret").write_text("a-secret-of-some-length", encoding="utf-8")
     port = free_port()
-    own = {f"FAULTLINE_{name.upper()}": str(value) for name, value in settings.items()}
+    own = {f"COUNTERPOSE_{name.upper()}": str(value) for name, value in settings.items()}
     env = {
-        **os.environ, **own, "PYTHONPATH": os.pathsep.join(sys.path), "FAULTLINE_STATE_DIR": str(folder),
-        "FAULTLINE_PORT": str(port), "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{free_port()}",
+        **os.environ, **own, "PYTHONPATH": os.pathsep.join(sys.path), "COUNTERPOSE_STATE_DIR": str(folder),
+        "COUNTERPOSE_PORT": str(port), "COUNTERPOSE_SERVICES_URL": f"http://127.0.0.1:{free_port()}",
     }  # fmt: skip
     with (folder / "log").open("wb") as log:
-        command = [sys.executable, "-m", "faultline_gateway.main", "serve"]
+        command = [sys.executable, "-m", "counterpose_gateway.main", "serve"]
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:
         _wait_until_ready(process, port)

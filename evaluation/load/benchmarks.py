@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 
+from counterpose_gateway.ledger import Ledger
 from evaluation.load.measuring import Load, row
 from evaluation.load.recorded_benchmarks import load_recorded_benchmark
 from evaluation.load.report import LoadRow
 from evaluation.load.summaries import in_process, taken_by
 from fakes.ledgers import migrated_file
-from faultline_gateway.ledger import Ledger
 
 GROUP = "benchmarks"
 SECONDS, MEGABYTES = 30.0, 400.0

@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine, insert, select, text
 
+from counterpose_gateway.ledger import Ledger, schema, tallies
 from fakes.ledgers import create_run
-from faultline_gateway.ledger import Ledger, schema, tallies
 
 COPIED_AT_ONCE = 1_000
 """Rows of runs in one statement."""

@@ -12,12 +12,12 @@ from typing import Literal
 
 from sqlalchemy import text
 
+from counterpose_gateway.ledger import Ledger
 from evaluation.load.bulk import load_run, writing
 from evaluation.load.databases import DATABASES, ledgers
 from evaluation.load.measuring import Load
 from evaluation.load.report import LoadRow
 from fakes.ledgers import create_run
-from faultline_gateway.ledger import Ledger
 
 GROUP = "planning"
 PER_SOURCE = 8

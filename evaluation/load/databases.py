@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
+from counterpose_gateway.ledger import Ledger
 from fakes.ledgers import migrated_file
 from fakes.postgres import can_run_postgres, postgres
-from faultline_gateway.ledger import Ledger
 
 DATABASES = ("SQLite", "PostgreSQL") if can_run_postgres() else ("SQLite",)
 """What can be measured here."""

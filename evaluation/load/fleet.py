@@ -1,4 +1,4 @@
-"""A fleet: several `faultline-gateway work` over one PostgreSQL ledger, with services that cost nothing."""
+"""A fleet: several `counterpose-gateway work` over one PostgreSQL ledger, with services that cost nothing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx
 
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
 from evaluation.load.fleet_services import LABEL
 from evaluation.load.gateway_programs import (
     PATIENCE_SECONDS,
@@ -26,8 +28,6 @@ from evaluation.load.gateway_programs import (
 from evaluation.load.planning import load_dataset
 from fakes.gateway import fake_gateway
 from fakes.postgres import PostgresServer, postgres
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger
 
 BODY: dict[str, Any] = {
     "dataset": "demo", "classifiers": ["steady"], "seed": 3, "max_edits_per_image": 5,
@@ -85,7 +85,7 @@ class Fleet:
         """Start so many workers, each with so many hands."""
         log = self.folder / "worker.log"
         for _ in range(workers):
-            command = ("faultline_gateway.main", "work", "--concurrency", str(hands))
+            command = ("counterpose_gateway.main", "work", "--concurrency", str(hands))
             running = program(*command, environment=self.environment, log=log)
             self.workers.append(self.stack.enter_context(running))
 
@@ -98,7 +98,7 @@ class Fleet:
 
     def calls(self) -> dict[str, int]:
         """Return how often each address of the services was called."""
-        port = self.environment["FAULTLINE_SERVICES_URL"].rpartition(":")[2]
+        port = self.environment["COUNTERPOSE_SERVICES_URL"].rpartition(":")[2]
         found: dict[str, int] = httpx.get(f"http://127.0.0.1:{port}/calls", trust_env=False).json()
         return found
 
@@ -164,10 +164,10 @@ def fleet(
     with ExitStack() as stack, prioritised():
         server = stack.enter_context(postgres(durable=True))
         url = server.migrated_database()
-        own = {f"FAULTLINE_{name.upper()}": str(value) for name, value in settings.items()}
+        own = {f"COUNTERPOSE_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {
             **gateway_environment(state, free_port(), services_port),
-            "FAULTLINE_DATABASE_URL": _address(stack, url, round_trip, folder),
+            "COUNTERPOSE_DATABASE_URL": _address(stack, url, round_trip, folder),
             "OMP_NUM_THREADS": "1", **own,
         }  # fmt: skip
         command = ("evaluation.load.fleet_services", str(state / "store"), str(services_port))

@@ -17,11 +17,11 @@ from typing import Any
 import httpx
 import uvicorn
 
+from counterpose_core.blobs import BlobStore
 from fakes.ports import FakeEditor, fake_services
 from fakes.service_http import Handler, served
 from fakes.store import image
 from fakes.world import CAPTION, FakeWorld, Shown
-from faultline_core.blobs import BlobStore
 
 LABEL = "sled"
 """The class of every source."""

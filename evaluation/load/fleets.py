@@ -10,12 +10,12 @@ from itertools import pairwise
 import numpy as np
 import psycopg
 
+from counterpose_core.types import FINAL_RUN_STATES
 from evaluation.load.fleet import A_SOURCE, Fleet, Used, fleet
 from evaluation.load.fleet_services import LABEL
 from evaluation.load.ledger import bare_commits
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import Growth, LoadRow
-from faultline_core.types import FINAL_RUN_STATES
 
 GROUP = "fleet"
 WORKERS, HANDS = 8, 8

@@ -1,4 +1,4 @@
-"""`faultline-gateway serve` and `work` as a user starts them, and what they take of the machine."""
+"""`counterpose-gateway serve` and `work` as a user starts them, and what they take of the machine."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ def program(*command: str, environment: Mapping[str, str], log: Path) -> Iterato
 def gateway_environment(state: Path, port: int, services_port: int) -> dict[str, str]:
     """Return the settings of a gateway whose state is in ``state``."""
     return {
-        "FAULTLINE_STATE_DIR": str(state),
-        "FAULTLINE_PORT": str(port),
-        "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{services_port}",
+        "COUNTERPOSE_STATE_DIR": str(state),
+        "COUNTERPOSE_PORT": str(port),
+        "COUNTERPOSE_SERVICES_URL": f"http://127.0.0.1:{services_port}",
     }
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from counterpose_gateway.ledger import Ledger
 from fakes.ledgers import done
-from faultline_gateway.ledger import Ledger
 
 
 def finish_items(url: str, run_id: str, pause: float, most: int) -> dict[int, float]:

@@ -10,15 +10,15 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest, GenerateResponse
+from counterpose_gateway.services.ports import Services
 from evaluation.load.measuring import Load, row
 from evaluation.load.pipeline import HANDS, until_ended
 from evaluation.load.report import LoadRow
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import HuntClassifiers, HuntEditor, hunted_services
 from fakes.world import FakeWorld
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from faultline_core.contract.editor import GenerateItem, GenerateRequest, GenerateResponse
-from faultline_gateway.services.ports import Services
 
 IMAGE_SECONDS = 0.1
 """Of the generator, which draws one image after the other."""

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.datasets import ImportCreate
+from counterpose_gateway.images.quota import Quotas
+from counterpose_gateway.imports.importer import Importer
+from counterpose_gateway.imports.storage import Storage
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.settings import GatewaySettings
 from evaluation.load.measuring import Load
 from evaluation.load.planning import Made, create_run, peak_mb, plan_rest
 from evaluation.load.report import Growth, LoadRow
 from fakes.shards import sample, tar
 from fakes.world import CLASSES
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.datasets import ImportCreate
-from faultline_gateway.images.quota import Quotas
-from faultline_gateway.imports.importer import Importer
-from faultline_gateway.imports.storage import Storage
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.settings import GatewaySettings
 
 GROUP = "imports"
 PER_SOURCE = 8

@@ -6,11 +6,11 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from counterpose_gateway.ledger import Ledger
 from evaluation.load.bulk import load_run, load_runs
 from evaluation.load.databases import DATABASES, ledgers
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import Growth, LoadRow
-from faultline_gateway.ledger import Ledger
 
 REPEATS = 60
 """Leases of each ledger, in turns with those of other sizes: another program's load then meets all alike."""

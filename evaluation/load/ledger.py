@@ -12,12 +12,12 @@ from pathlib import Path
 
 import psycopg
 
+from counterpose_gateway.ledger import Ended, Ledger
 from evaluation.load.bulk import load_run
 from evaluation.load.databases import DATABASES, ledgers
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import LoadRow
 from fakes.ledgers import done
-from faultline_gateway.ledger import Ended, Ledger
 
 HANDS = 16
 TARGETS = {"SQLite": 300.0, "PostgreSQL": 1_000.0}

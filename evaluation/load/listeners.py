@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 
+from counterpose_core.contract.runs import RunEvent
+from counterpose_gateway.ledger import Ledger
 from evaluation.load.databases import OTHERS, ledgers
 from evaluation.load.gateway_process import GatewayProcess, gateway_process
 from evaluation.load.hands import finish_items
@@ -15,8 +17,6 @@ from evaluation.load.http_clients import Answer, Listener, listen, poll_regularl
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow
 from fakes.ledgers import create_run
-from faultline_core.contract.runs import RunEvent
-from faultline_gateway.ledger import Ledger
 
 MANY = 1_000
 PAUSE = 0.1

@@ -8,13 +8,13 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+from counterpose_gateway.ledger import Ledger
 from evaluation.load.gateway_process import GatewayProcess, gateway_process
 from evaluation.load.http_clients import Answer, Connection, ask_at_rate, ask_in_turn, request
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, Shown
-from faultline_gateway.ledger import Ledger
 
 REFUSED = (429, 503)
 TIMES = 10

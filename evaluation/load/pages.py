@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import update
 
+from counterpose_gateway.ledger import cursors, schema
+from counterpose_gateway.ledger.database import Database
 from evaluation.load.bulk import copy_items
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run, finish_all
-from faultline_gateway.ledger import cursors, schema
-from faultline_gateway.ledger.database import Database
 
 PER_SOURCE = 8
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 0.999)

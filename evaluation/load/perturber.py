@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 
+from counterpose_core.contract.base import SECRET_HEADER
 from evaluation.load.gateway_programs import (
     Program,
     free_port,
@@ -26,7 +27,6 @@ from evaluation.load.http_clients import Answer, ask_at_rate, ask_in_turn, reque
 from evaluation.load.measuring import Load, quantile, row
 from evaluation.load.report import LoadRow
 from evaluation.load.slow_model import SECONDS
-from faultline_core.contract.base import SECRET_HEADER
 
 GROUP = "perturber"
 IN_FLIGHT = 32
@@ -44,12 +44,12 @@ def perturber(load: Load) -> Iterator[LoadRow]:
     state = state_folder(load.folder / "state")
     server, services = free_port(), free_port()
     environment = {
-        "FAULTLINE_SUITE": str(_suite(load.folder, server)),
-        "FAULTLINE_STATE_DIR": str(state),
-        "FAULTLINE_SERVICES_PORT": str(services),
-        "FAULTLINE_SERVICES_OPENAI_HOSTS": f"127.0.0.1:{server}",
+        "COUNTERPOSE_SUITE": str(_suite(load.folder, server)),
+        "COUNTERPOSE_STATE_DIR": str(state),
+        "COUNTERPOSE_SERVICES_PORT": str(services),
+        "COUNTERPOSE_SERVICES_OPENAI_HOSTS": f"127.0.0.1:{server}",
     }
-    up = ("faultline_services.serving.launcher", "up", "--only", "perturber")
+    up = ("counterpose_services.serving.launcher", "up", "--only", "perturber")
     slow = ("evaluation.load.slow_model", str(server))
     with (
         program(*slow, environment={}, log=load.folder / "model.log") as model,
@@ -62,7 +62,7 @@ def perturber(load: Load) -> Iterator[LoadRow]:
 
 def _suite(folder: Path, server: int) -> Path:
     served = f'[perturber]\nengine = "openai"\nserver = "http://127.0.0.1:{server}/v1"\n'
-    text = (resources.files("faultline_core") / "suites" / "miniature.toml").read_text(encoding="utf-8")
+    text = (resources.files("counterpose_core") / "suites" / "miniature.toml").read_text(encoding="utf-8")
     text = text.replace("[perturber]\n", served).replace('prompt = "compact"', 'prompt = "instruction"')
     file = folder / "served.toml"
     file.write_text(text, encoding="utf-8")

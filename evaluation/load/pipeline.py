@@ -9,13 +9,13 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.runs.items import LeasedGroup
+from counterpose_gateway.worker import LedgerRecorder, Worker
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import LoadRow
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run, done
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.runs.items import LeasedGroup
-from faultline_gateway.worker import LedgerRecorder, Worker
 
 HANDS = 4
 """As many as a worker has unless told otherwise."""

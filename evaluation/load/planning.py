@@ -16,18 +16,18 @@ from typing import Any
 
 from sqlalchemy import insert, update
 
+from counterpose_core.blobs import BlobStore
+from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.runs.large_plans import large_methods
+from counterpose_gateway.runs.planner import Planner
 from evaluation.load.changes import changes
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow
 from fakes.gateway import fake_gateway
 from fakes.world import CLASSES
-from faultline_core.blobs import BlobStore
-from faultline_gateway.ledger import Ledger, schema
-from faultline_gateway.ledger.database import Database
-from faultline_gateway.methods import METHODS
-from faultline_gateway.runs.items import LeasedStage, PlannedItem
-from faultline_gateway.runs.large_plans import large_methods
-from faultline_gateway.runs.planner import Planner
 
 GROUP = "planning"
 PER_SOURCE = 8

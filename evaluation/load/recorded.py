@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, insert, select, text
 
+from counterpose_gateway.ledger import Ledger, schema
 from fakes.gateway import fake_gateway
-from faultline_gateway.ledger import Ledger, schema
 
 WRITTEN = 6
 """Images of each of the fakes' four classes that a worker takes to the end."""

@@ -12,11 +12,11 @@ from typing import Any
 
 from sqlalchemy import create_engine, insert
 
+from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from evaluation.load.recorded import Row, prediction, rows_of
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import fake_gateway
-from faultline_gateway.ledger import Ledger, schema
-from faultline_gateway.methods.shift_benchmark.cells import Cell
 
 IMAGES, REAL = 20, 10
 MODELS = tuple(f"model-{number}" for number in range(6))

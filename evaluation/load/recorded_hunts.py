@@ -14,11 +14,11 @@ from typing import Any
 
 from sqlalchemy import create_engine, insert
 
+from counterpose_core.types import FINAL_ITEM_STATES
+from counterpose_gateway.ledger import schema
 from evaluation.load.recorded import Row, rows_of
 from fakes.gateway import fake_gateway
 from fakes.hunted_world import hunted_services
-from faultline_core.types import FINAL_ITEM_STATES
-from faultline_gateway.ledger import schema
 
 BODY: dict[str, Any] = {
     "classifiers": ["steady", "leaning"], "labels": ["plate", "sled"], "budget": {"images": 1_000},

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from counterpose_core.blobs import BlobStore
+from counterpose_gateway.ledger import Ledger, NewSource
 from fakes.gateway_server import serve
 from fakes.postgres import free_port
 from fakes.processes import child_processes
 from fakes.shared_world import SharedStore
 from fakes.world import FakeWorld
-from faultline_core.blobs import BlobStore
-from faultline_gateway.ledger import Ledger, NewSource
 
 START_SECONDS = 60.0
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from counterpose_gateway.runs.status import AROUND_BYTES, KEPT_BYTES
 from evaluation.load.gateway_programs import Program
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import Growth, LoadRow
 from evaluation.load.soaked_gateway import LOOK_SECONDS, SoakedGateway, soaked_gateway
-from faultline_gateway.runs.status import AROUND_BYTES, KEPT_BYTES
 
 SHARE_OF_CAPACITY = 0.6
 CAPACITY_SECONDS = 40.0

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from counterpose_gateway.ledger import Ledger
 from evaluation.load.bulk import load_runs
 from evaluation.load.gateway_programs import (
     PATIENCE_SECONDS,
@@ -23,7 +24,6 @@ from evaluation.load.gateway_programs import (
 )
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, Shown
-from faultline_gateway.ledger import Ledger
 
 PER_CLASS = 4
 OPEN = ("validating", "queued", "in_progress", "finalizing")
@@ -143,9 +143,9 @@ def soaked_gateway(folder: Path) -> Iterator[SoakedGateway]:
             return running.enter_context(program(*command, environment=settings, log=log))
 
         start(*services)
-        serving = start("faultline_gateway.main", "serve")
+        serving = start("counterpose_gateway.main", "serve")
         wait_until_answered(port, serving)
-        working = start("faultline_gateway.main", "work")
+        working = start("counterpose_gateway.main", "work")
         address = f"http://127.0.0.1:{port}"
         http = running.enter_context(
             httpx.Client(base_url=address, timeout=PATIENCE_SECONDS, trust_env=False)

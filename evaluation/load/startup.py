@@ -63,4 +63,4 @@ def _worked(state: Path) -> float:
 
 def _gateway(verb: str, state: Path, port: int) -> AbstractContextManager[Program]:
     settings = gateway_environment(state, port, free_port())
-    return program("faultline_gateway.main", verb, environment=settings, log=state / f"{verb}.log")
+    return program("counterpose_gateway.main", verb, environment=settings, log=state / f"{verb}.log")

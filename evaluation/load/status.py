@@ -7,13 +7,13 @@ import statistics
 from collections.abc import Iterator
 from contextlib import closing
 
+from counterpose_gateway.ledger import Ledger
 from evaluation.load.databases import OTHERS, ledgers
 from evaluation.load.gateway_process import GatewayProcess, gateway_process
 from evaluation.load.http_clients import ask_at_rate, ask_in_turn, request
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow
 from fakes.ledgers import create_run
-from faultline_gateway.ledger import Ledger
 
 IN_FLIGHT = 8
 RATE, CONNECTIONS = 500, 64

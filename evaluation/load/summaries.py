@@ -16,6 +16,19 @@ from typing import ParamSpec, TypeVar
 import httpx
 import uvicorn
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.types import RunKind
+from counterpose_gateway.app import create_app
+from counterpose_gateway.columns import ColumnFolder
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.runs.columns import KeepColumns
+from counterpose_gateway.runs.freed_memory import return_freed_memory
+from counterpose_gateway.runs.summaries import Report, Summary
+from counterpose_gateway.settings import GatewaySettings
+from counterpose_gateway.summary_processes import recorded_runs, summary_processes
+from counterpose_gateway.ui.headlines import VIEWS
 from evaluation.load.measuring import Load, quantile, row
 from evaluation.load.recorded import load_recorded
 from evaluation.load.report import Growth, LoadRow
@@ -23,19 +36,6 @@ from fakes.gateway import FakeHealth
 from fakes.ledgers import migrated_file
 from fakes.ports import fake_services
 from fakes.world import FakeWorld, fake_suite
-from faultline_core.blobs import BlobStore
-from faultline_core.types import RunKind
-from faultline_gateway.app import create_app
-from faultline_gateway.columns import ColumnFolder
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.methods import METHODS
-from faultline_gateway.methods.stress_test.method import STRESS_TEST
-from faultline_gateway.runs.columns import KeepColumns
-from faultline_gateway.runs.freed_memory import return_freed_memory
-from faultline_gateway.runs.summaries import Report, Summary
-from faultline_gateway.settings import GatewaySettings
-from faultline_gateway.summary_processes import recorded_runs, summary_processes
-from faultline_gateway.ui.headlines import VIEWS
 
 P = ParamSpec("P")
 V = TypeVar("V")

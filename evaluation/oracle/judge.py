@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from faultline_miniature.training.rendered import as_tensor
-from faultline_miniature.world import VALUES
+from counterpose_miniature.training.rendered import as_tensor
+from counterpose_miniature.world import VALUES
 
 from .network import AttributeNetwork
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from faultline_miniature.world import VALUES
+from counterpose_miniature.world import VALUES
 
 _WIDTHS = (32, 64, 96, 144)
 

@@ -13,15 +13,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from faultline_core.types import Estimate
-from faultline_miniature.training import figures
-from faultline_miniature.training.degradation import degrade, mirrored
-from faultline_miniature.training.fitting import Recipe, fit
-from faultline_miniature.training.publishing import write_half
-from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
-from faultline_miniature.training.stage import Checkpoint, use_threads, write_atomically
-from faultline_miniature.world import UNIFORM, VALUES, Scene, render, scene_for
-from faultline_miniature.world.seeds import DEVELOPMENT, ORACLE
+from counterpose_core.types import Estimate
+from counterpose_miniature.training import figures
+from counterpose_miniature.training.degradation import degrade, mirrored
+from counterpose_miniature.training.fitting import Recipe, fit
+from counterpose_miniature.training.publishing import write_half
+from counterpose_miniature.training.rendered import as_tensor, render_all, step_generator
+from counterpose_miniature.training.stage import Checkpoint, use_threads, write_atomically
+from counterpose_miniature.world import UNIFORM, VALUES, Scene, render, scene_for
+from counterpose_miniature.world.seeds import DEVELOPMENT, ORACLE
 
 from .judge import Oracle
 from .network import AttributeNetwork

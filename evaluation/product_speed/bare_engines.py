@@ -18,24 +18,24 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.suite import load_suite
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.services.ports import Services
+from counterpose_miniature.training.held_out import held_out
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.seeds import DEVELOPMENT, balanced_scenes
+from counterpose_services.captioner.engine import CaptionerEngine
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.scorer.engine import ScorerEngine
 from evaluation.in_process import HeldLedger, context_of, work_off
 from evaluation.paths import SUITE_WEIGHTS
 from evaluation.product_speed.contestant import CLASSIFIERS, EDITS, SEED
 from evaluation.transfers.scenes import stored
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.stress_tests import StressTestCreate
-from faultline_core.suite import load_suite
-from faultline_gateway.methods.stress_test.method import STRESS_TEST
-from faultline_gateway.services.ports import Services
-from faultline_miniature.training.held_out import held_out
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.seeds import DEVELOPMENT, balanced_scenes
-from faultline_services.captioner.engine import CaptionerEngine
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.scorer.engine import ScorerEngine
 
 
 @dataclass(frozen=True)

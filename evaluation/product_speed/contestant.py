@@ -31,7 +31,7 @@ def processor_seconds() -> float:
 def stack_of(state: Path, port: int, services_port: int, demo: str | None) -> Any:
     """Return the stack of this tree."""
     if demo is None:
-        stack = importlib.import_module("faultline._stack.stack")
+        stack = importlib.import_module("counterpose._stack.stack")
         return stack.Stack(state=state, port=port, services_port=services_port)
     sys.path.insert(0, demo)
     return importlib.import_module("stack").Stack(
@@ -41,7 +41,7 @@ def stack_of(state: Path, port: int, services_port: int, demo: str | None) -> An
 
 def main(state: str, port: str, services_port: str, out: str, demo: str | None = None) -> None:
     """Start, test, stop, write."""
-    client_of = importlib.import_module("faultline" if demo is None else EARLIER_PACKAGE).Client
+    client_of = importlib.import_module("counterpose" if demo is None else EARLIER_PACKAGE).Client
     stack = stack_of(Path(state), int(port), int(services_port), demo)
     began, worked = time.monotonic(), processor_seconds()
     try:

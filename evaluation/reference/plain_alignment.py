@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from counterpose_core.types import TokenAlignment, WeightedWords
 from evaluation.reference.plain_editing import Carried
-from faultline_core.types import TokenAlignment, WeightedWords
 
 Word = tuple[int, ...]
 """The token ids of one word."""

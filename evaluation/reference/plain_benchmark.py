@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from faultline_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.answers import ModelAnswers
 
 
 @dataclass(frozen=True)

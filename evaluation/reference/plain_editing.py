@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from faultline_core.editing.denoiser import AttentionSite, Denoiser
+from counterpose_core.editing.denoiser import AttentionSite, Denoiser
 
 Carried = dict[int, list[tuple[int, float]]]
 """Target token -> source tokens and weights; a token that is not named keeps its own map."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from faultline_core.editing.denoiser import AttentionControl, AttentionSite
+from counterpose_core.editing.denoiser import AttentionControl, AttentionSite
 
 if TYPE_CHECKING:
     from diffusers import UNet2DConditionModel

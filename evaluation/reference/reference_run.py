@@ -14,9 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from counterpose_core.editing.denoiser import AttentionControl, Denoiser
+from counterpose_core.types import InjectionEnd
 from evaluation.reference.plain_editing import NullText, Target, invert, null_text, prompt_to_prompts
-from faultline_core.editing.denoiser import AttentionControl, Denoiser
-from faultline_core.types import InjectionEnd
 
 Parity = Literal["released", "paper"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from faultline_core.blobs import BlobStore
-from faultline_core.images.codecs import decode_image
+from counterpose_core.blobs import BlobStore
+from counterpose_core.images.codecs import decode_image
 
 LEVELS = 1
 """The largest difference between two images that are the same, in levels of 255."""

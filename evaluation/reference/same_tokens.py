@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.tokens.files import TokenBundle, pack_bundle
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.tokens.files import TokenBundle, pack_bundle
 
 STRAY = 0.01
 """The largest distance between equal tokens, as a share of the distance that was learned.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from faultline_core.editing.denoiser import AttentionControl, AttentionSite
+from counterpose_core.editing.denoiser import AttentionControl, AttentionSite
 
 WIDTH, HEADS, LENGTH = 8, 2, 7
 

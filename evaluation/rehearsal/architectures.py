@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 # Before anything that imports torchvision.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import open_clip

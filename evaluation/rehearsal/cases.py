@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.suite import ClassifiersSuite, Suite, load_suite
+from counterpose_core.types import Inversion
+from counterpose_services.service_options import Precision, ServiceName
 from evaluation.rehearsal import repositories
 from evaluation.rehearsal.architectures import Size
 from evaluation.rehearsal.repositories import Repository
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.suite import ClassifiersSuite, Suite, load_suite
-from faultline_core.types import Inversion
-from faultline_services.service_options import Precision, ServiceName
 
 PRESET = "rehearsal"
 NEW_TOKENS = 8

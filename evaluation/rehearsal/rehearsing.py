@@ -18,20 +18,20 @@ import httpx
 import torch
 from tqdm import tqdm
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import CounterposeError
+from counterpose_core.suite import Suite
+from counterpose_services.models.memory import allowance_bytes, device_bytes
+from counterpose_services.serving.check import check_services
+from counterpose_services.serving.cluster import STATE_FILE, services_url
+from counterpose_services.serving.trial import REQUESTS
+from counterpose_services.settings import ServiceSettings
 from evaluation.rehearsal.architectures import Size
 from evaluation.rehearsal.cases import Case, suite_toml
 from evaluation.rehearsal.replica import ReplicaWatch, Usage
 from evaluation.rehearsal.report import Memory, Row
 from evaluation.rehearsal.repositories import Repository
 from evaluation.rehearsal.served import ServedService
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import FaultlineError
-from faultline_core.suite import Suite
-from faultline_services.models.memory import allowance_bytes, device_bytes
-from faultline_services.serving.check import check_services
-from faultline_services.serving.cluster import STATE_FILE, services_url
-from faultline_services.serving.trial import REQUESTS
-from faultline_services.settings import ServiceSettings
 
 START_S, REQUEST_S, STOP_S, POLL_S = 1800.0, 4 * 3600.0, 120.0, 0.5
 COUNTED = "counted on the meta device only"
@@ -70,8 +70,8 @@ def rehearse(case: Case, options: Options) -> Row:
     folder = options.work / case.name
     try:
         return _measured(case, options, suite, repositories, row, folder)
-    except (FaultlineError, RuntimeError, OSError, httpx.HTTPError) as error:
-        told = error.detail if isinstance(error, FaultlineError) else f"{type(error).__name__}: {error}"
+    except (CounterposeError, RuntimeError, OSError, httpx.HTTPError) as error:
+        told = error.detail if isinstance(error, CounterposeError) else f"{type(error).__name__}: {error}"
         return row.model_copy(update={"problem": told.strip().splitlines()[0]})
     finally:
         if not options.keep:
@@ -174,23 +174,23 @@ def _free_port() -> int:
 
 @contextmanager
 def _launched(case: Case, settings: ServiceSettings, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `faultline-services up` for one service, as its user does, and stop it at the end."""
+    """Run `counterpose-services up` for one service, as its user does, and stop it at the end."""
     own = settings.of(case.service)
     variables = {
-        "FAULTLINE_SUITE": settings.suite,
-        "FAULTLINE_SUITE_ROOT": str(settings.suite_root),
-        "FAULTLINE_STATE_DIR": str(settings.state_dir),
-        "FAULTLINE_SERVICES_PORT": str(settings.port),
-        "FAULTLINE_SERVICES_THREADS": str(settings.threads),
-        "FAULTLINE_SERVICES_REQUEST_TIMEOUT_S": str(settings.request_timeout_s),
-        "FAULTLINE_SERVICES_ALLOWED_LICENCES": ",".join(settings.allowed_licences),
-        f"FAULTLINE_{case.service.upper()}_DEVICE": own.device,
-        f"FAULTLINE_{case.service.upper()}_DTYPE": own.dtype,
+        "COUNTERPOSE_SUITE": settings.suite,
+        "COUNTERPOSE_SUITE_ROOT": str(settings.suite_root),
+        "COUNTERPOSE_STATE_DIR": str(settings.state_dir),
+        "COUNTERPOSE_SERVICES_PORT": str(settings.port),
+        "COUNTERPOSE_SERVICES_THREADS": str(settings.threads),
+        "COUNTERPOSE_SERVICES_REQUEST_TIMEOUT_S": str(settings.request_timeout_s),
+        "COUNTERPOSE_SERVICES_ALLOWED_LICENCES": ",".join(settings.allowed_licences),
+        f"COUNTERPOSE_{case.service.upper()}_DEVICE": own.device,
+        f"COUNTERPOSE_{case.service.upper()}_DTYPE": own.dtype,
         "HF_HUB_OFFLINE": "1",
         # Ray's workers are patient by default: any other process would come first and be timed, too.
         "RAY_worker_niceness": "0",
     }
-    command = [sys.executable, "-m", "faultline_services.serving.launcher", "up", "--only", case.service]
+    command = [sys.executable, "-m", "counterpose_services.serving.launcher", "up", "--only", case.service]
     with (folder / "services.log").open("wb") as log:
         launcher = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | variables)
         try:

@@ -23,7 +23,7 @@ class Memory(Part):
     """Bytes of one replica.
 
     ``computed`` are the weights in memory, counted on the meta device; ``weights`` and ``allowance`` are what
-    `faultline-services check` predicts from the files; ``resident`` was in memory at most, ``own`` is the
+    `counterpose-services check` predicts from the files; ``resident`` was in memory at most, ``own`` is the
     part of it that is not pages of files. ``gpu`` is what a GPU had in use at most; null on a CPU.
     """
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
@@ -16,6 +16,7 @@ from diffusers import DDIMScheduler, EulerDiscreteScheduler, PNDMScheduler
 from torch import Generator, nn
 from transformers import BlipImageProcessor
 
+from counterpose_core.text.imagenet_hierarchy import class_names
 from evaluation.benchmarks.device.networks import Model
 from evaluation.rehearsal import architectures
 from evaluation.rehearsal.architectures import Published, Size
@@ -27,7 +28,6 @@ from evaluation.rehearsal.vocabularies import (
     save_llama_tokenizer,
     save_opt_tokenizer,
 )
-from faultline_core.text.imagenet_hierarchy import class_names
 
 SHARD_BYTES = 2 * 2**30
 TRANSFORMERS, DIFFUSERS = "model.safetensors", "diffusion_pytorch_model.safetensors"

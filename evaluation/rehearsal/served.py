@@ -1,4 +1,4 @@
-"""A service that the launcher started: the requests of `faultline-services check --load`, over HTTP."""
+"""A service that the launcher started: the requests of `counterpose-services check --load`, over HTTP."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel
 
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer
-from faultline_core.contract.base import SECRET_HEADER, ModelIdentity, ServiceHealth
-from faultline_core.types import Cost
+from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer
+from counterpose_core.contract.base import SECRET_HEADER, ModelIdentity, ServiceHealth
+from counterpose_core.types import Cost
 
 Answer = TypeVar("Answer", bound=BaseModel)
 

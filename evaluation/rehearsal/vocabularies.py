@@ -9,13 +9,15 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE, WordPiece
 from transformers import PreTrainedTokenizerFast
 
+from counterpose_services.perturber.prompts import OURS
+from counterpose_services.serving.trial import CAPTION, EDITED
 from evaluation.rehearsal.architectures import (
     BERT_VOCABULARY,
     BLIP2_IMAGE_TOKEN,
@@ -24,8 +26,6 @@ from evaluation.rehearsal.architectures import (
     CLIP_VOCABULARY,
     LLAMA_VOCABULARY,
 )
-from faultline_services.perturber.prompts import OURS
-from faultline_services.serving.trial import CAPTION, EDITED
 
 START, END = "<|startoftext|>", "<|endoftext|>"
 

@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 from sqlalchemy import select
 from tqdm import tqdm
 
+from counterpose_core.contract.runs import ItemResult
+from counterpose_gateway.ledger import schema
 from evaluation.load.fleet import A_SOURCE, TICKS, Fleet, Used, fleet
 from evaluation.scale.model import Plant, simulate
 from evaluation.scale.report import Fitted, Judged, Regime, Round, ScaleReport, locked
 from evaluation.scale.transactions import Transactions, transactions
-from faultline_core.contract.runs import ItemResult
-from faultline_gateway.ledger import schema
 
 WORKERS = (1, 2, 4)
 HANDS: Mapping[Regime, int] = {"processor": 8, "services": 4, "distance": 8}

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from sqlalchemy import event
 
+from counterpose_core.contract.runs import ItemResult
+from counterpose_gateway.ledger import Done, Ended, Ledger
+from counterpose_gateway.runs.items import LeasedGroup
 from evaluation.load.bulk import load_run
 from evaluation.load.fleet import A_SOURCE, server_seconds
 from evaluation.scale.model import Affine, Transaction
 from fakes.postgres import PostgresServer
-from faultline_core.contract.runs import ItemResult
-from faultline_gateway.ledger import Done, Ended, Ledger
-from faultline_gateway.runs.items import LeasedGroup
 
 SIZES = (1, 4, 16)
 REPEATS = 60

@@ -7,16 +7,16 @@ from typing import get_args
 
 import numpy as np
 
-from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
-from faultline_core.contract.adversarial_datasets import AdversarialItem
-from faultline_core.contract.features import FeatureVector
-from faultline_core.contract.realism import RealismSummary
-from faultline_core.contract.transfers import TransferItem
-from faultline_core.statistics.bootstrap import bootstrap_mean, bootstrap_ratio, mean_by_source, proportion
-from faultline_core.types import Estimate
-from faultline_gateway.methods.adversarial_dataset.recorded import RecordedDataset
-from faultline_gateway.runs.failed_samples import NOT_SHOWN
-from faultline_gateway.runs.image_distances import image_distances
+from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
+from counterpose_core.contract.adversarial_datasets import AdversarialItem
+from counterpose_core.contract.features import FeatureVector
+from counterpose_core.contract.realism import RealismSummary
+from counterpose_core.contract.transfers import TransferItem
+from counterpose_core.statistics.bootstrap import bootstrap_mean, bootstrap_ratio, mean_by_source, proportion
+from counterpose_core.types import Estimate
+from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
+from counterpose_gateway.runs.failed_samples import NOT_SHOWN
+from counterpose_gateway.runs.image_distances import image_distances
 
 from .report import CellReport, Contrast, DatasetReport, SharedRate
 from .roster import COLUMNS, COPIES, Relation, architecture_of, relation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from counterpose_core.contract.realism import RealismSummary
+from counterpose_core.types import Estimate
 from evaluation.validity.report import Part
-from faultline_core.contract.realism import RealismSummary
-from faultline_core.types import Estimate
 
 from .roster import Relation
 

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from counterpose_core.blobs import BlobStore, cache_key
+from counterpose_core.contract.datasets import Source
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.images.packing import pack
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.sampling import DATASET, UNIFORM, Distribution
+from counterpose_miniature.world.scene import VALUES
+from counterpose_miniature.world.seeds import VALIDATION, balanced_scenes
 from evaluation.validity.sources import FIRST, STRETCH
-from faultline_core.blobs import BlobStore, cache_key
-from faultline_core.contract.datasets import Source
-from faultline_core.images.codecs import encode_raw
-from faultline_core.images.packing import pack
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.sampling import DATASET, UNIFORM, Distribution
-from faultline_miniature.world.scene import VALUES
-from faultline_miniature.world.seeds import VALIDATION, balanced_scenes
 
 CLASSES = VALUES["object_class"]
 WILD, USUAL = "wild", "usual"

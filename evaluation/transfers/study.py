@@ -10,21 +10,21 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from counterpose_core.adversarial_dataset.rounds import FIRST_ROUND
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
+from counterpose_core.contract.adversarial_datasets import AdversarialDatasetCreate, AdversarialItem
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.transfers import TransferCreate, TransferItem, TransferSummary
+from counterpose_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
+from counterpose_gateway.methods.adversarial_dataset.summary import summarize as summarize_dataset
+from counterpose_gateway.methods.transfer.method import TRANSFER
+from counterpose_gateway.methods.transfer.summary import summarize as summarize_transfer
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.method import AnyMethod
+from counterpose_miniature.training.stage import write_atomically
 from evaluation.in_process import EndedRun, HeldLedger, work_off
-from faultline_core.adversarial_dataset.rounds import FIRST_ROUND
-from faultline_core.blobs import cache_key
-from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
-from faultline_core.contract.adversarial_datasets import AdversarialDatasetCreate, AdversarialItem
-from faultline_core.contract.datasets import Source
-from faultline_core.contract.runs import Run
-from faultline_core.contract.transfers import TransferCreate, TransferItem, TransferSummary
-from faultline_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
-from faultline_gateway.methods.adversarial_dataset.summary import summarize as summarize_dataset
-from faultline_gateway.methods.transfer.method import TRANSFER
-from faultline_gateway.methods.transfer.summary import summarize as summarize_transfer
-from faultline_gateway.runs.context import RunContext
-from faultline_gateway.runs.method import AnyMethod
-from faultline_miniature.training.stage import write_atomically
 
 from .roster import SOURCES, columns_of, folder_of
 from .scenes import CLASSES, USUAL, WILD

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from faultline_miniature.training.bugs import SUITE_BUGS, read_bugs
-from faultline_miniature.training.classifier import Order, train_classifier
-from faultline_miniature.training.classifiers import DEFAULTS
-from faultline_miniature.training.stage import write_atomically
+from counterpose_miniature.training.bugs import SUITE_BUGS, read_bugs
+from counterpose_miniature.training.classifier import Order, train_classifier
+from counterpose_miniature.training.classifiers import DEFAULTS
+from counterpose_miniature.training.stage import write_atomically
 
 from .roster import Reseeded
 

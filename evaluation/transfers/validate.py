@@ -20,18 +20,18 @@ from typing import Any
 
 import numpy as np
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.suite import load_suite
+from counterpose_core.types import Estimate
+from counterpose_gateway.runs.context import RunContext
+from counterpose_miniature.training.classifier_quality import Predictor
+from counterpose_miniature.training.rendered import as_tensor
+from counterpose_miniature.training.stage import save_array, use_threads, write_atomically
 from evaluation.hunt_validity.engines import load_engines
 from evaluation.in_process import HeldLedger, context_of
 from evaluation.paths import RESULTS, STATE
 from evaluation.validity.roster import SUITE
-from faultline_core.blobs import BlobStore
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.suite import load_suite
-from faultline_core.types import Estimate
-from faultline_gateway.runs.context import RunContext
-from faultline_miniature.training.classifier_quality import Predictor
-from faultline_miniature.training.rendered import as_tensor
-from faultline_miniature.training.stage import save_array, use_threads, write_atomically
 
 from .figures import cells_of, contrasts_of, dataset_of, distances_of, relations_of
 from .report import Setting, TransferReport

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from counterpose_core.contract.classifiers import Prediction
+from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.images.codecs import decode_image
+from counterpose_gateway.runs.predictions import prediction_pair
+from counterpose_gateway.runs.stores import Store
+from counterpose_miniature.training.stage import write_atomically
 from evaluation.validity.contestants import Contestant
 from evaluation.validity.measures import Floats
 from evaluation.validity.predictors import predicting
 from evaluation.validity.truth import CLASSES
-from faultline_core.contract.classifiers import Prediction
-from faultline_core.contract.runs import PredictionPair
-from faultline_core.images.codecs import decode_image
-from faultline_gateway.runs.predictions import prediction_pair
-from faultline_gateway.runs.stores import Store
-from faultline_miniature.training.stage import write_atomically
 
 _BATCH = 256
 _TOP = 5

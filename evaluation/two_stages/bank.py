@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from faultline_core.blobs import cache_key
-from faultline_core.contract.confirmation import Instruction
-from faultline_core.contract.runs import ItemResult
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.types import EditType, ItemKind, ItemState
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.types import EditType, ItemKind, ItemState
 
 _OTHER_REQUEST = frozenset(
     {

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from counterpose_core.contract.confirmation import ConfirmationScope
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.stress_tests import Insight
+from counterpose_core.types import Estimate
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
+from counterpose_gateway.methods.stress_test.summary.hints import as_findings
 from evaluation.validity.changes import Change, by_source, change_of
 from evaluation.validity.detection import Chance, names, verdict_of
 from evaluation.validity.matching import Told, members
 from evaluation.validity.measures import UNKNOWN, Floats
 from evaluation.validity.truth import Truth, true_drop
-from faultline_core.contract.confirmation import ConfirmationScope
-from faultline_core.contract.findings import Finding
-from faultline_core.contract.stress_tests import Insight
-from faultline_core.types import Estimate
-from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence
-from faultline_gateway.methods.stress_test.summary.hints import as_findings
 
 from .replay import Replayed
 from .report import ClaimReport, Stages

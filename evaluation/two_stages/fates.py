@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpose_core.contract.runs import Item
+from counterpose_core.stress_test.screening import LEVEL
+from counterpose_miniature.world.grammar import parse
+from counterpose_miniature.world.scene import Scene
 from evaluation.validity.changes import Change
 from evaluation.validity.detection import Chance
 from evaluation.validity.judging import Seen, verdict
-from faultline_core.contract.runs import Item
-from faultline_core.stress_test.screening import LEVEL
-from faultline_miniature.world.grammar import parse
-from faultline_miniature.world.scene import Scene
 
 from .claims import Claim, shows, stages_of
 from .replay import Replayed

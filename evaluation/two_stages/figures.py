@@ -9,11 +9,11 @@ from typing import get_args
 
 import numpy as np
 
+from counterpose_core.statistics.bootstrap import bootstrap_mean
+from counterpose_core.types import Estimate
 from evaluation.validity.aims import at_least, at_most
 from evaluation.validity.measures import UNKNOWN, clustered_share, share
 from evaluation.validity.report import Aim
-from faultline_core.statistics.bootstrap import bootstrap_mean
-from faultline_core.types import Estimate
 
 from .report import (
     ChanceReport,

@@ -8,18 +8,18 @@ from typing import Any
 
 from tqdm import tqdm
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import ItemResult, Provenance
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.errors import FaultlineError, error_for
-from faultline_gateway.methods.stress_test.process import process
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
-from faultline_gateway.runs.outcomes import Done, Failed
-from faultline_gateway.runs.outcomes import Outcome as WorkOutcome
-from faultline_gateway.runs.stores import Store
-from faultline_gateway.services.clients import calling_services, services_of
-from faultline_gateway.services.ports import Services
-from faultline_gateway.settings import GatewaySettings
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.runs import ItemResult, Provenance
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import CounterposeError, error_for
+from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
+from counterpose_gateway.runs.outcomes import Done, Failed
+from counterpose_gateway.runs.outcomes import Outcome as WorkOutcome
+from counterpose_gateway.runs.stores import Store
+from counterpose_gateway.services.clients import calling_services, services_of
+from counterpose_gateway.services.ports import Services
+from counterpose_gateway.settings import GatewaySettings
 
 from .bank import Outcome, without_predictions
 
@@ -33,7 +33,7 @@ class Outcomes:
 
     def __init__(self) -> None:
         self.kept: dict[str, Outcome] = {}
-        self.errors: dict[str, FaultlineError] = {}
+        self.errors: dict[str, CounterposeError] = {}
 
     async def ended(self, outcomes: Sequence[tuple[LeasedItem, WorkOutcome]]) -> None:
         """Keep results and why items were dropped; an item that failed is tried again."""
@@ -66,7 +66,7 @@ def make(
     """The outcome of each item, by its key, from the services behind ``settings``.
 
     Raises:
-        FaultlineError: the services failed an item three times.
+        CounterposeError: the services failed an item three times.
     """
     return asyncio.run(_made(planned, config, settings))
 
@@ -84,7 +84,7 @@ async def made_by(
     """The outcome of each item, by its key; items of one source are made together.
 
     Raises:
-        FaultlineError: the services failed an item three times.
+        CounterposeError: the services failed an item three times.
     """
     # The predictions are left to `Answers`: one classifier is the fewest that a request may name.
     request = config.request.model_copy(update={"classifiers": config.request.classifiers[:1]})
@@ -98,11 +98,11 @@ async def made_by(
     return outcomes.kept | {key: _failed(error) for key, error in outcomes.errors.items()}
 
 
-def _failed(error: FaultlineError) -> Outcome:
+def _failed(error: CounterposeError) -> Outcome:
     """The outcome of an item that failed every time, as where no model takes its caption.
 
     Raises:
-        FaultlineError: it is an error of the services, which another time may not have.
+        CounterposeError: it is an error of the services, which another time may not have.
     """
     if error.retryable:
         raise error

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from counterpose_core.types import Estimate
 from evaluation.paths import ROOT
 from evaluation.two_stages.report import FindingsValidity
-from faultline_core.types import Estimate
 
 RESULT = ROOT / "evaluation/results/findings-validity.json"
-MODULE = ROOT / "gateway/faultline_gateway/methods/stress_test/summary/measured.py"
+MODULE = ROOT / "gateway/counterpose_gateway/methods/stress_test/summary/measured.py"
 DIGITS = 3
 _HEAD, _TAIL = "SUSPECTED: Estimate | None = ", "\n"
 

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from faultline_core.blobs import cache_key
-from faultline_core.contract.confirmation import Instruction
-from faultline_core.contract.runs import Item, PredictionPair, RequestCounts, Run
-from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
-from faultline_core.suite import Suite
-from faultline_core.types import RunState
-from faultline_gateway.methods.stress_test.plan import plan_stress_test
-from faultline_gateway.methods.stress_test.stages import next_stage
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.runs.source_table import SourceTable
-from faultline_gateway.services.clients import calling_services, services_of
-from faultline_gateway.settings import GatewaySettings
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.runs import Item, PredictionPair, RequestCounts, Run
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
+from counterpose_core.suite import Suite
+from counterpose_core.types import RunState
+from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.methods.stress_test.stages import next_stage
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.services.clients import calling_services, services_of
+from counterpose_gateway.settings import GatewaySettings
 
 from .bank import Bank, Outcome, outcome_key
 from .stretch import Folder, Stretch

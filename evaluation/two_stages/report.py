@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from counterpose_core.types import Estimate
 from evaluation.validity.report import Aim, BugReport, Part, Verdict
-from faultline_core.types import Estimate
 
 Stages = Literal["one", "two"]
 

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterpose_miniature.training.bugs import read_bugs
 from evaluation.validity import roster
 from evaluation.validity.contestants import BUG_FILES, Contestant
 from evaluation.validity.roster import Training
-from faultline_miniature.training.bugs import read_bugs
 
 SIZE = 4
 """Classifiers of a run."""

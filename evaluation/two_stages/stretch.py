@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.datasets import Dataset, Source
+from counterpose_gateway.methods.stress_test.plan import choose_sources
+from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_miniature.world.scene import VALUES, Scene
 from evaluation.validity.sources import image_of
-from faultline_core.blobs import cache_key
-from faultline_core.contract.datasets import Dataset, Source
-from faultline_gateway.methods.stress_test.plan import choose_sources
-from faultline_gateway.runs.source_table import SourceTable
-from faultline_miniature.world.scene import VALUES, Scene
 
 SIZE = 64
 """Pixels of an image's sides."""

@@ -7,6 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.suite import Suite
+from counterpose_gateway.runs.stores import Store
+from counterpose_gateway.settings import GatewaySettings
+from counterpose_miniature.world.scene import Scene
 from evaluation.oracle import Oracle
 from evaluation.validity.contestants import Contestant
 from evaluation.validity.detection import STRONG, Chance, bug_reports, chances
@@ -18,12 +24,6 @@ from evaluation.validity.predictors import predicting
 from evaluation.validity.report import BugReport
 from evaluation.validity.sources import by_image
 from evaluation.validity.truth import Truth, rendered, true_class_table
-from faultline_core.contract.stress_tests import StressTestCreate
-from faultline_core.images.codecs import decode_image
-from faultline_core.suite import Suite
-from faultline_gateway.runs.stores import Store
-from faultline_gateway.settings import GatewaySettings
-from faultline_miniature.world.scene import Scene
 
 from .answers import Answers
 from .bank import Bank

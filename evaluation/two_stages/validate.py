@@ -17,6 +17,11 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.suite import load_suite
+from counterpose_gateway.settings import GatewaySettings
+from counterpose_miniature.training.bugs import read_bugs
+from counterpose_miniature.training.stage import use_threads, write_atomically
 from evaluation.paths import RESULTS, STATE
 from evaluation.validity.command import VALIDITY_STATE
 from evaluation.validity.contestants import BUG_FILES
@@ -25,11 +30,6 @@ from evaluation.validity.report import Aim
 from evaluation.validity.roster import SUITE, suite_classifiers, train_missing
 from evaluation.validity.serving import STACK, serving
 from evaluation.validity.sources import distribution_of, scenes_of, upload
-from faultline_core.blobs import BlobStore
-from faultline_core.suite import load_suite
-from faultline_gateway.settings import GatewaySettings
-from faultline_miniature.training.bugs import read_bugs
-from faultline_miniature.training.stage import use_threads, write_atomically
 
 from .bank import Bank
 from .figures import ALL, Counted, aims_of, figures_of, suspicions_true

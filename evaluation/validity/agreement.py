@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from faultline_core.statistics.bootstrap import bootstrap_mean
-from faultline_core.types import Estimate
+from counterpose_core.statistics.bootstrap import bootstrap_mean
+from counterpose_core.types import Estimate
 
 from .changes import Row
 from .measures import DRAWS, UNKNOWN, Floats, resampled, slope, spearman
@@ -131,7 +131,7 @@ def comparison(
     generators: Callable[[str], np.random.Generator],
 ) -> dict[str, Compared]:
     """Compare the tool, then each baseline with the tool's margin over it."""
-    found: dict[str, Compared] = {"faultline": ours(rows, generators(_TOOL_SEED))}
+    found: dict[str, Compared] = {"counterpose": ours(rows, generators(_TOOL_SEED))}
     for name, guess in guesses.items():
         found[name] = guess if isinstance(guess, Absent) else _with_margin(rows, guess, generators(name))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from faultline_core.types import EDIT_TYPES, Estimate
+from counterpose_core.types import EDIT_TYPES, Estimate
 
 from .measures import UNKNOWN
 from .report import Agreement, Aim, Compared, Detection, EditFigures, Margin, Reconstruction, Simulation
@@ -47,11 +47,11 @@ def of_detection(found: Detection) -> list[Aim]:
 
 def of_agreement(compared: Mapping[str, Compared]) -> list[Aim]:
     """The targets for estimated drops: they follow the true ones, and better than each baseline's."""
-    mine = compared["faultline"]
+    mine = compared["counterpose"]
     assert isinstance(mine, Agreement)
     ranked = at_least(f"Spearman correlation over {CELLS} cells or more", mine.spearman, SPEARMAN)
     enough = mine.spearman.n >= CELLS
-    others = (beats(name, other) for name, other in compared.items() if name != "faultline")
+    others = (beats(name, other) for name, other in compared.items() if name != "counterpose")
     return [
         ranked.model_copy(update={"met": ranked.met and enough}),
         at_least("its mean within models", mine.spearman_within_models, SPEARMAN_WITHIN),

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from faultline_core.contract.runs import Item
-from faultline_core.contract.stress_tests import Insight
-from faultline_miniature.world.scene import Scene
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.stress_tests import Insight
+from counterpose_miniature.world.scene import Scene
 
 from . import aims, edit_figures, oracle_error
 from .agreement import beyond_reconstruction, comparison

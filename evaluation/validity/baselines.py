@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from faultline_core.contract.runs import Item
-from faultline_core.statistics.bootstrap import mean_by_source
+from counterpose_core.contract.runs import Item
+from counterpose_core.statistics.bootstrap import mean_by_source
 
 from .changes import Row
 from .generation import Drawn, prompt_of

@@ -14,15 +14,15 @@ import numpy as np
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
+from counterpose import Client
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_miniature.training.stage import write_atomically
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.scene import Scene
 from evaluation.oracle import WEIGHTS as ORACLE_WEIGHTS
 from evaluation.oracle import Oracle
 from evaluation.paths import SUITE_WEIGHTS
-from faultline import Client
-from faultline_core.blobs import cache_key
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_miniature.training.stage import write_atomically
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.scene import Scene
 
 from . import served_text_filter
 from .changes import changes_of, rows_of

@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from faultline_core.contract.runs import Item, PredictionPair
-from faultline_core.statistics.bootstrap import mean_by_source
-from faultline_core.types import EditType
-from faultline_miniature.world.grammar import EDIT_TYPES, parse
-from faultline_miniature.world.scene import ATTRIBUTES, Scene, is_withheld
+from counterpose_core.contract.runs import Item, PredictionPair
+from counterpose_core.statistics.bootstrap import mean_by_source
+from counterpose_core.types import EditType
+from counterpose_miniature.world.grammar import EDIT_TYPES, parse
+from counterpose_miniature.world.scene import ATTRIBUTES, Scene, is_withheld
 
 from .measures import Floats
 from .truth import Truth

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultline_miniature.training.bugs import Bug
+from counterpose_miniature.training.bugs import Bug
 
 WEIGHTS = "model.safetensors"
 CLIP_WEIGHTS = "open_clip_model.safetensors"

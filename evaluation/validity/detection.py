@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from faultline_core.contract.stress_tests import Insight
-from faultline_core.types import Estimate
-from faultline_miniature.training.bugs import Bug
-from faultline_miniature.world.scene import VALUES
+from counterpose_core.contract.stress_tests import Insight
+from counterpose_core.types import Estimate
+from counterpose_miniature.training.bugs import Bug
+from counterpose_miniature.world.scene import VALUES
 
 from .changes import Change, by_source
 from .contestants import Contestant

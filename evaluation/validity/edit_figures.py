@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from faultline_core.contract.runs import Item
-from faultline_core.statistics.bootstrap import bootstrap_mean
-from faultline_core.types import EDIT_TYPES, Estimate
-from faultline_miniature.world.grammar import parse
-from faultline_miniature.world.scene import Scene, is_withheld
+from counterpose_core.contract.runs import Item
+from counterpose_core.statistics.bootstrap import bootstrap_mean
+from counterpose_core.types import EDIT_TYPES, Estimate
+from counterpose_miniature.world.grammar import parse
+from counterpose_miniature.world.scene import Scene, is_withheld
 
 from .changes import Change, by_source
 from .judging import Judgement

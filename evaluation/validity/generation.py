@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from faultline_core.blobs import cache_key
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_miniature.world.grammar import class_name, parse, phrase
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest
+from counterpose_miniature.world.grammar import class_name, parse, phrase
 
 from .changes import Row
 from .contestants import Contestant

@@ -13,9 +13,9 @@ from PIL import Image
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
-from faultline_core.contract.runs import Item
-from faultline_miniature.world.grammar import parse
-from faultline_miniature.world.scene import Scene
+from counterpose_core.contract.runs import Item
+from counterpose_miniature.world.grammar import parse
+from counterpose_miniature.world.scene import Scene
 
 Seen = Mapping[str, str]
 """Attribute values that a judge sees in an image."""

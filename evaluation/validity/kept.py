@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from faultline_miniature.training.stage import save_array, write_atomically
+from counterpose_miniature.training.stage import save_array, write_atomically
 
 T = TypeVar("T")
 S = TypeVar("S", bound=np.generic)

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.images.codecs import decode_image
 from evaluation.oracle import Oracle
 from evaluation.validity.command import VALIDITY_STATE
 from evaluation.validity.judging import SEEN
@@ -25,8 +27,6 @@ from evaluation.validity.oracle_error import accuracy, rates_of
 from evaluation.validity.order import SOURCES, TESTED, generator
 from evaluation.validity.running import FINISHED
 from evaluation.validity.serving import STACK
-from faultline_core.blobs import BlobStore
-from faultline_core.images.codecs import decode_image
 
 IMAGES = 100
 TABLE = "table.csv"

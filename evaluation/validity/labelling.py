@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from faultline_core.contract.runs import Item
-from faultline_core.types import EDIT_TYPES
-from faultline_miniature.world.scene import ATTRIBUTES, VALUES
+from counterpose_core.contract.runs import Item
+from counterpose_core.types import EDIT_TYPES
+from counterpose_miniature.world.scene import ATTRIBUTES, VALUES
 
 from .labels import UNCLEAR, Asked
 from .truth import Images

@@ -15,12 +15,12 @@ import numpy as np
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from faultline_core.blobs import digest
-from faultline_core.images.codecs import encode_raw
-from faultline_core.types import EditType
-from faultline_miniature.training.stage import write_atomically
-from faultline_miniature.world.renderer import IMAGE_SIDE
-from faultline_miniature.world.scene import ATTRIBUTES, VALUES
+from counterpose_core.blobs import digest
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.types import EditType
+from counterpose_miniature.training.stage import write_atomically
+from counterpose_miniature.world.renderer import IMAGE_SIDE
+from counterpose_miniature.world.scene import ATTRIBUTES, VALUES
 
 from .judging import EditVerdict, verdict
 from .truth import Images

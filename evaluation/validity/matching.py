@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
-from faultline_core.contract.stress_tests import Insight
-from faultline_miniature.training.bugs import Bug
-from faultline_miniature.world.grammar import EDIT_TYPES, tokens
-from faultline_miniature.world.wording import SPECIAL_MARKS, WORDS
+from counterpose_core.contract.stress_tests import Insight
+from counterpose_miniature.training.bugs import Bug
+from counterpose_miniature.world.grammar import EDIT_TYPES, tokens
+from counterpose_miniature.world.wording import SPECIAL_MARKS, WORDS
 
 from .changes import Change
 

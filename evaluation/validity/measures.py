@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from faultline_core.statistics.bootstrap import bootstrap_ratio, proportion
-from faultline_core.types import Estimate
+from counterpose_core.statistics.bootstrap import bootstrap_ratio, proportion
+from counterpose_core.types import Estimate
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[NDArray[np.intp]], float | None]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from faultline_core.types import EDIT_TYPES, Estimate
-from faultline_miniature.world.scene import ATTRIBUTES
+from counterpose_core.types import EDIT_TYPES, Estimate
+from counterpose_miniature.world.scene import ATTRIBUTES
 
 from .judging import EditVerdict, Judgement, Seen
 from .labels import UNCLEAR, Labelled

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-import faultline_core
-import faultline_gateway
+import counterpose_core
+import counterpose_gateway
+from counterpose_core.blobs import cache_key
+from counterpose_core.suite import load_suite
+from counterpose_miniature.world.scene import Scene
 from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.blobs import cache_key
-from faultline_core.suite import load_suite
-from faultline_miniature.world.scene import Scene
 
 from . import roster
 from .contestants import BUG_FILES, Contestant, all_bugs
@@ -118,7 +118,7 @@ def newest_run(order: Order, seed: int, scenes: Sequence[Scene], entrants: Itera
 
 def analysis_key() -> str:
     """The key of the code that makes a summary of finished items: all of core and gateway."""
-    folders = [Path(package.__file__ or "").parent for package in (faultline_core, faultline_gateway)]
+    folders = [Path(package.__file__ or "").parent for package in (counterpose_core, counterpose_gateway)]
     code = {
         str(path.relative_to(folder.parent)): hashlib.sha256(path.read_bytes()).hexdigest()
         for folder in folders

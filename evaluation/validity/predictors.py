@@ -9,15 +9,15 @@ from contextlib import contextmanager
 import fsspec
 import numpy as np
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.suite import load_suite
+from counterpose_miniature.training.classifier_quality import Predictor
+from counterpose_miniature.training.rendered import as_tensor
+from counterpose_services.classifiers.classifier import Classifier
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
 from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.blobs import BlobStore
-from faultline_core.images.codecs import encode_raw
-from faultline_core.suite import load_suite
-from faultline_miniature.training.classifier_quality import Predictor
-from faultline_miniature.training.rendered import as_tensor
-from faultline_services.classifiers.classifier import Classifier
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.registry import ClassifierRegistry
 
 from .contestants import Contestant
 from .measures import Floats

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from faultline_core.contract.runs import Item
-from faultline_core.statistics.bootstrap import bootstrap_mean, mean_by_source
-from faultline_core.types import Estimate
+from counterpose_core.contract.runs import Item
+from counterpose_core.statistics.bootstrap import bootstrap_mean, mean_by_source
+from counterpose_core.types import Estimate
 
 from .judging import Judgement
 from .measures import clustered_share

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from faultline_core.types import EditType, Estimate
+from counterpose_core.types import EditType, Estimate
 
 Verdict = Literal["true", "false-alarm", "undecided"]
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterpose_core.suite import load_suite
+from counterpose_miniature.training.bugs import SUITE_BUGS, read_bugs
+from counterpose_miniature.training.classifier import main as train
+from counterpose_miniature.training.classifiers import DEFAULTS, FOLDER
+from counterpose_miniature.training.stage import write_atomically
+from counterpose_miniature.world.scene import VALUES
+from counterpose_services.classifiers.zero_shot import prompt_of
 from evaluation.paths import SUITE_WEIGHTS
-from faultline_core.suite import load_suite
-from faultline_miniature.training.bugs import SUITE_BUGS, read_bugs
-from faultline_miniature.training.classifier import main as train
-from faultline_miniature.training.classifiers import DEFAULTS, FOLDER
-from faultline_miniature.training.stage import write_atomically
-from faultline_miniature.world.scene import VALUES
-from faultline_services.classifiers.zero_shot import prompt_of
 
 from .contestants import BUG_FILES, WEIGHTS, Contestant
 

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
-from faultline import Client, StressTest
-from faultline._runs import AnyRun
-from faultline.resources.runs import RunResource
-from faultline_core.contract.runs import Item
-from faultline_core.contract.stress_tests import StressTestSummary
+from counterpose import Client, StressTest
+from counterpose._runs import AnyRun
+from counterpose.resources.runs import RunResource
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.stress_tests import StressTestSummary
 
 R = TypeVar("R", bound=AnyRun)
 

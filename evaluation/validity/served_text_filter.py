@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.perturber import PerturbItem, PerturbRequest
-from faultline_core.contract.scorer import EmbedTextsRequest
-from faultline_core.images.clip_metrics import unit
-from faultline_core.stress_test.filters import names_label, text_filter
-from faultline_core.stress_test.subjective import subjective_word
-from faultline_core.suite import Suite, load_suite
-from faultline_core.text.caption_diff import Span, difference
-from faultline_core.types import EDIT_TYPES
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.scorer.engine import ScorerEngine
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.perturber import PerturbItem, PerturbRequest
+from counterpose_core.contract.scorer import EmbedTextsRequest
+from counterpose_core.images.clip_metrics import unit
+from counterpose_core.stress_test.filters import names_label, text_filter
+from counterpose_core.stress_test.subjective import subjective_word
+from counterpose_core.suite import Suite, load_suite
+from counterpose_core.text.caption_diff import Span, difference
+from counterpose_core.types import EDIT_TYPES
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.scorer.engine import ScorerEngine
 
 from .report import FilterFigures
 from .text_filter import Proposal, judged_filter

@@ -11,22 +11,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from faultline import Client
-from faultline._stack import Stack, ended_by_signals
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import MAX_BATCH
-from faultline_core.contract.editor import GenerateRequest, GenerateResponse
-from faultline_core.contract.scorer import EmbedImagesRequest
-from faultline_core.images.codecs import decode_image
-from faultline_core.types import BlobRef
-from faultline_gateway.services.clients import HttpEditor, HttpScorer, calling_services
-from faultline_gateway.settings import GatewaySettings, settings_from
+from counterpose import Client
+from counterpose._stack import Stack, ended_by_signals
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import MAX_BATCH
+from counterpose_core.contract.editor import GenerateRequest, GenerateResponse
+from counterpose_core.contract.scorer import EmbedImagesRequest
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.types import BlobRef
+from counterpose_gateway.services.clients import HttpEditor, HttpScorer, calling_services
+from counterpose_gateway.settings import GatewaySettings, settings_from
 
 from .truth import Images
 
 STACK = "stack"
 """The state folder of a validation's own stack, below the validation's."""
-MODELS_FOLDER = "FAULTLINE_SERVICES_MODELS_FOLDER"
+MODELS_FOLDER = "COUNTERPOSE_SERVICES_MODELS_FOLDER"
 PORT = 8180
 """Another port than that of `make up`, so that both can run; the services take the next one."""
 
@@ -78,7 +78,7 @@ class Service:
         """Images of the editor's text-to-image, uint8 [N, H, W, 3], in the request's order.
 
         Raises:
-            FaultlineError: the editor refuses the request or one of its prompts.
+            CounterposeError: the editor refuses the request or one of its prompts.
         """
         self.client()
         store = BlobStore(self.settings.store_url)

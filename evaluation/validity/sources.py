@@ -9,15 +9,15 @@ from typing import Literal
 
 from tqdm import tqdm
 
-from faultline import Client
-from faultline_core.contract.datasets import SourceUpload
-from faultline_core.images.codecs import encode_raw
-from faultline_miniature.training.bugs import Bug, as_trained
-from faultline_miniature.world.dataset import encode_png
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.sampling import DATASET, Distribution
-from faultline_miniature.world.scene import VALUES, Scene
-from faultline_miniature.world.seeds import VALIDATION, balanced_scenes
+from counterpose import Client
+from counterpose_core.contract.datasets import SourceUpload
+from counterpose_core.images.codecs import encode_raw
+from counterpose_miniature.training.bugs import Bug, as_trained
+from counterpose_miniature.world.dataset import encode_png
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.sampling import DATASET, Distribution
+from counterpose_miniature.world.scene import VALUES, Scene
+from counterpose_miniature.world.seeds import VALIDATION, balanced_scenes
 
 STRETCH = 100_000
 FIRST = 1_000_000

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from faultline_core.types import EditType
-from faultline_miniature.training.edit_pairs import succeeds
-from faultline_miniature.world.grammar import parse
+from counterpose_core.types import EditType
+from counterpose_miniature.training.edit_pairs import succeeds
+from counterpose_miniature.world.grammar import parse
 
 from .measures import clustered_share
 from .report import FilterFigures

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from faultline_core.statistics.bootstrap import bootstrap_mean
-from faultline_core.types import Estimate
-from faultline_miniature.training.bugs import Bug
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.scene import VALUES, Scene
+from counterpose_core.statistics.bootstrap import bootstrap_mean
+from counterpose_core.types import Estimate
+from counterpose_miniature.training.bugs import Bug
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.scene import VALUES, Scene
 
 from .measures import Floats
 

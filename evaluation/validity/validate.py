@@ -15,13 +15,13 @@ import sys
 import time
 from collections.abc import Sequence
 
+from counterpose_miniature.training.stage import use_threads, write_atomically
 from evaluation.validity.assembly import Pieces, report
 from evaluation.validity.campaign import Campaign
 from evaluation.validity.command import merged, order_of, parsed
 from evaluation.validity.order import contestants
 from evaluation.validity.report import PresetReport
 from evaluation.validity.serving import STACK, serving
-from faultline_miniature.training.stage import use_threads, write_atomically
 
 
 def measured(campaign: Campaign) -> PresetReport:

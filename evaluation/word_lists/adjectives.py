@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from faultline_core.text.adjectives import LIST
+from counterpose_core.text.adjectives import LIST
 
 LEAST_SHARE = 0.25
 """Share of a word's tagged uses as an adjective: "orange" is one (7 of 15), "fly" and "spread" are none."""

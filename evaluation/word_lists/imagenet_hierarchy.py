@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import files
 from pathlib import Path
 
-from faultline_core.text.imagenet_hierarchy import FILE
+from counterpose_core.text.imagenet_hierarchy import FILE
 
 _IDS = "data/_info/imagenet_synsets.txt"
 _HYPERNYMS = ("@", "@i")

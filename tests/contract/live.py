@@ -14,15 +14,15 @@ import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
+from counterpose_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest
+from counterpose_core.contract.webhooks import WebhookCreate
+from counterpose_gateway.http.connection import HeaderLimits, http_protocol
+from counterpose_gateway.services.ports import Services
+from counterpose_gateway.worker import Worker
 from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, token_of, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
 from fakes.world import CLASSES, FakeWorld
-from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest
-from faultline_core.contract.webhooks import WebhookCreate
-from faultline_gateway.http.connection import HeaderLimits, http_protocol
-from faultline_gateway.services.ports import Services
-from faultline_gateway.worker import Worker
 
 STRESS_TEST = {
     "dataset": "demo",

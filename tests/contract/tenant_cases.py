@@ -12,11 +12,11 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 from contract.live import ADVERSARIAL_DATASET, BUG_HUNT, STRESS_TEST
+from counterpose_gateway.app import bare_app
+from counterpose_gateway.ui import PAGES
 from fakes.benchmarks import benchmark_body
 from fakes.gateway import URL
 from fakes.ray_jobs_api import NAME
-from faultline_gateway.app import bare_app
-from faultline_gateway.ui import PAGES
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ PROGRAM = Path(sys.executable).with_name("openapi-python-client")
 
 USE = """
 import sys
-from generated_faultline import Client
-from generated_faultline.api.artifacts import get_image
-from generated_faultline.api.datasets import create_dataset
-from generated_faultline.api.stress_tests import (
+from generated_counterpose import Client
+from generated_counterpose.api.artifacts import get_image
+from generated_counterpose.api.datasets import create_dataset
+from generated_counterpose.api.stress_tests import (
     create_stress_test, get_a_stress_test, list_the_items_of_a_stress_test,
     stream_the_results_of_a_stress_test, summarize_stress_test, wait_for_a_stress_test,
 )
-from generated_faultline.models import DatasetCreate, Problem, Run, StressTestCreate
-from generated_faultline.models import RunState, StressTestCreateEditTypesItem as EditType
+from generated_counterpose.models import DatasetCreate, Problem, Run, StressTestCreate
+from generated_counterpose.models import RunState, StressTestCreateEditTypesItem as EditType
 
 client = Client(sys.argv[1])
 body = StressTestCreate(
@@ -59,7 +59,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("client")
     command = [
         str(PROGRAM), "generate", "--path", str(ROOT / "gateway" / "openapi.json"), "--meta", "none",
-        "--output-path", str(folder / "generated_faultline"), "--config", str(CONFIG), "--fail-on-warning",
+        "--output-path", str(folder / "generated_counterpose"), "--config", str(CONFIG), "--fail-on-warning",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,10 +13,10 @@ import pytest_asyncio
 
 from contract.live import MAX_ITEMS, STRESS_TEST, Known, seeded, token_services
 from contract.tenant_cases import Asked, Ids, of_operations, of_pages, told
+from counterpose_core.contract.webhooks import WebhookCreate
 from fakes.access_keys import gateway_of
 from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.ray_jobs_api import FakeRayJobs, clusters_of
-from faultline_core.contract.webhooks import WebhookCreate
 
 of_module = pytest.mark.asyncio(loop_scope="module")
 

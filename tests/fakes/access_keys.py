@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import httpx
 
+from counterpose_gateway.access.keys import SCOPES, AccessKey, Scope, new_key
+from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.ledger import Ledger
 from fakes.gateway import URL, FakeGateway
-from faultline_gateway.access.keys import SCOPES, AccessKey, Scope, new_key
-from faultline_gateway.access.tenants import DEFAULT_TENANT
-from faultline_gateway.ledger import Ledger
 
 
 def new_access_key(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from faultline_core.images.codecs import encode_raw
+from counterpose_core.images.codecs import encode_raw
 
 
 def saved(format: str, size: int = 16, **options: Any) -> bytes:

@@ -7,12 +7,10 @@ import hashlib
 
 import httpx
 
-from fakes.interface_answers import TOKEN
-from fakes.sdk import a_run, figure, ok
-from faultline_core.contract.classifiers import ClassifierDescription
-from faultline_core.contract.editor import GenerationPreset
-from faultline_core.contract.runs import Run
-from faultline_core.contract.shift_benchmark_summary import (
+from counterpose_core.contract.classifiers import ClassifierDescription
+from counterpose_core.contract.editor import GenerationPreset
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.shift_benchmark_summary import (
     ClassCondition,
     ConditionSummary,
     EffectSummary,
@@ -27,13 +25,13 @@ from faultline_core.contract.shift_benchmark_summary import (
     ShiftSummary,
     SlopeSummary,
 )
-from faultline_core.contract.shift_benchmarks import (
+from counterpose_core.contract.shift_benchmarks import (
     BenchmarkShift,
     ImageSource,
     ShiftBenchmarkConfig,
     ShiftBenchmarkCreate,
 )
-from faultline_core.contract.shift_thresholds import (
+from counterpose_core.contract.shift_thresholds import (
     InspectedImage,
     Inspection,
     Inspections,
@@ -41,7 +39,9 @@ from faultline_core.contract.shift_thresholds import (
     ShiftThresholds,
     ThresholdInForce,
 )
-from faultline_core.types import Cost, Estimate, RunState
+from counterpose_core.types import Cost, Estimate, RunState
+from fakes.interface_answers import TOKEN
+from fakes.sdk import a_run, figure, ok
 
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 CLASSES = ("plate", "boat")
@@ -77,7 +77,7 @@ def benchmark_config(*image_sources: ImageSource) -> ShiftBenchmarkConfig:
         dataset_digest="d" * 64,
         generation=GenerationPreset(steps=4, guidance=2.0),
         models={"editor": "sd@" + "c" * 12},
-        versions={"faultline": "0.1.0"},
+        versions={"counterpose": "0.1.0"},
         classes=list(CLASSES),
         labels=list(CLASSES),
         shifts=[

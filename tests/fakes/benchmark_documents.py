@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from faultline_core.contract.shift_benchmarks import (
+from counterpose_core.contract.shift_benchmarks import (
     ImageItem,
     ImageResult,
     ImageSourceOrReal,
     ShiftBenchmarkConfig,
 )
-from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 
 Flags = NDArray[np.bool_]
 Place = tuple[int, int, int]

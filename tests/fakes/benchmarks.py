@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from counterpose_core.contract.base import ModelIdentity, Outcome
+from counterpose_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenResult
+from counterpose_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
+from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
+from counterpose_core.text.class_prompts import CLASS_SLOT
+from counterpose_core.types import Cost
+from counterpose_gateway.ledger import Done, Ledger
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway
 from fakes.ports import FakeEditor, FakeScorer, fake_services
 from fakes.world import CLASSES, FakeWorld, Shown
-from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenResult
-from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
-from faultline_core.contract.shift_benchmarks import ShiftBenchmarkCreate
-from faultline_core.text.class_prompts import CLASS_SLOT
-from faultline_core.types import Cost
-from faultline_gateway.ledger import Done, Ledger
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.services.ports import Services
 
 SHIFTS = ("in the snow", "in the rain")
 

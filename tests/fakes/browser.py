@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from faultline_core.images.codecs import Pixels, decode_image
+from counterpose_core.images.codecs import Pixels, decode_image
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SECONDS = 90

@@ -16,14 +16,14 @@ from typing import Any
 import httpx
 from pydantic.main import IncEx
 
+from counterpose_core.contract.jobs import Job
+from counterpose_core.contract.runs import Item
+from counterpose_gateway.ledger import Ledger
 from fakes.killed_programs import Programs, Victim, started_programs
 from fakes.process_trees import title
 from fakes.ray_cluster import RayCluster, ray_cluster
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, Shown
-from faultline_core.contract.jobs import Job
-from faultline_core.contract.runs import Item
-from faultline_gateway.ledger import Ledger
 
 PER_CLASS = 10
 """Images of each of the four classes: 40, of five items each."""
@@ -35,8 +35,8 @@ REQUEST: Mapping[str, Any] = {
     "lance_r_edits_per_image": 0, "confirm": False, "outside_suite": "continue",
 }  # fmt: skip
 # Not the guard in front of it, nor the driver's process that only follows the job.
-_WORKER = re.compile(r"^\S*python\S* \S*/faultline-gateway work .*--attempt \d+$")
-_DRIVER = re.compile(r"^\S*python\S* -m faultline_services\.jobs\.work ")
+_WORKER = re.compile(r"^\S*python\S* \S*/counterpose-gateway work .*--attempt \d+$")
+_DRIVER = re.compile(r"^\S*python\S* -m counterpose_services\.jobs\.work ")
 SERVED: tuple[Victim, ...] = ("services", "serve")
 
 
@@ -133,7 +133,7 @@ def job_stack(
 ) -> Iterator[JobStack]:
     """Run services, gateway and cluster until the block ends; each call to a service takes ``seconds``."""
     folder.mkdir(parents=True, exist_ok=True)
-    leases = {"FAULTLINE_LEASE_SECONDS": LEASE_SECONDS}
+    leases = {"COUNTERPOSE_LEASE_SECONDS": LEASE_SECONDS}
     own = Programs(url, folder, world=(str(PER_CLASS), "", str(seconds)), more=leases)
     # What a node's image brings: the programs, and where the database, the store and the secret are.
     node = own.settings | {
@@ -141,8 +141,8 @@ def job_stack(
     }
     with ray_cluster(nodes, head_cpus=head_cpus, environment=node) as cluster:
         own.more = leases | {
-            "FAULTLINE_CLUSTERS": f"local={cluster.dashboard}",
-            "FAULTLINE_CLUSTER_TOKEN_FILES": str(cluster.token_file),
+            "COUNTERPOSE_CLUSTERS": f"local={cluster.dashboard}",
+            "COUNTERPOSE_CLUSTER_TOKEN_FILES": str(cluster.token_file),
         }
         with started_programs(own, SERVED) as programs, closing(Ledger(url)) as ledger:
             yield JobStack(programs, ledger, cluster)

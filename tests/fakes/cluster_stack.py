@@ -10,6 +10,9 @@ from typing import Any
 
 import httpx
 
+from counterpose_gateway.ledger import Ledger
+from counterpose_services.serving.serve_config import serve_config
+from counterpose_services.settings import ServiceName, ServiceSettings
 from fakes.killed_programs import Programs, Victim, started_programs, write_secret
 from fakes.ledgers import migrated_file
 from fakes.postgres import free_port
@@ -17,9 +20,6 @@ from fakes.process_trees import resident_bytes
 from fakes.processes import look_until
 from fakes.ray_cluster import RayCluster, ray_cluster
 from fakes.reference_run import ReferenceRuns, upload
-from faultline_gateway.ledger import Ledger
-from faultline_services.serving.serve_config import serve_config
-from faultline_services.settings import ServiceName, ServiceSettings
 
 EDIT_SECONDS = 0.05
 PROGRAMS: tuple[Victim, ...] = ("serve", "work")

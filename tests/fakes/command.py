@@ -7,13 +7,13 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from counterpose._cli.main import app
 from fakes.sdk import Script
-from faultline._cli.main import app
 
 Play = Callable[..., Script]
 """Plays answers to whatever the command asks, in order."""
 
 
 def run(*arguments: str) -> Any:
-    """Run ``faultline`` with these arguments."""
+    """Run ``counterpose`` with these arguments."""
     return CliRunner().invoke(app, list(arguments))

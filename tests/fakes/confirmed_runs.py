@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.methods.stress_test.stages import next_stage
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.findings import find
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.services.ports import Services
 from fakes.ports import fake_services
 from fakes.recorder import FakeRecorder, lease_all, recorded_items, recorded_run
 from fakes.runs import planned
 from fakes.world import FakeWorld
-from faultline_core.contract.datasets import Source
-from faultline_core.contract.findings import Finding
-from faultline_core.contract.runs import Item, Run
-from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
-from faultline_gateway.methods.stress_test.process import process
-from faultline_gateway.methods.stress_test.stages import next_stage
-from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.findings import find
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.services.ports import Services
 
 PER_CLASS = 20
 

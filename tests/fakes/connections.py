@@ -12,9 +12,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
-from faultline_core.contract.base import Problem
-from faultline_gateway.http.connection import HeaderLimits, http_protocol
-from faultline_gateway.http.in_flight import Room
+from counterpose_core.contract.base import Problem
+from counterpose_gateway.http.connection import HeaderLimits, http_protocol
+from counterpose_gateway.http.in_flight import Room
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

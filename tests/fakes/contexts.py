@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from counterpose_core.blobs import BlobStore
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs.cache import RunCache
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.services.ports import Services
 from fakes.ports import fake_services
 from fakes.world import FakeWorld, fake_suite
-from faultline_core.blobs import BlobStore
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs.cache import RunCache
-from faultline_gateway.runs.context import RunContext
-from faultline_gateway.services.ports import Services
 
 
 def run_context(

@@ -13,12 +13,12 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
-from faultline_core.contract.base import Outcome
-from faultline_core.images.codecs import decode_image, encode_raw
-from faultline_services.serving.engine_protocols import Captioner, Classifiers, Editor, Perturber, Scorer
-from faultline_services.settings import ServiceName
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract.base import Outcome
+from counterpose_core.images.codecs import decode_image, encode_raw
+from counterpose_services.serving.engine_protocols import Captioner, Classifiers, Editor, Perturber, Scorer
+from counterpose_services.settings import ServiceName
 
 Fields = dict[str, Any]
 SIDE = 16

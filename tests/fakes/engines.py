@@ -13,19 +13,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
-from faultline_core.contract.base import ModelIdentity, Outcome, Problem
-from faultline_core.errors import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract.base import ModelIdentity, Outcome, Problem
+from counterpose_core.errors import (
     Cancelled,
+    CounterposeError,
     DatasetEmpty,
-    FaultlineError,
     InvalidRequest,
     PromptTooLong,
     UnknownModel,
 )
-from faultline_core.images.codecs import encode_raw
-from faultline_core.types import Cost
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.types import Cost
 
 IDENTITY = ModelIdentity(id="fake", revision="0" * 64)
 MOST_WORDS = 40
@@ -63,7 +63,7 @@ def _each(items: Sequence[Item], answer: Callable[[Item], Value]) -> list[Outcom
     for item in items:
         try:
             outcomes.append(Outcome(value=answer(item)))
-        except FaultlineError as error:
+        except CounterposeError as error:
             outcomes.append(Outcome(problem=Problem.of(error)))
     return outcomes
 
@@ -296,7 +296,7 @@ class FakeEditor(_Fake):
     def _dropped(self, image: str) -> tokens.DroppedImage | None:
         try:
             self._look(image)
-        except FaultlineError as error:
+        except CounterposeError as error:
             return tokens.DroppedImage(image=image, problem=Problem.of(error))
         return None
 

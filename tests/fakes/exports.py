@@ -15,12 +15,12 @@ from urllib.parse import unquote
 
 import pyarrow.parquet
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.images.codecs import Pixels, decode_image
+from counterpose_core.types import Estimate
+from counterpose_gateway.exports import Card, ExportLayout, Record, write_export
+from counterpose_gateway.exports.records import Answer, Source
 from fakes.store import FakeStore, image
-from faultline_core.blobs import BlobStore
-from faultline_core.images.codecs import Pixels, decode_image
-from faultline_core.types import Estimate
-from faultline_gateway.exports import Card, ExportLayout, Record, write_export
-from faultline_gateway.exports.records import Answer, Source
 
 CLASSES = ("plate", "Great Dane", "train")
 SHIFTS = ("in the snow", "base")

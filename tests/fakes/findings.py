@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from faultline_core.contract.findings import Confirmed, Finding, FindingPair, Screened
-from faultline_core.types import Estimate
+from counterpose_core.contract.findings import Confirmed, Finding, FindingPair, Screened
+from counterpose_core.types import Estimate
 
 
 def a_finding(**changes: object) -> Finding:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs.following import FollowedRuns
-from faultline_gateway.runs.progress import wait_for_end
-from faultline_gateway.runs.status import RunStatus, StatusText
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs.following import FollowedRuns
+from counterpose_gateway.runs.progress import wait_for_end
+from counterpose_gateway.runs.status import RunStatus, StatusText
 
 
 async def waited_for(ledger: Ledger, run_id: str, seconds: float) -> StatusText:

@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx
 
-from fakes.sdk import ok
-from faultline_core.contract.gates import (
+from counterpose_core.contract.gates import (
     CellState,
     GateCell,
     GateConfig,
@@ -17,8 +16,9 @@ from faultline_core.contract.gates import (
     RegressionSet,
     outcome_of,
 )
-from faultline_core.contract.runs import RequestCounts
-from faultline_core.types import Cost, Estimate
+from counterpose_core.contract.runs import RequestCounts
+from counterpose_core.types import Cost, Estimate
+from fakes.sdk import ok
 
 ERRORS = Estimate(estimate=0.05, low=0.01, high=0.1, n=80)
 REGRESSIONS: dict[CellState, Estimate] = {

@@ -14,30 +14,30 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.services import CircuitState, ServiceState
+from counterpose_core.suite import Suite
+from counterpose_core.tracing import Tracing
+from counterpose_gateway.app import create_app
+from counterpose_gateway.columns import ColumnFolder
+from counterpose_gateway.images.quota import Quotas
+from counterpose_gateway.imports.importer import Importer
+from counterpose_gateway.imports.storage import Storage
+from counterpose_gateway.jobs.clusters import Clusters
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.runs.large_plans import large_methods
+from counterpose_gateway.runs.planner import Planner
+from counterpose_gateway.runs.stages import staged_methods
+from counterpose_gateway.services.clients import SERVICE_NAMES
+from counterpose_gateway.services.ports import Services
+from counterpose_gateway.settings import GatewaySettings
+from counterpose_gateway.worker import Worker
 from fakes.ledgers import new_ledger
 from fakes.ports import fake_services
 from fakes.shared_world import SharedStore
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, FakeWorld, Shown, fake_suite
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.services import CircuitState, ServiceState
-from faultline_core.suite import Suite
-from faultline_core.tracing import Tracing
-from faultline_gateway.app import create_app
-from faultline_gateway.columns import ColumnFolder
-from faultline_gateway.images.quota import Quotas
-from faultline_gateway.imports.importer import Importer
-from faultline_gateway.imports.storage import Storage
-from faultline_gateway.jobs.clusters import Clusters
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.methods import METHODS
-from faultline_gateway.runs.large_plans import large_methods
-from faultline_gateway.runs.planner import Planner
-from faultline_gateway.runs.stages import staged_methods
-from faultline_gateway.services.clients import SERVICE_NAMES
-from faultline_gateway.services.ports import Services
-from faultline_gateway.settings import GatewaySettings
-from faultline_gateway.worker import Worker
 
 URL = "http://127.0.0.1:8080"
 

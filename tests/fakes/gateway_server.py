@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from counterpose_core.blobs import BlobStore
+from counterpose_gateway.app import create_app
+from counterpose_gateway.http.event_loop import prepare_event_loop
+from counterpose_gateway.http.server import server_of
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import FakeHealth
 from fakes.ports import fake_services
 from fakes.shared_world import SharedStore
 from fakes.world import FakeWorld, fake_suite
-from faultline_core.blobs import BlobStore
-from faultline_gateway.app import create_app
-from faultline_gateway.http.event_loop import prepare_event_loop
-from faultline_gateway.http.server import server_of
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.settings import GatewaySettings
 
 
 def serve(url: str, folder: Path, port: int) -> None:
-    """Serve until killed, as ``faultline-gateway serve`` does."""
+    """Serve until killed, as ``counterpose-gateway serve`` does."""
     asyncio.run(_serving(url, folder, GatewaySettings(port=port)))
 
 

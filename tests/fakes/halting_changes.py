@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from sqlalchemy import event
 
+from counterpose_gateway.ledger import Ledger, deletions, resumptions
+from counterpose_gateway.runs import pace
 from fakes.ledger_worker import acknowledge
-from faultline_gateway.ledger import Ledger, deletions, resumptions
-from faultline_gateway.runs import pace
 
 FOR_EVER = 1000.0
 SMALL_CHUNK = 3

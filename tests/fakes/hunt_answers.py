@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntShares
+from counterpose_core.contract.editor import GenerationPreset
+from counterpose_core.contract.runs import Run
+from counterpose_core.types import Cost, RunState
 from fakes.sdk import a_run, counts
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary
-from faultline_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntShares
-from faultline_core.contract.editor import GenerationPreset
-from faultline_core.contract.runs import Run
-from faultline_core.types import Cost, RunState
 
 
 def a_hunt_run(state: RunState = "queued", done: int = 0) -> Run:

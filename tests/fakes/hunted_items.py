@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from faultline_core.contract.bug_hunts import (
+from counterpose_core.contract.bug_hunts import (
     BugHuntConfig,
     BugHuntCreate,
     HuntBudget,
@@ -16,9 +16,9 @@ from faultline_core.contract.bug_hunts import (
     HuntShares,
     Weighed,
 )
-from faultline_core.contract.editor import GenerationPreset
-from faultline_core.contract.runs import PredictionPair, RequestCounts, Run
-from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
+from counterpose_core.contract.editor import GenerationPreset
+from counterpose_core.contract.runs import PredictionPair, RequestCounts, Run
+from counterpose_core.contract.sampling_rules import FixedNumber, SamplingRule
 
 CLASSES = ["fly", "bee", "bus", "tram"]
 EXAMPLE = "e" * 64

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from counterpose_core.bug_hunt.parts import phrases
+from counterpose_core.contract import captioner, classifiers, editor
+from counterpose_core.contract.base import Outcome
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.services.ports import Services
 from fakes.ports import FakeCaptioner, FakeClassifiers, FakeEditor, fake_services, refusing
 from fakes.world import CLASSES, FakeWorld, Shown
-from faultline_core.bug_hunt.parts import phrases
-from faultline_core.contract import captioner, classifiers, editor
-from faultline_core.contract.base import Outcome
-from faultline_core.errors import InvalidRequest
-from faultline_gateway.services.ports import Services
 
 CIRCUMSTANCES = ("in the snow", *(("on the grass", "on the sand", "in the fog") * 2))
 """What the generator draws where the prompt leaves it open: snow in a seventh of the images."""

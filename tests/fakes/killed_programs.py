@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import httpx
 
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
 from fakes.postgres import free_port
 from fakes.processes import look_until
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger
 
 Victim = Literal["services", "serve", "work"]
 VICTIMS: tuple[Victim, ...] = ("services", "serve", "work")
@@ -49,18 +49,18 @@ class Programs:
     def settings(self) -> dict[str, str]:
         """The environment that all programs share, beside the test's own."""
         return {
-            "FAULTLINE_STATE_DIR": str(self.folder),
-            "FAULTLINE_DATABASE_URL": self.url,
-            "FAULTLINE_STORE_URL": str(self.folder / "store"),
-            "FAULTLINE_PORT": str(self.port),
-            "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{self.services_port}",
-            "FAULTLINE_LEASE_SECONDS": str(self.lease_seconds),
+            "COUNTERPOSE_STATE_DIR": str(self.folder),
+            "COUNTERPOSE_DATABASE_URL": self.url,
+            "COUNTERPOSE_STORE_URL": str(self.folder / "store"),
+            "COUNTERPOSE_PORT": str(self.port),
+            "COUNTERPOSE_SERVICES_URL": f"http://127.0.0.1:{self.services_port}",
+            "COUNTERPOSE_LEASE_SECONDS": str(self.lease_seconds),
             "PYTHONPATH": os.pathsep.join(sys.path),
         } | self.more
 
     def start(self, name: Victim) -> None:
         """Start a program as a user does; the services are those of the hunted world."""
-        command = ["faultline_gateway.main", name]
+        command = ["counterpose_gateway.main", name]
         if name == "services":
             store, hunted = str(self.folder / "store"), ("1", str(self.folder / "shown"))
             command = ["fakes.services_program", store, str(self.services_port), *(self.world or hunted)]

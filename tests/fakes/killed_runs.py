@@ -16,13 +16,13 @@ from typing import Any
 
 from pydantic.main import IncEx
 
+from counterpose_core.contract.runs import RunItem
+from counterpose_gateway.ledger import Ledger
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledger_worker import acknowledged
 from fakes.ledgers import migrated_file
 from fakes.mortal_worker import Moment, deep_snow, keep_shown, work_until
 from fakes.processes import PATIENCE_SECONDS, Start, look_until
-from faultline_core.contract.runs import RunItem
-from faultline_gateway.ledger import Ledger
 
 _RUN_ID = re.compile(r"\b[0-9a-f]{32}\b")
 

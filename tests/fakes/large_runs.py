@@ -10,16 +10,16 @@ from typing import Any, Literal
 
 from sqlalchemy import event
 
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import CounterposeError
+from counterpose_core.types import RunKind
+from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.runs import pace
+from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.runs.large_plans import PlanInputs
+from counterpose_gateway.runs.planner import Planner
 from fakes.ledger_worker import acknowledge
 from fakes.ledgers import IMAGE, config
-from faultline_core.contract.runs import Run
-from faultline_core.errors import FaultlineError
-from faultline_core.types import RunKind
-from faultline_gateway.ledger import Ledger, NewSource
-from faultline_gateway.runs import pace
-from faultline_gateway.runs.items import LeasedStage, PlannedItem
-from faultline_gateway.runs.large_plans import PlanInputs
-from faultline_gateway.runs.planner import Planner
 
 KIND: RunKind = "stress-test"
 PER_SOURCE = 4
@@ -31,7 +31,7 @@ Moment = Literal["within-a-chunk", "after-a-chunk", "within-the-last", "after-th
 class FourOfEach:
     """Plans four edits of each source that it sees; ``error`` is raised before the item of that ordinal."""
 
-    def __init__(self, error: FaultlineError | None = None, before: int = 0) -> None:
+    def __init__(self, error: CounterposeError | None = None, before: int = 0) -> None:
         self._error = error
         self._before = before
 

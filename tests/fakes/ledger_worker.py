@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.errors import LeaseLost
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Done, Ledger
 from fakes.ledgers import create_run
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import ItemResult
-from faultline_core.errors import LeaseLost
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Done, Ledger
 
 
 def acknowledge(log: Path, line: str) -> None:

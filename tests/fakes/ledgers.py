@@ -10,17 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.contract.runs import ItemResult
-from faultline_core.contract.stress_tests import (
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.contract.stress_tests import (
     GateThresholds,
     StressTestConfig,
     StressTestCreate,
     TextThresholds,
 )
-from faultline_gateway.ledger import Done, Ledger
-from faultline_gateway.ledger.database import Database
-from faultline_gateway.runs.items import LeasedGroup, PlannedItem
+from counterpose_gateway.ledger import Done, Ledger
+from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.runs.items import LeasedGroup, PlannedItem
 
 IMAGE = "a" * 64
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 
-from faultline_core.contract.datasets import Source
-from faultline_core.contract.groups import Grouping
-from faultline_core.contract.stress_tests import StressTestCreate
-from faultline_core.images.near_duplicates import joined
-from faultline_gateway.methods.stress_test.division import MOST_FRESH, _n_kept
-from faultline_gateway.runs.seeds import derive_seed
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.groups import Grouping
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.images.near_duplicates import joined
+from counterpose_gateway.methods.stress_test.division import MOST_FRESH, _n_kept
+from counterpose_gateway.runs.seeds import derive_seed
 
 
 def chosen_of(sources: Sequence[Source], classes: Sequence[str], limit: int | None) -> list[Source]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from faultline_core.errors import FaultlineError
+from counterpose_core.errors import CounterposeError
 
 
 class RegistryAway(Exception):
@@ -100,7 +100,7 @@ class FakeGates:
     """A client of a gateway that has gates only; equal keys get one gate."""
 
     summarized: Any
-    error: FaultlineError | None = None
+    error: CounterposeError | None = None
     made: dict[str, FakeGate] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
 

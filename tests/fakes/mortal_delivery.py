@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from faultline_core.contract.gates import GateSummary
-from faultline_core.errors import NotFound
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.webhooks.delivery import Deliveries
-from faultline_gateway.webhooks.target import Target
+from counterpose_core.contract.gates import GateSummary
+from counterpose_core.errors import NotFound
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.webhooks.delivery import Deliveries
+from counterpose_gateway.webhooks.target import Target
 
 
 def no_gate(run_id: str) -> GateSummary:

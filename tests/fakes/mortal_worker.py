@@ -13,20 +13,20 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import CounterposeError
+from counterpose_core.types import FINAL_RUN_STATES, RunKind
+from counterpose_gateway.ledger import Ended, Ledger
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.runs.items import LeasedGroup, LeasedStage
+from counterpose_gateway.runs.planner import Planner
+from counterpose_gateway.runs.stages import staged_methods
+from counterpose_gateway.services.ports import Services
+from counterpose_gateway.worker import Worker
 from fakes.hunted_world import HuntEditor, hunted_services
 from fakes.ledger_worker import acknowledge, acknowledged
 from fakes.shared_world import KeptShown, SharedStore
 from fakes.world import FakeWorld
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import FaultlineError
-from faultline_core.types import FINAL_RUN_STATES, RunKind
-from faultline_gateway.ledger import Ended, Ledger
-from faultline_gateway.methods import METHODS
-from faultline_gateway.runs.items import LeasedGroup, LeasedStage
-from faultline_gateway.runs.planner import Planner
-from faultline_gateway.runs.stages import staged_methods
-from faultline_gateway.services.ports import Services
-from faultline_gateway.worker import Worker
 
 LEASE_SECONDS = 1_000.0
 
@@ -93,7 +93,7 @@ class MortalLedger(Ledger):
         try:
             stage = self.run(ended[0].item_id.rpartition(".")[0]).stage
             lost = super().record_many(ended)
-        except (FaultlineError, SQLAlchemyError):
+        except (CounterposeError, SQLAlchemyError):
             # A database that is busy records nothing.
             acknowledge(self._log, f"{stage} refused")
             raise

@@ -13,17 +13,17 @@ from typing import Any
 import httpx
 import torch
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import ModelIdentity
-from faultline_core.suite import CaptionerSuite, PerturberSuite
-from faultline_services.captioner.openai_engine import OpenAICaptioner
-from faultline_services.openai_api.server import OpenAIServer, Patience
-from faultline_services.outbound.calls import AnswerLimits
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.perturber.language_model import Row, Sampling
-from faultline_services.perturber.openai_model import OpenAIModel, Reader
-from faultline_services.perturber.transformers_model import TransformersModel
-from faultline_services.perturber.vocabulary import Vocabulary
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.suite import CaptionerSuite, PerturberSuite
+from counterpose_services.captioner.openai_engine import OpenAICaptioner
+from counterpose_services.openai_api.server import OpenAIServer, Patience
+from counterpose_services.outbound.calls import AnswerLimits
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.perturber.language_model import Row, Sampling
+from counterpose_services.perturber.openai_model import OpenAIModel, Reader
+from counterpose_services.perturber.transformers_model import TransformersModel
+from counterpose_services.perturber.vocabulary import Vocabulary
 
 URL = "http://model.test/v1"
 ADAPTED, BASE = "edits", "base"

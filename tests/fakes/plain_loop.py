@@ -12,12 +12,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from faultline_core.blobs import BlobStore
-from faultline_gateway.ledger import Ledger, Outcome
-from faultline_gateway.methods import METHODS
-from faultline_gateway.runs.items import LeasedItem
-from faultline_gateway.services.clients import calling_services, services_of
-from faultline_gateway.settings import settings_of_process
+from counterpose_core.blobs import BlobStore
+from counterpose_gateway.ledger import Ledger, Outcome
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.runs.items import LeasedItem
+from counterpose_gateway.services.clients import calling_services, services_of
+from counterpose_gateway.settings import settings_of_process
 
 FOREVER = 1e6
 

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract.base import BatchResponse, ModelIdentity, Outcome, Problem
+from counterpose_core.errors import CounterposeError, UnknownModel
+from counterpose_core.types import Cost, PerturbationType
+from counterpose_gateway.services.ports import Services
 from fakes.world import CLASSES, FakeWorld, Shown
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
-from faultline_core.contract.base import BatchResponse, ModelIdentity, Outcome, Problem
-from faultline_core.errors import FaultlineError, UnknownModel
-from faultline_core.types import Cost, PerturbationType
-from faultline_gateway.services.ports import Services
 
 T = TypeVar("T")
 AnyBatch = TypeVar("AnyBatch", bound=BatchResponse[Any])
@@ -37,7 +37,7 @@ def _good(value: T) -> Outcome[T]:
     return Outcome(value=value)
 
 
-def refusing(answer: AnyBatch, refused: Sequence[bool], error: FaultlineError) -> AnyBatch:
+def refusing(answer: AnyBatch, refused: Sequence[bool], error: CounterposeError) -> AnyBatch:
     """Return the answer with the error as the outcome of each item that is marked as refused."""
     problem: Outcome[Any] = Outcome(problem=Problem.of(error))
     outcomes = [problem if bad else one for bad, one in zip(refused, answer.outcomes, strict=True)]

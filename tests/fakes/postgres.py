@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psycopg
 
-from faultline_gateway.ledger.database import Database
+from counterpose_gateway.ledger.database import Database
 
 START_SECONDS = 60.0
 
@@ -54,7 +54,7 @@ class PostgresServer:
 
     def __init__(self, command: Sequence[str], port: int, log: Path) -> None:
         self._command = command
-        self._address = f"postgresql://faultline@127.0.0.1:{port}"
+        self._address = f"postgresql://counterpose@127.0.0.1:{port}"
         self._log = log
         self._numbers = count()
 
@@ -124,12 +124,12 @@ def postgres(*, durable: bool = False) -> Iterator[PostgresServer]:
 
     ``durable``: whether each commit reaches the disk, as measurements of load need.
     """
-    folder, port = Path(tempfile.mkdtemp(prefix="faultline-pg-")), free_port()
+    folder, port = Path(tempfile.mkdtemp(prefix="counterpose-pg-")), free_port()
     if (user := server_user()) is not None:
         shutil.chown(folder, user)
     data = folder / "data"
     _run([
-        "initdb", "--pgdata", str(data), "--username", "faultline", "--auth", "trust", "--no-sync",
+        "initdb", "--pgdata", str(data), "--username", "counterpose", "--auth", "trust", "--no-sync",
         "--encoding", "UTF8", "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en",
     ])  # fmt: skip
     command = [

@@ -7,8 +7,8 @@ import re
 
 import httpx
 
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
-from faultline_gateway.app import bare_app
+from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from counterpose_gateway.app import bare_app
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> Problem:
@@ -16,7 +16,7 @@ def problem(answer: httpx.Response, status: int, code: str) -> Problem:
     assert answer.headers["content-type"] == PROBLEM_MEDIA_TYPE
     found = Problem.model_validate_json(answer.content)
     assert (answer.status_code, found.status, found.code) == (status, status, code), found.detail
-    assert found.type == f"urn:faultline:problem:{code}"
+    assert found.type == f"urn:counterpose:problem:{code}"
     assert found.request_id == answer.headers["x-request-id"]
     assert "Traceback" not in answer.text
     assert_announced(answer, code)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 from diffusers import UNet2DConditionModel
 from transformers import CLIPTextConfig, CLIPTextModel
 
-from faultline_core.editing.noise_schedule import PredictionType
+from counterpose_core.editing.noise_schedule import PredictionType
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 
-from faultline_gateway.jobs.clusters import Clusters
-from faultline_gateway.jobs.ray_cluster import RayCluster
+from counterpose_gateway.jobs.clusters import Clusters
+from counterpose_gateway.jobs.ray_cluster import RayCluster
 
 TOKEN = "t" * 64
 VERSION = "2.60.0"

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fakes.benchmarks import benchmark_request, tokens
-from faultline_core.contract.editor import GenerationPreset
-from faultline_core.contract.runs import PredictionPair, RequestCounts, Run
-from faultline_core.contract.shift_benchmarks import (
+from counterpose_core.contract.editor import GenerationPreset
+from counterpose_core.contract.runs import PredictionPair, RequestCounts, Run
+from counterpose_core.contract.shift_benchmarks import (
     BenchmarkShift,
     ImageItem,
     ImageResult,
     ImageSourceOrReal,
     ShiftBenchmarkConfig,
 )
-from faultline_core.types import Cost
-from faultline_gateway.methods.shift_benchmark.cells import Cell
-from faultline_gateway.methods.shift_benchmark.columns import ImageColumns
-from faultline_gateway.methods.shift_benchmark.reading import columns_of
+from counterpose_core.types import Cost
+from counterpose_gateway.methods.shift_benchmark.cells import Cell
+from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns
+from counterpose_gateway.methods.shift_benchmark.reading import columns_of
+from fakes.benchmarks import benchmark_request, tokens
 
 IMAGE = "a" * 64
 

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
-from faultline_core.contract.confirmation import Instruction
-from faultline_core.contract.runs import Item, ItemResult, Provenance, RequestCounts, Run
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.errors import FaultlineError, error_for
-from faultline_core.types import ItemState
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
-from faultline_gateway.runs.outcomes import Done, Filtered, Outcome
+from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.runs import Item, ItemResult, Provenance, RequestCounts, Run
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import CounterposeError, error_for
+from counterpose_core.types import ItemState
+from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
+from counterpose_gateway.runs.outcomes import Done, Filtered, Outcome
 
 RUN_ID = "run-1"
 
@@ -25,7 +25,7 @@ class Recorded:
     state: ItemState
     reason: str | None = None
     detail: str | None = None
-    error: FaultlineError | None = None
+    error: CounterposeError | None = None
     result: ItemResult | None = None
 
 
@@ -61,7 +61,7 @@ class FakeRecorder:
         made = None if result is None else _of_stress_test(result)
         self._keep(item, Recorded("filtered", reason=reason, detail=detail, result=made))
 
-    async def failed(self, item: LeasedItem, error: FaultlineError) -> None:
+    async def failed(self, item: LeasedItem, error: CounterposeError) -> None:
         """Keep the error."""
         self._keep(item, Recorded("failed", error=error))
 

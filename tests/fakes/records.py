@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpose_core.contract.features import FeatureVector
+from counterpose_core.contract.perturber import TextLikelihood
+from counterpose_core.contract.runs import Item
+from counterpose_core.types import EditType, ItemKind
 from fakes.results import Ledgered
-from faultline_core.contract.features import FeatureVector
-from faultline_core.contract.perturber import TextLikelihood
-from faultline_core.contract.runs import Item
-from faultline_core.types import EditType, ItemKind
 
 WIDTH = 4
 AFTER = {"steady": 0.9, "leaning": 0.9}

@@ -18,17 +18,17 @@ from typing import Any
 
 import httpx
 
+from counterpose import Client
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.runs import Item
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
 from fakes.killed_programs import VICTIMS, Programs, started_programs
 from fakes.ledgers import migrated_file
 from fakes.processes import look_until
 from fakes.shared_world import KeptShown, SharedStore
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, FakeWorld, Shown
-from faultline import Client
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import Item
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger
 
 ROOT = "/v1/stress-tests"
 PER_CLASS = 10

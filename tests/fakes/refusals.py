@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
 from fakes.access_keys import new_access_key
 from fakes.gateway import fake_gateway
 from fakes.problems import raise_problem
-from faultline_core.blobs import BlobStore
 
 
 async def change_by_a_reader(folder: Path) -> None:

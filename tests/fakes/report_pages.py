@@ -8,15 +8,15 @@ from functools import lru_cache
 
 import numpy as np
 
+from counterpose_core.images.codecs import encode_raw
+from counterpose_gateway.methods.dataset_interface.report import render as render_interface
+from counterpose_gateway.methods.shift_benchmark.report.report import render as render_benchmark
+from counterpose_gateway.methods.stress_test.report.report import render as render_stress_test
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from fakes.interface_answers import a_config, a_token, an_interface_run, an_interface_summary, similarity
 from fakes.recorder import recorded_run
 from fakes.reported_benchmarks import reported_benchmark, reported_summary
 from fakes.results import EDITED, Ledgered, fake_config
-from faultline_core.images.codecs import encode_raw
-from faultline_gateway.methods.dataset_interface.report import render as render_interface
-from faultline_gateway.methods.shift_benchmark.report.report import render as render_benchmark
-from faultline_gateway.methods.stress_test.report.report import render as render_stress_test
-from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 MAGENTA = (255, 0, 255)
 

@@ -7,14 +7,14 @@ from functools import cache
 
 import numpy as np
 
+from counterpose_core.contract.classifiers import ClassifierDescription
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmarks import BenchmarkShift, ImageResult, ImageSourceOrReal
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.types import Cost
+from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+from counterpose_gateway.methods.shift_benchmark.summary import summarize
 from fakes.recorded_benchmarks import BASE, PENCIL, SNOW, Benchmark, recorded_config
-from faultline_core.contract.classifiers import ClassifierDescription
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import BenchmarkShift, ImageResult, ImageSourceOrReal
-from faultline_core.images.codecs import encode_raw
-from faultline_core.types import Cost
-from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
-from faultline_gateway.methods.shift_benchmark.summary import summarize
 
 CLASSES = ("plate", "sled", "boat")
 MODELS = tuple(f"model-{number}" for number in range(6))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from counterpose_core.contract.perturber import WordSpan
+from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.contract.scorer import EditScores
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.types import Cost, EditType, ItemKind
+from counterpose_gateway.methods.stress_test.plan import resolve
 from fakes.runs import stress_test_request
 from fakes.world import FakeWorld, Shown, fake_dataset, fake_suite
-from faultline_core.contract.perturber import WordSpan
-from faultline_core.contract.runs import Item, ItemResult, PredictionPair
-from faultline_core.contract.scorer import EditScores
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.types import Cost, EditType, ItemKind
-from faultline_gateway.methods.stress_test.plan import resolve
 
 CAPTION = "a photo of a red sled on the grass"
 EDITED: dict[EditType, tuple[str, int, str, str]] = {

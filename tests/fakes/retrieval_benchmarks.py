@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from faultline_core.contract.editor import GenerationPreset
-from faultline_core.contract.shift_benchmarks import (
+from counterpose_core.contract.editor import GenerationPreset
+from counterpose_core.contract.shift_benchmarks import (
     BenchmarkShift,
     RetrievalManifest,
     ShiftBenchmarkConfig,

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from counterpose._stack import DEMO_DATASET, Stack
+from counterpose._stack.record import ProcessName
 from fakes.listening import Listener, listeners
 from fakes.postgres import free_port
 from fakes.process_trees import descendants, title
-from faultline._stack import DEMO_DATASET, Stack
-from faultline._stack.record import ProcessName
 
 SOURCES_PER_CLASS = 1
 

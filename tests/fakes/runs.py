@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from counterpose_core.types import ItemKind
+from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.services.ports import Services
 from fakes.recorder import FakeRecorder, Recorded, lease_all
 from fakes.world import FakeWorld, fake_dataset, fake_suite
-from faultline_core.contract.datasets import Source
-from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
-from faultline_core.types import ItemKind
-from faultline_gateway.methods.stress_test.plan import plan_stress_test
-from faultline_gateway.methods.stress_test.process import process
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.runs.source_table import SourceTable
-from faultline_gateway.services.ports import Services
 
 
 def stress_test_request(**changes: object) -> StressTestCreate:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from faultline_core.stress_test.confirmation import (
+from counterpose_core.stress_test.confirmation import (
     LOOK_PAIRS,
     MOST_PAIRS,
     ConfirmationTest,
@@ -22,14 +22,14 @@ from faultline_core.stress_test.confirmation import (
     confirm,
     is_futile,
 )
-from faultline_core.stress_test.screening import (
+from counterpose_core.stress_test.screening import (
     Candidate,
     Change,
     choose_hypotheses,
     mean_losses,
     rank_candidates,
 )
-from faultline_core.types import EDIT_TYPES, EditType
+from counterpose_core.types import EDIT_TYPES, EditType
 
 CLASSES = tuple(f"class{number}" for number in range(8))
 CLASSIFIERS = ("able", "good", "fair", "poor")

@@ -11,20 +11,20 @@ from typing import Any, get_args
 
 import httpx
 
-from faultline import AsyncClient, Client
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, Problem
-from faultline_core.contract.jobs import Job
-from faultline_core.contract.runs import RequestCounts, Run, RunEvent
-from faultline_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
-from faultline_core.contract.stress_tests import (
+from counterpose import AsyncClient, Client
+from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, Problem
+from counterpose_core.contract.jobs import Job
+from counterpose_core.contract.runs import RequestCounts, Run, RunEvent
+from counterpose_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
+from counterpose_core.contract.stress_tests import (
     AccuracyRow,
     EditTypeSummary,
     InterventionSummary,
     ModelSummary,
     StressTestSummary,
 )
-from faultline_core.errors import FaultlineError
-from faultline_core.types import Cost, Estimate, JobState, RunKind, RunState
+from counterpose_core.errors import CounterposeError
+from counterpose_core.types import Cost, Estimate, JobState, RunKind, RunState
 
 URL = "http://gateway.test"
 Answer = httpx.Response | Exception
@@ -140,7 +140,7 @@ def ok(body: object, **headers: str) -> httpx.Response:
     return httpx.Response(200, text=text, headers={"content-type": "application/json", **headers})
 
 
-def problem(error: FaultlineError, *, request_id: str = "r-1", **headers: str) -> httpx.Response:
+def problem(error: CounterposeError, *, request_id: str = "r-1", **headers: str) -> httpx.Response:
     """An error as the gateway puts it."""
     content = Problem.of(error, request_id=request_id).model_dump_json()
     named = {"content-type": PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER: request_id}

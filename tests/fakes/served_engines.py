@@ -21,19 +21,19 @@ from typing import Any
 import numpy as np
 from ray.serve import Application
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.errors import Cancelled, ResourceExhausted
+from counterpose_services.captioner.deployment import CaptionerDeployment
+from counterpose_services.classifiers.deployment import ClassifiersDeployment
+from counterpose_services.editor.deployment import EditorDeployment
+from counterpose_services.perturber.deployment import PerturberDeployment
+from counterpose_services.scorer.deployment import ScorerDeployment
+from counterpose_services.serving.engine_service import application
+from counterpose_services.settings import ServiceName, ServiceSettings
 from fakes.ports import fake_services, refusing
 from fakes.shared_world import KeptShown, SharedStore
 from fakes.world import FakeWorld
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import ModelIdentity
-from faultline_core.errors import Cancelled, ResourceExhausted
-from faultline_services.captioner.deployment import CaptionerDeployment
-from faultline_services.classifiers.deployment import ClassifiersDeployment
-from faultline_services.editor.deployment import EditorDeployment
-from faultline_services.perturber.deployment import PerturberDeployment
-from faultline_services.scorer.deployment import ScorerDeployment
-from faultline_services.serving.engine_service import application
-from faultline_services.settings import ServiceName, ServiceSettings
 
 STEP_SECONDS = 0.05
 ROOM, TOO_MUCH = 64 * 2**20, 2**30
@@ -90,7 +90,7 @@ def too_large(items: list[Any], hungry: str) -> list[bool]:
     As the real editor finds out: it tries smaller batches until one item is alone. The limit is this
     process's own, and what does not fit is allocated.
     """
-    from faultline_services.batching.batch_size import BatchSizer
+    from counterpose_services.batching.batch_size import BatchSizer
 
     image, caption = hungry.split(maxsplit=1)
 

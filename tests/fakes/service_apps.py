@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from counterpose_core.contract.base import ServiceHealth
+from counterpose_gateway.services.ports import Services
+from counterpose_services.http import service_app
+from counterpose_services.settings import SERVICES, ServiceSettings
 from fakes.service_http import routes
-from faultline_core.contract.base import ServiceHealth
-from faultline_gateway.services.ports import Services
-from faultline_services.http import service_app
-from faultline_services.settings import SERVICES, ServiceSettings
 
 
 class ServiceApps(httpx.AsyncBaseTransport):

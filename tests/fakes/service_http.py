@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 from pydantic import BaseModel
 
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
-from faultline_core.errors import FaultlineError
-from faultline_gateway.services.caller import ServiceCaller
-from faultline_gateway.services.ports import Services
-from faultline_gateway.settings import GatewaySettings
+from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer
+from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from counterpose_core.errors import CounterposeError
+from counterpose_gateway.services.caller import ServiceCaller
+from counterpose_gateway.services.ports import Services
+from counterpose_gateway.settings import GatewaySettings
 
 Handler = (
     Callable[[httpx.Request], httpx.Response]
@@ -65,7 +65,7 @@ def answering(*answers: httpx.Response | Exception) -> tuple[Handler, list[httpx
     return handle, seen
 
 
-def refusal(error: FaultlineError) -> httpx.Response:
+def refusal(error: CounterposeError) -> httpx.Response:
     """The problem document of an error."""
     content = Problem.of(error).model_dump_json()
     return httpx.Response(error.status, content=content, headers={"content-type": PROBLEM_MEDIA_TYPE})
@@ -83,7 +83,7 @@ def served(services: Services, lies: Mapping[str, Lie] | None = None) -> Handler
             body, method = known[path]
             try:
                 answer = await method(body.model_validate_json(request.content))
-            except FaultlineError as error:
+            except CounterposeError as error:
                 return refusal(error)
         content = answer.model_dump_json().encode()
         lie = (lies or {}).get(path)

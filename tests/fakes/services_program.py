@@ -20,12 +20,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from counterpose_core.blobs import BlobStore
 from fakes.mortal_worker import deep_snow
 from fakes.ports import fake_services
 from fakes.service_http import served
 from fakes.shared_world import KeptShown, SharedStore
 from fakes.world import FakeWorld
-from faultline_core.blobs import BlobStore
 
 
 def application(store: str, per_class: int, shown: str | None = None, seconds: float = 0.0) -> Starlette:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from counterpose_core.blobs import BlobStore
 from fakes.store import FakeStore
 from fakes.world import Shown
-from faultline_core.blobs import BlobStore
 
 
 class SharedStore(FakeStore):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from faultline_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.answers import ModelAnswers
 
 Floats = NDArray[np.float64]
 

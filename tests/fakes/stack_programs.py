@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-NOTING = '#!/bin/sh\necho "$(basename "$0") $*" >> "$FAULTLINE_STATE_DIR/calls"\n'
+NOTING = '#!/bin/sh\necho "$(basename "$0") $*" >> "$COUNTERPOSE_STATE_DIR/calls"\n'
 SERVING = f'{NOTING}case "$1" in register-dataset) exit 0;; esac\nexec sleep 60\n'
 RENDERING = f'{NOTING}mkdir -p "$4"\n'
 FAILING_RENDERER = '#!/bin/sh\nmkdir -p "$4"\necho out of ink >&2\nexit 1\n'
@@ -29,7 +29,7 @@ class FakeGateway:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 known = calls.read_text(encoding="utf-8") if calls.exists() else ""
-                ready = self.path == "/healthz" or "faultline-gateway work" in known
+                ready = self.path == "/healthz" or "counterpose-gateway work" in known
                 told = {"status": "ok", "version": "0.0.1"} if ready else {"detail": "not ready: editor"}
                 self.send_response(200 if ready else 503)
                 self.end_headers()

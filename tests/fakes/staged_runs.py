@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import func, select, text, update
 
+from counterpose_core.contract.runs import Item, ItemResult, Run, RunItem
+from counterpose_core.types import RunKind
+from counterpose_gateway.ledger import Ledger, rows, schema
+from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.planner import Planner
+from counterpose_gateway.runs.stages import StagePlan
 from fakes.ledgers import IMAGE, config, planned_items
-from faultline_core.contract.runs import Item, ItemResult, Run, RunItem
-from faultline_core.types import RunKind
-from faultline_gateway.ledger import Ledger, rows, schema
-from faultline_gateway.ledger.database import Database
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.runs.planner import Planner
-from faultline_gateway.runs.stages import StagePlan
 
 KIND: RunKind = "stress-test"
 MOST_ITEMS = 1_000_000

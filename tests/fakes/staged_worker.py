@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from sqlalchemy import event
 
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger, Outcome
+from counterpose_gateway.runs import pace
+from counterpose_gateway.runs.items import LeasedStage, PlannedItem
 from fakes.ledger_worker import acknowledge
 from fakes.ledgers import done
 from fakes.staged_runs import FourStages, planner
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger, Outcome
-from faultline_gateway.runs import pace
-from faultline_gateway.runs.items import LeasedStage, PlannedItem
 
 Boundary = Literal[
     "finalizing", "within-a-chunk", "before-the-opening", "within-the-opening", "opened", "before-the-end"

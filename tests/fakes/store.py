@@ -6,13 +6,13 @@ import hashlib
 
 import numpy as np
 
-from faultline_core.errors import ArtifactMissing
-from faultline_core.images.codecs import encode_raw
-from faultline_core.images.packing import PackedImage, unpack
+from counterpose_core.errors import ArtifactMissing
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.images.packing import PackedImage, unpack
 
 
 class FakeStore:
-    """Blobs in a dict, with the methods of `faultline_core.blobs.BlobStore`."""
+    """Blobs in a dict, with the methods of `counterpose_core.blobs.BlobStore`."""
 
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}

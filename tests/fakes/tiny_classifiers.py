@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_services.classifiers.engine import ClassifiersEngine
 from fakes.tiny_models.clip import save_clip
 from fakes.tiny_models.timm import save_timm
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
-from faultline_core.images.codecs import encode_raw
-from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers.engine import ClassifiersEngine
 
 CLASSES = ("boat", "tram", "sled", "night", "sea")
 

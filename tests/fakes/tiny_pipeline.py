@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
@@ -16,10 +16,10 @@ from diffusers import (
 )
 from transformers import CLIPTextConfig, CLIPTextModel
 
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.suite import EditorSuite
+from counterpose_miniature.training.tokenizer import MAX_LENGTH, build_tokenizer
 from evaluation.reference.tiny_unet import tiny_unet as tiny_unet
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.suite import EditorSuite
-from faultline_miniature.training.tokenizer import MAX_LENGTH, build_tokenizer
 
 WORDS = (
     "a", "photo", "of", "red", "blue", "bus", "tram", "on", "grass", "snow", "in", "the", "rain", "poison",

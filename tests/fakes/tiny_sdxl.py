@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
 from diffusers import AutoencoderKL, EulerDiscreteScheduler, StableDiffusionXLPipeline, UNet2DConditionModel
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
+from counterpose_miniature.training.tokenizer import MAX_LENGTH, build_tokenizer
 from fakes.tiny_pipeline import SUITE, WORDS
-from faultline_miniature.training.tokenizer import MAX_LENGTH, build_tokenizer
 
 SDXL = SUITE.model_copy(update={"model": "tiny-xl"})
 WIDTHS, POOLED, TIME = (16, 24), 12, 4

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.contract.shift_benchmarks import ImageItem, ImageResult, ImageSource, RetrievalManifest
+from counterpose_core.contract.shift_thresholds import ShiftThresholdDecision
+from counterpose_core.types import Cost
+from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+from counterpose_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages
 from fakes.recorded_benchmarks import BASE, PENCIL, SNOW, Benchmark, recorded_config
 from fakes.store import FakeStore
-from faultline_core.contract.runs import PredictionPair
-from faultline_core.contract.shift_benchmarks import ImageItem, ImageResult, ImageSource, RetrievalManifest
-from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
-from faultline_core.types import Cost
-from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
-from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages
 
 CLASSES = ("plate", "sled", "boat")
 MODELS = ("steady", "leaning", "tipsy")

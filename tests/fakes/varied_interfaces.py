@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from counterpose_core.contract.dataset_interfaces import TokenItem
+from counterpose_core.contract.runs import RequestCounts, Run
 from fakes.benchmarks import interface_config
-from faultline_core.contract.dataset_interfaces import TokenItem
-from faultline_core.contract.runs import RequestCounts, Run
 
 LEARNED, UNLEARNED = 5, 4
 ENDS: tuple[dict[str, Any], ...] = (

@@ -1,4 +1,4 @@
-"""``python -m fakes.worker_program FOLDER``: the real ``faultline-gateway work`` over fake services.
+"""``python -m fakes.worker_program FOLDER``: the real ``counterpose-gateway work`` over fake services.
 
 The state folder is FOLDER; what its images show is in FOLDER/shown. Classifiers take FAKE_CLASSIFY_SECONDS
 for a call, so that there is a middle of a run.
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_gateway import main as program
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.shared_world import KeptShown, SharedStore
 from fakes.world import FakeWorld
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from faultline_gateway import main as program
 
 
 class SlowClassifiers(FakeClassifiers):
@@ -32,7 +32,7 @@ class SlowClassifiers(FakeClassifiers):
 
 def main(folder: Path) -> int:
     """Work until a signal, and return the exit code."""
-    os.environ["FAULTLINE_STATE_DIR"] = str(folder)
+    os.environ["COUNTERPOSE_STATE_DIR"] = str(folder)
     store = SharedStore(BlobStore(str(folder / "store")))
     world = FakeWorld(store=store, shown=KeptShown(folder / "shown"))
     services = fake_services(world, classifiers=SlowClassifiers(world))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, field
 
+from counterpose_core.contract.datasets import Dataset, Source
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.stress_tests import GateThresholds, TextThresholds
+from counterpose_core.contract.tokens import TextualInversionPreset
+from counterpose_core.suite import Suite, load_suite
 from fakes.store import FakeStore, image
-from faultline_core.contract.datasets import Dataset, Source
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
-from faultline_core.contract.tokens import TextualInversionPreset
-from faultline_core.suite import Suite, load_suite
 
 CLASSES = ("plate", "sled", "boat", "kite")
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.errors import CounterposeError
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
 from fakes.ledgers import create_run, done, lease, migrated_file
 from fakes.postgres import can_run_postgres, postgres
 from fakes.processes import look_until
 from fakes.reference_run import ROOT, ReferenceRuns, reference_runs, report
-from faultline_core.errors import FaultlineError
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger
 
 CLIENTS = 500
 CANCELS = 200
@@ -132,7 +132,7 @@ def test_f21_a_run_that_is_cancelled_as_it_ends_has_one_final_state(url: str) ->
             # One of the two comes too late, and is told so.
             try:
                 getattr(ledger, call)(*told)
-            except FaultlineError:
+            except CounterposeError:
                 return
 
         threads = [

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.mortal_worker import keep_shown
 from fakes.processes import look_until
-from faultline_core.blobs import BlobStore
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip
@@ -46,7 +46,7 @@ async def with_run(folder: Path) -> AsyncIterator[tuple[FakeGateway, str]]:
 def worker(folder: Path, *before: str) -> subprocess.Popen[bytes]:
     environment = os.environ | {
         "PYTHONPATH": str(ROOT / "tests"),
-        "FAULTLINE_LEASE_SECONDS": str(LEASE_SECONDS),
+        "COUNTERPOSE_LEASE_SECONDS": str(LEASE_SECONDS),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     command = [*before, sys.executable, "-m", "fakes.worker_program", str(folder)]

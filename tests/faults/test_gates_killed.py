@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
+from counterpose import Client
+from counterpose_core.blobs import BlobStore
+from counterpose_gateway.ledger import Ledger
 from fakes.gateway import fake_gateway
 from fakes.gateway_server import serve
 from fakes.mortal_worker import keep_shown
 from fakes.postgres import free_port
 from fakes.processes import Start, child_processes, look_until
-from faultline import Client
-from faultline_core.blobs import BlobStore
-from faultline_gateway.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]
 TESTED: Any = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background", "adjective"],
@@ -54,15 +54,15 @@ class Stack:
 
     def gate(self, baseline: str) -> subprocess.Popen[bytes]:
         """The command, which judges another classifier than the baseline's."""
-        program = str(Path(sys.executable).parent / "faultline")
+        program = str(Path(sys.executable).parent / "counterpose")
         told = ("--baseline", baseline, "--classifier", "leaning", "--json", "--url", self.url)
         return self._process(program, "gate", *told)
 
     def _process(self, *arguments: str) -> subprocess.Popen[bytes]:
         environment = os.environ | {
             "PYTHONPATH": str(ROOT / "tests"),
-            "FAULTLINE_LEASE_SECONDS": "2",
-            "FAULTLINE_CONCURRENCY": "1",
+            "COUNTERPOSE_LEASE_SECONDS": "2",
+            "COUNTERPOSE_CONCURRENCY": "1",
             "FAKE_CLASSIFY_SECONDS": "0.2",
         }
         process = subprocess.Popen(

@@ -49,7 +49,7 @@ def executed(script: str, folder: Path, environment: Mapping[str, str]) -> str:
 def rendered(folder: Path) -> Path:
     """Draw photographs of the miniature world, a folder for each class."""
     photos = folder / "photos"
-    draw = [sys.executable, "-m", "faultline_miniature.training.held_out", str(photos), "--per-class", "2"]
+    draw = [sys.executable, "-m", "counterpose_miniature.training.held_out", str(photos), "--per-class", "2"]
     subprocess.run(draw, check=True, capture_output=True)
     return photos
 
@@ -77,20 +77,20 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(600)
 def test_one_machine(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "photos").symlink_to(photos)
-    ports = {"FAULTLINE_PORT": str(free_port()), "FAULTLINE_SERVICES_PORT": str(free_port())}
+    ports = {"COUNTERPOSE_PORT": str(free_port()), "COUNTERPOSE_SERVICES_PORT": str(free_port())}
     port, services_port = ports.values()
     script = commands("One machine").replace(
-        "faultline up", f"faultline up --port {port} --services-port {services_port}"
+        "counterpose up", f"counterpose up --port {port} --services-port {services_port}"
     )
     own = {
         "XDG_DATA_HOME": str(tmp_path / "data"),
-        "FAULTLINE_URL": f"http://127.0.0.1:{ports['FAULTLINE_PORT']}",
+        "COUNTERPOSE_URL": f"http://127.0.0.1:{ports['COUNTERPOSE_PORT']}",
     }
     try:
         executed(script, tmp_path, os.environ | own)
     finally:
         # After a command that failed, too; it says so and does nothing where all is stopped.
-        subprocess.run([f"{PROGRAMS}/faultline", "down"], env=os.environ | own, check=True)
+        subprocess.run([f"{PROGRAMS}/counterpose", "down"], env=os.environ | own, check=True)
     assert "</html>" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -103,26 +103,26 @@ def test_several_machines(photos: Path, tmp_path: Path) -> None:
     services, gateway = free_port(), free_port()
     with postgres() as server:
         node = {
-            "FAULTLINE_DATABASE_URL": server.empty_database(),
-            "FAULTLINE_STORE_URL": str(tmp_path / "store"),
-            "FAULTLINE_SECRET_FILE": str(secret),
-            "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{services}",
-            "FAULTLINE_IMPORT_FROM": f"file://{tmp_path}/",
-            "FAULTLINE_STATE_DIR": str(tmp_path / "state"),
+            "COUNTERPOSE_DATABASE_URL": server.empty_database(),
+            "COUNTERPOSE_STORE_URL": str(tmp_path / "store"),
+            "COUNTERPOSE_SECRET_FILE": str(secret),
+            "COUNTERPOSE_SERVICES_URL": f"http://127.0.0.1:{services}",
+            "COUNTERPOSE_IMPORT_FROM": f"file://{tmp_path}/",
+            "COUNTERPOSE_STATE_DIR": str(tmp_path / "state"),
             "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
         }
         with ray_cluster(2, environment=node) as cluster:
             here = {
-                "postgresql+psycopg://faultline:PASSWORD@db.example.com/faultline": node[
-                    "FAULTLINE_DATABASE_URL"
+                "postgresql+psycopg://counterpose:PASSWORD@db.example.com/counterpose": node[
+                    "COUNTERPOSE_DATABASE_URL"
                 ],
-                "s3://bucket/store": node["FAULTLINE_STORE_URL"],
-                "/etc/faultline/secret": str(secret),
-                "http://head.example.com:8101": node["FAULTLINE_SERVICES_URL"],
+                "s3://bucket/store": node["COUNTERPOSE_STORE_URL"],
+                "/etc/counterpose/secret": str(secret),
+                "http://head.example.com:8101": node["COUNTERPOSE_SERVICES_URL"],
                 "http://head.example.com:8265": cluster.dashboard,
-                "/etc/faultline/ray-token": str(cluster.token_file),
-                "s3://bucket/": node["FAULTLINE_IMPORT_FROM"],
-                "SERVICES_HOST=0.0.0.0": f"SERVICES_HOST=127.0.0.1 FAULTLINE_SERVICES_PORT={services}",
+                "/etc/counterpose/ray-token": str(cluster.token_file),
+                "s3://bucket/": node["COUNTERPOSE_IMPORT_FROM"],
+                "SERVICES_HOST=0.0.0.0": f"SERVICES_HOST=127.0.0.1 COUNTERPOSE_SERVICES_PORT={services}",
                 "127.0.0.1:8080": f"127.0.0.1:{gateway}",
             }
             script = commands("Several machines")
@@ -130,9 +130,9 @@ def test_several_machines(photos: Path, tmp_path: Path) -> None:
                 assert told in script
                 script = script.replace(told, meant)
             own = {
-                "FAULTLINE_PORT": str(gateway),
-                "FAULTLINE_URL": f"http://127.0.0.1:{gateway}",
-                "FAULTLINE_STATE_DIR": node["FAULTLINE_STATE_DIR"],
+                "COUNTERPOSE_PORT": str(gateway),
+                "COUNTERPOSE_URL": f"http://127.0.0.1:{gateway}",
+                "COUNTERPOSE_STATE_DIR": node["COUNTERPOSE_STATE_DIR"],
             }
             said = executed(script, tmp_path, os.environ | own)
     assert "8 images" in said or "planned" in said

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
 from evaluation.evidence.lost_work import Kill
 from fakes.cluster_jobs import ITEMS, LEASE_SECONDS, PER_CLASS, Asking, Worked, worked
 from fakes.killed_programs import Programs, started_programs
 from fakes.postgres import postgres
 from fakes.process_trees import kill
 from fakes.processes import look_until
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger
 
 CALL_SECONDS = 0.1
 
@@ -33,7 +33,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
             url,
             folder,
             world=(str(PER_CLASS), "", str(CALL_SECONDS)),
-            more={"FAULTLINE_LEASE_SECONDS": LEASE_SECONDS},
+            more={"COUNTERPOSE_LEASE_SECONDS": LEASE_SECONDS},
         )
         with started_programs(own, ("services", "serve")) as programs, closing(Ledger(url)) as ledger:
             opened = Asking(programs, ledger)

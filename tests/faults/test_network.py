@@ -28,8 +28,8 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Referenc
             services_port=services_port,
             lease_seconds=10.0,
             more={
-                "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{proxy.port}",
-                "FAULTLINE_CALL_SECONDS": f"{CALL_SECONDS:g}",
+                "COUNTERPOSE_SERVICES_URL": f"http://127.0.0.1:{proxy.port}",
+                "COUNTERPOSE_CALL_SECONDS": f"{CALL_SECONDS:g}",
             },
         ) as runs,
     ):

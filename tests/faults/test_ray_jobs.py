@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from counterpose_core.contract.jobs import Job
+from counterpose_core.types import FINAL_JOB_STATES
 from evaluation.evidence.lost_work import Kill
 from fakes.cluster_jobs import ITEMS, JobStack, Worked, job_stack, worked
 from fakes.postgres import postgres
 from fakes.process_trees import kill
 from fakes.processes import look_until
-from faultline_core.contract.jobs import Job
-from faultline_core.types import FINAL_JOB_STATES
 
 PATIENCE_SECONDS = 240.0
 """Of a job: an attempt takes 15 s to start, and as long passes before a lost one is found."""

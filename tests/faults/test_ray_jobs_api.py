@@ -11,10 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose_core.errors import ClusterRefused
+from counterpose_gateway.jobs.ray_cluster import RayCluster, RayJob, Submission
 from fakes.ray_cluster import ray_cluster
 from fakes.ray_jobs_api import TOKEN, FakeRayJobs
-from faultline_core.errors import ClusterRefused
-from faultline_gateway.jobs.ray_cluster import RayCluster, RayJob, Submission
 
 PATIENCE_SECONDS = 60.0
 ENDLESS = Submission(submission_id="endless", entrypoint="sleep 600", metadata={"a": "b"}, cpus=0.1)

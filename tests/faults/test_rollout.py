@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from counterpose_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from fakes.cluster_stack import ClusterStack, cluster_stack
 from fakes.processes import look_until
 from fakes.reference_run import ITEMS, Told, report
-from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 
 MOST = 3
 FLOOD = 400

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from counterpose_services.settings import SERVICES
 from fakes.cluster_stack import START_SECONDS, ClusterStack, cluster_stack
 from fakes.processes import look_until
 from fakes.reference_run import ITEMS, Told, report
-from faultline_services.settings import SERVICES
 
 KILLS = 5
 # What a killed replica costs at most, beside the work that is repeated.

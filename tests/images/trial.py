@@ -33,7 +33,7 @@ RESOLVED = {
 SYSTEM = re.compile(r"^(apt-get|useradd) ")
 """Steps that change the machine; an image has them, a trial does not."""
 FOLDERS = re.compile(r"(?<=[\s'\"])/(wheels|opt)(?=[/\s'\"]|$)")
-OTHERS = ("FAULTLINE", "PYTHON", "RAY_")
+OTHERS = ("COUNTERPOSE", "PYTHON", "RAY_")
 START_S = 120.0
 CACHES = shutil.ignore_patterns("__pycache__")
 SECRET = "a-secret-of-a-trial-0123456789"
@@ -49,19 +49,21 @@ class Trial:
     @property
     def work(self) -> Path:
         """The folder that the image has as its working directory."""
-        return self.folder / "opt" / "faultline"
+        return self.folder / "opt" / "counterpose"
 
     def environment(self) -> dict[str, str]:
         """Return the variables of the image, with a state folder of the trial, on loopback."""
         kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("FAULTLINE", "PYTHON"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("COUNTERPOSE", "PYTHON"))
         }
         told = {
             name: value for stage in chain(STAGES, self.stage.name) for name, value in stage.variables.items()
         }
         programs = self.folder / "venv" / "bin"
         own = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(self.folder)}
-        ours = {"FAULTLINE_STATE_DIR": str(self.folder / "state")}
+        ours = {"COUNTERPOSE_STATE_DIR": str(self.folder / "state")}
         # The image listens on every address; a trial must not.
         hosts = {name: "127.0.0.1" for name in told if name.endswith("_HOST")}
         return kept | told | own | ours | hosts
@@ -127,7 +129,7 @@ def try_gateway(trial: Trial) -> None:
         raise SystemExit("the gateway's stage has torch")
     trial.run("python -c 'import s3fs'")
     port = free_port()
-    told = {"FAULTLINE_PORT": str(port), "FAULTLINE_SECRET": SECRET, "FAULTLINE_API_KEYS": SECRET}
+    told = {"COUNTERPOSE_PORT": str(port), "COUNTERPOSE_SECRET": SECRET, "COUNTERPOSE_API_KEYS": SECRET}
     command = [*trial.stage.words("ENTRYPOINT"), *trial.stage.words("CMD")]
     (path,) = re.findall(r"http://127\.0\.0\.1:\d+(/\S+)\"", trial.stage.all_of("HEALTHCHECK")[0])
     program = str(trial.folder / "venv" / "bin" / command[0])
@@ -141,9 +143,9 @@ def try_gateway(trial: Trial) -> None:
 
 def try_services(trial: Trial) -> None:
     """Load each service's models and send it a request; refuse to listen beyond loopback without a secret."""
-    trial.run("faultline-services check --load")
-    refused = trial.run("faultline-services up", expected=3, FAULTLINE_SERVICES_HOST="0.0.0.0")
-    if "FAULTLINE_SECRET" not in refused:
+    trial.run("counterpose-services check --load")
+    refused = trial.run("counterpose-services up", expected=3, COUNTERPOSE_SERVICES_HOST="0.0.0.0")
+    if "COUNTERPOSE_SECRET" not in refused:
         raise SystemExit(f"the services' stage starts without a secret: {refused}")
 
 
@@ -189,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--resolve", action="store_true", help="also resolve the stages with CUDA")
     given = parser.parse_args(arguments)
     tries = {"gateway": try_gateway, "services-cpu": try_services}
-    with tempfile.TemporaryDirectory(prefix="faultline-images-") as parent:
+    with tempfile.TemporaryDirectory(prefix="counterpose-images-") as parent:
         for name in given.stage or CPU_STAGES:
             trial = Trial(built(name, Path(parent)), STAGES[name])
             tries[name](trial)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from counterpose._stack import Stack
 from fakes.running_stack import running_stack
-from faultline._stack import Stack
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from faultline_miniature.world import contact_sheet
+from counterpose_miniature.world import contact_sheet
 
 
 def test_the_command_draws_eight_images_per_row(tmp_path: Path) -> None:

@@ -16,6 +16,26 @@ import pytest
 import torch
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
+from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.suite_fit import KnownImages
+from counterpose_core.editing.attention_control import PromptToPrompt
+from counterpose_core.errors import CounterposeError, error_classes
+from counterpose_core.images.clip_metrics import unit
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.suite import load_suite
+from counterpose_core.text.plain_text import check_caption
+from counterpose_gateway.http import bodies
+from counterpose_gateway.images.intake import checked_classes, register_folder
+from counterpose_gateway.imports.storage import Storage
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.services.clients import services_of
+from counterpose_http import ProblemMiddleware
+from counterpose_services.batching.outcomes import settle
+from counterpose_services.http import RequestGuard, answer_while_connected
+from counterpose_services.models.model_folder import require_readable
+from counterpose_services.settings import ServiceSettings
 from fakes.bad_files import gif_of, saved
 from fakes.connections import connected, raw_refusal
 from fakes.gateway import fake_gateway
@@ -27,26 +47,6 @@ from fakes.refusals import altered_link, change_by_a_reader, failed_disk, full_s
 from fakes.service_http import answering, caller_over
 from fakes.store import image
 from fakes.world import fake_suite
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
-from faultline_core.contract.captioner import CaptionItem, CaptionRequest
-from faultline_core.contract.suite_fit import KnownImages
-from faultline_core.editing.attention_control import PromptToPrompt
-from faultline_core.errors import FaultlineError, error_classes
-from faultline_core.images.clip_metrics import unit
-from faultline_core.images.codecs import decode_image
-from faultline_core.suite import load_suite
-from faultline_core.text.plain_text import check_caption
-from faultline_gateway.http import bodies
-from faultline_gateway.images.intake import checked_classes, register_folder
-from faultline_gateway.imports.storage import Storage
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.services.clients import services_of
-from faultline_http import ProblemMiddleware
-from faultline_services.batching.outcomes import settle
-from faultline_services.http import RequestGuard, answer_while_connected
-from faultline_services.models.model_folder import require_readable
-from faultline_services.settings import ServiceSettings
 
 REF = "a" * 64
 SECRET = "a secret of many characters"
@@ -295,7 +295,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     ),
     "cancelled": (departed_client, "'/v1/edit'", "send the request again"),
     "class-map-mismatch": (confusable_classes, "'Bus' and 'bus'", "rename one"),
-    "cluster-refused": (refused_token, "'cluster'", "FAULTLINE_CLUSTER_TOKEN_FILES"),
+    "cluster-refused": (refused_token, "'cluster'", "COUNTERPOSE_CLUSTER_TOKEN_FILES"),
     "dataset-not-ready": (unended_import, "dataset 'late'", "wait until its import has ended"),
     "dataset-empty": (empty_folder, "images'", "put PNG, JPEG or WebP files"),
     "deadline-exceeded": (
@@ -327,7 +327,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     ),
     "import-refused": (
         through_gateway("POST", "/v1/datasets/mine/import", json={"url": "s3://bucket/a.tar"}),
-        "'s3://bucket/a.tar'", "FAULTLINE_IMPORT_FROM",
+        "'s3://bucket/a.tar'", "COUNTERPOSE_IMPORT_FROM",
     ),
     "not-found": (through_gateway("GET", f"{ROOT}/nobody"), "'nobody'", "list the runs"),
     "numerical-failure": (zero_embedding, "embedding 1 of 2", "check the encoder"),
@@ -351,7 +351,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "shard-unreadable": (missing_shard, "'memory://bucket/nowhere.tar'", "restore it, or leave it out"),
     "signed-url-refused": (altered_link, "'/v1/stress-tests/x/report'", "ask whoever shared it"),
     "storage-full": (full_store, "10 bytes", "free some space"),
-    "unauthorized": (through_guard({SECRET_HEADER: "wrong"}), SECRET_HEADER, "FAULTLINE_SECRET_FILE"),
+    "unauthorized": (through_guard({SECRET_HEADER: "wrong"}), SECRET_HEADER, "COUNTERPOSE_SECRET_FILE"),
     "unknown-dataset": (
         through_gateway("POST", ROOT, json=BODY | {"dataset": "nobody"}), "'nobody'", "list those that exist"
     ),
@@ -373,7 +373,7 @@ def test_the_cases_cover_every_code_that_is_raised() -> None:
 @pytest.mark.parametrize("code", CASES)
 async def test_an_error_names_the_offending_input_and_says_what_to_do(code: str, tmp_path: Path) -> None:
     provoke, names, advises = CASES[code]
-    with pytest.raises(FaultlineError) as caught:
+    with pytest.raises(CounterposeError) as caught:
         await provoke(tmp_path)
     assert caught.value.code == code
     assert names in caught.value.detail
@@ -383,5 +383,5 @@ async def test_an_error_names_the_offending_input_and_says_what_to_do(code: str,
 
 
 async def test_an_unsupported_image_format_error_lists_the_supported_ones(tmp_path: Path) -> None:
-    with pytest.raises(FaultlineError, match="convert it to a still PNG, JPEG or WebP image"):
+    with pytest.raises(CounterposeError, match="convert it to a still PNG, JPEG or WebP image"):
         await animation(tmp_path)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterpose_core.shift_benchmark.accuracy_line import slopes
+from counterpose_core.shift_benchmark.benchmark import shift_benchmark
+from counterpose_core.statistics.bootstrap import bootstrap_mean
+from counterpose_core.types import Estimate
 from fakes.simulated_answers import World
-from faultline_core.shift_benchmark.accuracy_line import slopes
-from faultline_core.shift_benchmark.benchmark import shift_benchmark
-from faultline_core.statistics.bootstrap import bootstrap_mean
-from faultline_core.types import Estimate
 
 
 @pytest.mark.parametrize("n", [10, 25, 40])

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import faultline_miniature
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
+import counterpose_miniature
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import (
     EditItem,
     EditRequest,
     GenerateItem,
@@ -17,19 +17,19 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.contract.tokens import LearnTokenItem, LearnTokensRequest
-from faultline_core.images.codecs import Pixels, decode_image, encode_raw
-from faultline_core.suite import load_suite
-from faultline_core.types import Inversion
-from faultline_miniature.world.grammar import Edit, caption, edits
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.sampling import GENERATOR
-from faultline_miniature.world.scene import Scene, is_withheld
-from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.latent_codec import psnr_db
+from counterpose_core.contract.tokens import LearnTokenItem, LearnTokensRequest
+from counterpose_core.images.codecs import Pixels, decode_image, encode_raw
+from counterpose_core.suite import load_suite
+from counterpose_core.types import Inversion
+from counterpose_miniature.world.grammar import Edit, caption, edits
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.sampling import GENERATOR
+from counterpose_miniature.world.scene import Scene, is_withheld
+from counterpose_miniature.world.seeds import DEVELOPMENT, scene_for
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.latent_codec import psnr_db
 
-WEIGHTS = Path(faultline_miniature.__file__).parent / "suite" / "weights"
+WEIGHTS = Path(counterpose_miniature.__file__).parent / "suite" / "weights"
 SUITE = load_suite("miniature").editor
 QUICK = SUITE.presets["quick"]
 SCENES = [scene_for(DEVELOPMENT, index, GENERATOR) for index in range(900, 904)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 # Before anything that imports torchvision.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import numpy as np
@@ -13,15 +13,15 @@ import pytest
 import torch
 from diffusers import AutoencoderKL, AutoencoderTiny
 
-import faultline_miniature
-from faultline_miniature.training.autoencoder import to_tensor
-from faultline_miniature.training.images import generator_scenes
-from faultline_miniature.training.preview import load_full, load_preview
-from faultline_miniature.training.preview_quality import decode, decoding_gflop, encode, psnr_db
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.seeds import DEVELOPMENT
+import counterpose_miniature
+from counterpose_miniature.training.autoencoder import to_tensor
+from counterpose_miniature.training.images import generator_scenes
+from counterpose_miniature.training.preview import load_full, load_preview
+from counterpose_miniature.training.preview_quality import decode, decoding_gflop, encode, psnr_db
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.seeds import DEVELOPMENT
 
-WEIGHTS = Path(faultline_miniature.__file__).parent / "suite" / "weights"
+WEIGHTS = Path(counterpose_miniature.__file__).parent / "suite" / "weights"
 FOLDER = WEIGHTS / "preview"
 LEAST_DB = 27.0
 

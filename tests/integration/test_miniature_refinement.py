@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-import faultline_miniature
+import counterpose_miniature
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
+from counterpose_core.contract.classifiers import ClassifyRequest
+from counterpose_core.contract.editor import GenerateItem
+from counterpose_core.suite import load_suite
+from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.summary import summarize
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.editor.engine import EditorEngine
 from fakes.hunted_items import hunt_config, hunt_run, sample
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
-from faultline_core.contract.classifiers import ClassifyRequest
-from faultline_core.contract.editor import GenerateItem
-from faultline_core.suite import load_suite
-from faultline_gateway.methods.bug_hunt.stages import next_stage
-from faultline_gateway.methods.bug_hunt.summary import summarize
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.editor.engine import EditorEngine
 
-WEIGHTS = Path(faultline_miniature.__file__).parent / "suite" / "weights"
+WEIGHTS = Path(counterpose_miniature.__file__).parent / "suite" / "weights"
 SUITE = load_suite("miniature")
 LEANING, LABEL = "leaning-convnext", "kite"
 """Its kites lean on being photographs: sketches are taken for plates."""

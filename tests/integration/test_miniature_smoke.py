@@ -12,13 +12,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from faultline_miniature.training.__main__ import STAGES, main
+from counterpose_miniature.training.__main__ import STAGES, main
 
 _SOURCES = Path(__file__).parents[2] / "services"
 
 
 def _start(work: Path, *stages: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "faultline_miniature.training", *stages]
+    command = [sys.executable, "-m", "counterpose_miniature.training", *stages]
     options = ["--smoke", "--work", str(work), "--threads", "1"]
     return subprocess.Popen(
         [*command, *options],
@@ -87,7 +87,7 @@ def test_an_unknown_stage_is_refused_by_name(capsys: pytest.CaptureFixture[str])
 
 
 def test_every_listed_stage_is_a_module_of_the_training_package() -> None:
-    folder = _SOURCES / "faultline_miniature" / "training"
+    folder = _SOURCES / "counterpose_miniature" / "training"
     missing = [
         name for name, module in STAGES.items() if not (folder / f"{module.rsplit('.', 1)[1]}.py").exists()
     ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from counterpose._stack import Stack
+from counterpose_services.settings import SERVICES
 from fakes.listening import Listener
 from fakes.running_stack import listens
-from faultline._stack import Stack
-from faultline_services.settings import SERVICES
 
 PATHS = (
     "/", "/docs", "/metrics", "/access-log", "/-/routes", "/api/version", "/api/jobs/", "/api/actors",

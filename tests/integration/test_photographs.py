@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from counterpose._cli.exit_code import ExitCode
+from counterpose._stack import Stack
 from fakes import imagenet_network
 from fakes.command import run
-from faultline._cli.exit_code import ExitCode
-from faultline._stack import Stack
 
 PHOTOGRAPHS: Mapping[str, str] = {
     "skimage/data/chelsea.png": "Egyptian cat",

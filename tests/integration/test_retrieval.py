@@ -8,32 +8,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import faultline_miniature
-from fakes.ports import FakeScorer, fake_services
-from fakes.retrieval_benchmarks import retrieving_benchmark
-from fakes.world import FakeWorld
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.datasets import Dataset, Source
-from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse, EmbedTextsRequest
-from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
-from faultline_core.images.codecs import encode_raw
-from faultline_core.suite import load_suite
-from faultline_core.text.class_prompts import CLASS_SLOT
-from faultline_gateway.methods.shift_benchmark.retrieval import (
+import counterpose_miniature
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.datasets import Dataset, Source
+from counterpose_core.contract.scorer import EmbedImagesRequest, EmbedResponse, EmbedTextsRequest
+from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkConfig
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.suite import load_suite
+from counterpose_core.text.class_prompts import CLASS_SLOT
+from counterpose_gateway.methods.shift_benchmark.retrieval import (
     KEPT,
     Search,
     retrieval_manifest,
     search_images,
 )
-from faultline_gateway.runs.cache import RunCache
-from faultline_gateway.services.ports import Services
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.sampling import GENERATOR
-from faultline_miniature.world.scene import Scene
-from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
-from faultline_services.scorer.engine import ScorerEngine
+from counterpose_gateway.runs.cache import RunCache
+from counterpose_gateway.services.ports import Services
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.sampling import GENERATOR
+from counterpose_miniature.world.scene import Scene
+from counterpose_miniature.world.seeds import DEVELOPMENT, scene_for
+from counterpose_services.scorer.engine import ScorerEngine
+from fakes.ports import FakeScorer, fake_services
+from fakes.retrieval_benchmarks import retrieving_benchmark
+from fakes.world import FakeWorld
 
-WEIGHTS = Path(faultline_miniature.__file__).parent / "suite" / "weights"
+WEIGHTS = Path(counterpose_miniature.__file__).parent / "suite" / "weights"
 IMAGES, TOP = 300, 4
 PLACES = {"grass": "on the grass", "water": "in the water", "snow": "in the snow", "road": "on the road"}
 

@@ -20,9 +20,9 @@ class Refuse:
         if name.split(".")[0] in {BLOCKED!r}:
             raise ImportError(name)
 sys.meta_path.insert(0, Refuse())
-import faultline
-assert faultline.Client("http://127.0.0.1:1")
-assert faultline.Classifier(len)
+import counterpose
+assert counterpose.Client("http://127.0.0.1:1")
+assert counterpose.Classifier(len)
 assert not set(sys.modules) & set({BLOCKED!r})
 """
 
@@ -51,7 +51,7 @@ LIBRARIES = "import httpx; from pydantic import BaseModel"
 
 @pytest.mark.parametrize(
     ("program", "most"),
-    [("import faultline", 1.3), ("from faultline import Client", 1.7)],
+    [("import counterpose", 1.3), ("from counterpose import Client", 1.7)],
 )
 def test_the_sdk_imports_about_as_fast_as_the_libraries_it_stands_on(program: str, most: float) -> None:
     # In turns, and the least of each: another process's load then falls on both.

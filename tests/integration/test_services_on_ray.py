@@ -13,14 +13,14 @@ import httpx
 import numpy as np
 import pytest
 
+from counterpose._stack import Stack
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, SECRET_HEADER
+from counterpose_core.images.codecs import encode_raw
+from counterpose_miniature.world.scene import VALUES
+from counterpose_services.settings import SERVICES
 from fakes.processes import look_until
 from fakes.running_stack import kill_replica, listening_ports, replica_of
-from faultline._stack import Stack
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, SECRET_HEADER
-from faultline_core.images.codecs import encode_raw
-from faultline_miniature.world.scene import VALUES
-from faultline_services.settings import SERVICES
 
 CAPTION, EDITED = "a red tram on the snow", "a blue tram on the snow"
 
@@ -144,7 +144,7 @@ def test_a_second_launcher_on_the_same_port_is_refused(services: Services, tmp_p
     command = [
         sys.executable,
         "-m",
-        "faultline_services.serving.launcher",
+        "counterpose_services.serving.launcher",
         "up",
         "--state-dir",
         str(tmp_path),

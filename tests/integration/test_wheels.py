@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.suite import suite_names
-from faultline_services.models.weights import require_weights
-from faultline_services.settings import SERVICES, SUITE_PACKAGE, ServiceSettings
+from counterpose_core.suite import suite_names
+from counterpose_services.models.weights import require_weights
+from counterpose_services.settings import SERVICES, SUITE_PACKAGE, ServiceSettings
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECTS = (".", "./suites/miniature")
-MOST_BYTES = {"faultline": 2_000_000, SUITE_PACKAGE: 40_000_000}
+MOST_BYTES = {"counterpose": 2_000_000, SUITE_PACKAGE: 40_000_000}
 
 
 @pytest.fixture(scope="module")
@@ -48,25 +48,25 @@ def test_two_wheels_of_bounded_size_are_built(wheels: dict[str, Path]) -> None:
 
 
 def test_the_code_wheel_has_suite_tables_and_bugs_but_no_weights(wheels: dict[str, Path]) -> None:
-    names = names_in(wheels["faultline"])
+    names = names_in(wheels["counterpose"])
     assert [name for name in names if name.endswith(".safetensors") or "/weights/" in name] == []
-    assert {f"faultline_core/suites/{name}.toml" for name in suite_names()} <= set(names)
-    assert "faultline_miniature/suite/bugs/leaning-vit.json" in names
+    assert {f"counterpose_core/suites/{name}.toml" for name in suite_names()} <= set(names)
+    assert "counterpose_miniature/suite/bugs/leaning-vit.json" in names
     pages = {"static/htmx.min.js", "static/htmx.LICENSE", "static/pages.css", "templates/page.html.j2"}
-    assert {f"faultline_gateway/ui/{name}" for name in pages} <= set(names)
-    assert {"faultline/py.typed", "faultline/_stack/stack.py", "faultline/_cli/stack.py"} <= set(names)
+    assert {f"counterpose_gateway/ui/{name}" for name in pages} <= set(names)
+    assert {"counterpose/py.typed", "counterpose/_stack/stack.py", "counterpose/_cli/stack.py"} <= set(names)
     assert {name.split("/")[0] for name in names} == {
         Path(package).name for package in PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     }
 
 
 def test_the_code_wheel_has_no_tests_demo_or_evaluation(wheels: dict[str, Path]) -> None:
-    folders = {name.split("/")[0] for name in names_in(wheels["faultline"])}
+    folders = {name.split("/")[0] for name in names_in(wheels["counterpose"])}
     assert folders.isdisjoint({"tests", "demo", "evaluation", "oracle", SUITE_PACKAGE})
 
 
 def test_the_suite_wheel_has_every_weight_file(wheels: dict[str, Path]) -> None:
-    tree = ROOT / "services/faultline_miniature/suite/weights"
+    tree = ROOT / "services/counterpose_miniature/suite/weights"
     wanted = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
     prefix = f"{SUITE_PACKAGE}/weights/"
     found = {name.removeprefix(prefix) for name in names_in(wheels[SUITE_PACKAGE]) if name.startswith(prefix)}
@@ -85,24 +85,24 @@ def test_the_all_extra_includes_every_extra_but_mlflow() -> None:
     # MLflow's client wants older versions than the rest.
     extras = set(PYPROJECT["project"]["optional-dependencies"]) - {"all", "mlflow"}
     (everything,) = PYPROJECT["project"]["optional-dependencies"]["all"]
-    assert set(everything.removeprefix("faultline[").removesuffix("]").split(",")) == extras
+    assert set(everything.removeprefix("counterpose[").removesuffix("]").split(",")) == extras
 
 
 def test_no_wheel_asks_an_index_for_a_distribution_of_ours(wheels: dict[str, Path]) -> None:
     # Whoever registers such a name would be installed in its place.
     for wheel in wheels.values():
         required = [line for line in metadata_of(wheel).splitlines() if line.startswith("Requires-Dist: ")]
-        assert [line for line in required if "faultline" in line.lower()] == []
+        assert [line for line in required if "counterpose" in line.lower()] == []
 
 
 def test_the_code_wheel_takes_no_name_beside_its_own(wheels: dict[str, Path]) -> None:
     # Another product's package or program of the same name would be overwritten.
-    with zipfile.ZipFile(wheels["faultline"]) as archive:
+    with zipfile.ZipFile(wheels["counterpose"]) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/entry_points.txt")]
         lines = archive.read(name).decode().splitlines()
         folders = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" not in name}
     programs = [line.split(" = ")[0] for line in lines if " = " in line]
-    assert [name for name in (*programs, *folders) if not name.startswith("faultline")] == []
+    assert [name for name in (*programs, *folders) if not name.startswith("counterpose")] == []
 
 
 def test_the_suite_wheel_has_no_dependencies(wheels: dict[str, Path]) -> None:

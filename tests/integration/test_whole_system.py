@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from counterpose import Client, CounterposeError
+from counterpose._stack import Stack, status_of
+from counterpose_core.contract.datasets import SourceUpload
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import ImageUndecodable, UnknownModel
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.types import EditType
+from counterpose_services.settings import SERVICES
 from evaluation.reference.same_answers import LEVELS, levels_apart
 from fakes.bad_files import IMAGE
 from fakes.running_stack import SOURCES_PER_CLASS, kill_replica, replica_of
-from faultline import Client, FaultlineError
-from faultline._stack import Stack, status_of
-from faultline_core.contract.datasets import SourceUpload
-from faultline_core.contract.runs import Item
-from faultline_core.errors import ImageUndecodable, UnknownModel
-from faultline_core.images.codecs import decode_image
-from faultline_core.types import EditType
-from faultline_services.settings import SERVICES
 
 EDIT_TYPES: tuple[EditType, ...] = ("background", "adjective")
 PLANNED = 8 * SOURCES_PER_CLASS * (len(EDIT_TYPES) + 3)
@@ -133,7 +133,7 @@ def test_edits_are_chosen_by_preview_and_kept_in_full(client: Client) -> None:
 def test_a_missing_classifier_or_dataset_is_refused_by_name(client: Client) -> None:
     with pytest.raises(UnknownModel, match="no-such-model"):
         client.stress_tests.create(dataset="demo", classifiers=["no-such-model"], seed=0)
-    with pytest.raises(FaultlineError, match="'nowhere'"):
+    with pytest.raises(CounterposeError, match="'nowhere'"):
         client.stress_tests.create(dataset="nowhere", classifiers=["leaning-resnet"], seed=0)
 
 

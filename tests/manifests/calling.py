@@ -15,13 +15,13 @@ HTTPS, NAMES, POSTGRESQL, KUBERNETES, REDIS = 443, 53, 5432, 6443, 6379
 
 def calling(found: list[Document]) -> Iterator[str]:
     """Yield what a pod calls and may not, and what it may call without need."""
-    remote = "://" in config_map(found, "faultline-gateway")["FAULTLINE_STORE_URL"]
+    remote = "://" in config_map(found, "counterpose-gateway")["COUNTERPOSE_STORE_URL"]
     autoscaled = _autoscaled(found)
     for pod in made_pods(found):
         needed = {NAMES: "names"}
         if pod.on_ray or remote:
             needed[HTTPS] = "what it fetches by HTTPS"
-        if "FAULTLINE_DATABASE_URL" in _variables(pod):
+        if "COUNTERPOSE_DATABASE_URL" in _variables(pod):
             needed[POSTGRESQL] = "PostgreSQL"
         if pod.origin in autoscaled:
             needed[KUBERNETES] = "the Kubernetes API"

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from faultline_services.serving.engine_service import DRAIN_MARGIN_S
-from faultline_services.serving.serve_config import serve_config
-from faultline_services.settings import SERVICES
+from counterpose_services.serving.engine_service import DRAIN_MARGIN_S
+from counterpose_services.serving.serve_config import serve_config
+from counterpose_services.settings import SERVICES
 from manifests.calling import calling
 from manifests.listening import listening
 from manifests.operator import made_pods, selects
@@ -33,7 +33,7 @@ def applications(found: list[Document]) -> Problems:
     told = [{**each, "args": None} for each in serve["applications"]]
     expected = [{**each, "args": None} for each in serve_config(services_settings(found))["applications"]]
     if told != expected:
-        yield "the applications are not those of `faultline-services config`"
+        yield "the applications are not those of `counterpose-services config`"
     for each in serve["applications"]:
         if not _there(each["import_path"]):
             yield f"no {each['import_path']}"
@@ -67,13 +67,13 @@ def versions(found: list[Document]) -> Problems:
     stages = set(re.findall(r"^FROM \S+ AS (\S+)", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE))
     for pod in made_pods(found):
         for container in pod.spec["containers"]:
-            match = re.fullmatch(r"faultline-([\w-]+):([\w.]+)", container["image"])
+            match = re.fullmatch(r"counterpose-([\w-]+):([\w.]+)", container["image"])
             if not match or match[1] not in stages or match[2] != PROJECT["version"]:
                 yield f"{pod.origin}: no stage of the Dockerfile makes {container['image']}"
 
 
 def _ray_versions(cluster: Document) -> Problems:
-    stated = cluster["metadata"].get("annotations", {}).get("faultline/kuberay-at-least")
+    stated = cluster["metadata"].get("annotations", {}).get("counterpose/kuberay-at-least")
     needed = first_version(cluster["spec"])
     if stated is None or tuple(int(part) for part in stated.split(".")) < needed:
         yield f"KubeRay {'.'.join(map(str, needed))} is needed, {stated} stated"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import yaml
 
-from faultline_services.serving.serve_config import http_options
-from faultline_services.settings import ServiceSettings
+from counterpose_services.serving.serve_config import http_options
+from counterpose_services.settings import ServiceSettings
 from manifests.operator import HEAD_PORTS, addresses, container_ports, made_pods, selects
 from manifests.rendering import Document, config_map, named, ray_service
 from manifests.variables import services_settings
@@ -20,14 +20,14 @@ def listening(found: list[Document]) -> Iterator[str]:
     yield from _routes(found)
     yield from _probes(found)
     yield from _serve(found, services_settings(found))
-    gateway, services = config_map(found, "faultline-gateway"), config_map(found, "faultline-services")
-    address = gateway["FAULTLINE_SERVICES_URL"].removeprefix("http://")
+    gateway, services = config_map(found, "counterpose-gateway"), config_map(found, "counterpose-services")
+    address = gateway["COUNTERPOSE_SERVICES_URL"].removeprefix("http://")
     if (address if ":" in address else f"{address}:80") not in addresses(found):
         yield f"the gateway calls {address}, where nothing answers"
-    for cluster in filter(None, gateway.get("FAULTLINE_CLUSTERS", "").split(",")):
+    for cluster in filter(None, gateway.get("COUNTERPOSE_CLUSTERS", "").split(",")):
         if (address := cluster.partition("=")[2].removeprefix("http://")) not in addresses(found):
             yield f"the gateway submits jobs to {address}, where nothing answers"
-    for name in ("FAULTLINE_HOST", "FAULTLINE_SERVICES_HOST"):
+    for name in ("COUNTERPOSE_HOST", "COUNTERPOSE_SERVICES_HOST"):
         if (gateway | services)[name] != "0.0.0.0":
             yield f"{name} is not 0.0.0.0: no other pod reaches it"
 
@@ -49,7 +49,7 @@ def _routes(found: list[Document]) -> Iterator[str]:
 
 
 def _probes(found: list[Document]) -> Iterator[str]:
-    told = config_map(found, "faultline-gateway")["FAULTLINE_PORT"]
+    told = config_map(found, "counterpose-gateway")["COUNTERPOSE_PORT"]
     for pod in made_pods(found):
         ports = container_ports(pod.spec)
         if not pod.on_ray and ports.get("http", int(told)) != int(told):

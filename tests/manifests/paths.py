@@ -9,9 +9,9 @@ from pathlib import Path
 from manifests.operator import MadePod, made_pods
 from manifests.rendering import ROOT, Document, config_map
 
-TOKENS = "FAULTLINE_CLUSTER_TOKEN_FILES"
+TOKENS = "COUNTERPOSE_CLUSTER_TOKEN_FILES"
 """The gateway alone submits jobs."""
-WRITTEN = ("FAULTLINE_STATE_DIR", "FAULTLINE_STORE_URL", "HF_HOME", "HOME")
+WRITTEN = ("COUNTERPOSE_STATE_DIR", "COUNTERPOSE_STORE_URL", "HF_HOME", "HOME")
 
 
 def paths(found: list[Document]) -> Iterator[str]:
@@ -20,7 +20,7 @@ def paths(found: list[Document]) -> Iterator[str]:
         # The head only builds the applications.
         if pod.labels.get("ray.io/node-type") == "head":
             continue
-        told = config_map(found, "faultline-services" if pod.serves else "faultline-gateway")
+        told = config_map(found, "counterpose-services" if pod.serves else "counterpose-gateway")
         for name, value in told.items():
             if value.startswith("/") and (name != TOKENS or pod.origin == "gateway"):
                 yield from _wrong(pod, name, Path(value))

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from unittest import mock
 
-from faultline_gateway.settings import PREFIX, GatewaySettings, settings_from
-from faultline_gateway.settings import variable as gateway_variable
-from faultline_services.service_options import ServiceOptions
-from faultline_services.settings import SERVICES, ServiceSettings, own_variable
-from faultline_services.settings import variable as services_variable
+from counterpose_gateway.settings import PREFIX, GatewaySettings, settings_from
+from counterpose_gateway.settings import variable as gateway_variable
+from counterpose_services.service_options import ServiceOptions
+from counterpose_services.settings import SERVICES, ServiceSettings, own_variable
+from counterpose_services.settings import variable as services_variable
 from manifests.operator import made_pods
 from manifests.rendering import ROOT, Document, config_map
 
@@ -22,23 +22,23 @@ GATEWAY_VARIABLES = {STATE_DIR, *(gateway_variable(field) for field in GatewaySe
 SERVICE_VARIABLES = {
     services_variable(field) for field in ServiceSettings.model_fields if field not in SERVICES
 } | {own_variable(service, field) for service in SERVICES for field in ServiceOptions.model_fields}
-SHARED = ("FAULTLINE_SECRET_FILE", "FAULTLINE_STORE_URL", "FAULTLINE_SUITE")
+SHARED = ("COUNTERPOSE_SECRET_FILE", "COUNTERPOSE_STORE_URL", "COUNTERPOSE_SUITE")
 
 
 def services_settings(found: list[Document]) -> ServiceSettings:
     """Return the settings that the services read from their config map."""
-    with mock.patch.dict(os.environ, config_map(found, "faultline-services"), clear=True):
+    with mock.patch.dict(os.environ, config_map(found, "counterpose-services"), clear=True):
         return ServiceSettings.model_validate({})
 
 
 def gateway_settings(found: list[Document], **secrets: str) -> GatewaySettings:
     """Return the settings that the gateway reads from its config map and ``secrets``."""
-    return settings_from(config_map(found, "faultline-gateway") | secrets)
+    return settings_from(config_map(found, "counterpose-gateway") | secrets)
 
 
 def variables(found: list[Document]) -> Iterator[str]:
     """Yield variables that no program reads, shared ones that differ, and a store that no package reads."""
-    gateway, services = config_map(found, "faultline-gateway"), config_map(found, "faultline-services")
+    gateway, services = config_map(found, "counterpose-gateway"), config_map(found, "counterpose-services")
     told = [*gateway, *_from_secrets(found)]
     unknown = [name for name in told if name not in GATEWAY_VARIABLES]
     unknown += [name for name in services if name not in SERVICE_VARIABLES and not OTHERS.fullmatch(name)]
@@ -46,7 +46,7 @@ def variables(found: list[Document]) -> Iterator[str]:
     differing = [name for name in SHARED if gateway[name] != services[name]]
     yield from (f"{name} differs between gateway and services" for name in differing)
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    if gateway["FAULTLINE_STORE_URL"].startswith("s3://") and "\ns3fs==" not in lock:
+    if gateway["COUNTERPOSE_STORE_URL"].startswith("s3://") and "\ns3fs==" not in lock:
         yield "no package in the lock reads s3://"
 
 
@@ -70,7 +70,7 @@ def ledger(found: list[Document]) -> Iterator[str]:
         alone = document["spec"].get("replicas") == 1 and document["spec"]["strategy"]["type"] == "Recreate"
         for container in spec["containers"]:
             told = {variable["name"] for variable in container.get("env", ())}
-            if "FAULTLINE_DATABASE_URL" not in told and not (alone and _kept(spec, container)):
+            if "COUNTERPOSE_DATABASE_URL" not in told and not (alone and _kept(spec, container)):
                 yield f"{container['name']}: no PostgreSQL, and the SQLite file is not its own"
 
 
@@ -78,6 +78,6 @@ def _kept(spec: Document, container: Document) -> bool:
     """Return whether the state's folder outlives its pod."""
     claimed = {volume["name"] for volume in spec["volumes"] if "persistentVolumeClaim" in volume}
     return any(
-        mount["mountPath"] == "/var/lib/faultline" and mount["name"] in claimed
+        mount["mountPath"] == "/var/lib/counterpose" and mount["name"] in claimed
         for mount in container["volumeMounts"]
     )

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-import faultline_gateway
+import counterpose_gateway
+from counterpose_core.blobs import digest
 from evaluation.evidence.simulated_faults import RESULTS, SimulatedFaults, keep
 from evaluation.paths import ROOT
-from faultline_core.blobs import digest
 from simulation.faults import POINTS
 from simulation.simulating import Simulated, simulate
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def code() -> str:
     """Return the digest of what is simulated and of what simulates: another code has other results."""
-    product = Path(faultline_gateway.__file__).parent
+    product = Path(counterpose_gateway.__file__).parent
     files = [*product.rglob("*.py"), *Path(__file__).parent.glob("*.py")]
     return digest("".join(digest(each.read_bytes()) for each in sorted(files)).encode())
 

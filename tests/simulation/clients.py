@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from faultline_core.contract.runs import Run
-from faultline_core.errors import (
-    FaultlineError,
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import (
+    CounterposeError,
     NotFound,
     RunNotCancellable,
     RunNotDeletable,
     RunNotResumable,
 )
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
 from simulation.gateway import Gateway, LostError
 from simulation.world import World
 
@@ -116,7 +116,7 @@ class Client:
                 return await call()
             except LostError:
                 await asyncio.sleep(self._faults.seconds(0.2, 2.0))
-            except FaultlineError as error:
+            except CounterposeError as error:
                 if not error.retryable:
                     raise
                 await asyncio.sleep(self._faults.seconds(0.2, 2.0))

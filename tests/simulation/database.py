@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
+from counterpose_gateway.ledger.database import Database
 from fakes.ledgers import migrated_file
-from faultline_gateway.ledger.database import Database
 from simulation.processes import PROCESS
 
 _MEMORY = Path("/dev/shm")
@@ -51,7 +51,7 @@ def empty_ledger() -> Path:
 
 def _before_lock(connection: Connection) -> None:
     process = PROCESS.get(None)
-    if process is not None and not connection.get_execution_options().get("faultline_read_only", False):
+    if process is not None and not connection.get_execution_options().get("counterpose_read_only", False):
         process.before_lock()
 
 

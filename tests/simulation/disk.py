@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from faultline_core.blobs import BlobStore
+from counterpose_core.blobs import BlobStore
 from simulation.faults import Faults
 from simulation.processes import PROCESS, KilledError
 

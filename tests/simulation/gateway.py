@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import TypeVar, cast
 
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.following import FollowedRuns
+from counterpose_gateway.runs.items import Plan
+from counterpose_gateway.runs.progress import event_stream, first_event_id
+from counterpose_gateway.runs.submission import submit_planned
 from fakes.ledgers import config
-from faultline_core.contract.runs import Run
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs.context import RunContext
-from faultline_gateway.runs.following import FollowedRuns
-from faultline_gateway.runs.items import Plan
-from faultline_gateway.runs.progress import event_stream, first_event_id
-from faultline_gateway.runs.submission import submit_planned
 from simulation.processes import KilledError, Process
 from simulation.work import as_method, first_items
 from simulation.world import World

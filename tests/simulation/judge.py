@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES
-from faultline_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES
+from counterpose_gateway.runs.items import MAX_ATTEMPTS
 from simulation.disk import Disk
 from simulation.processes import Process
 

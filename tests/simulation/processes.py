@@ -10,7 +10,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from sqlalchemy.exc import OperationalError
 
-from faultline_core.errors import BackendUnavailable
+from counterpose_core.errors import BackendUnavailable
 from simulation.faults import Faults, Point
 
 P = ParamSpec("P")

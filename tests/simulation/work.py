@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.runs import Item, ItemResult, Run, RunItem
+from counterpose_core.errors import BackendUnavailable, InvalidRequest
+from counterpose_gateway.runs.attempt import OpenItems, finish_group
+from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem, Recorder
+from counterpose_gateway.runs.stages import StagePlan
 from fakes.staged_runs import items_of_stage
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import Item, ItemResult, Run, RunItem
-from faultline_core.errors import BackendUnavailable, InvalidRequest
-from faultline_gateway.runs.attempt import OpenItems, finish_group
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem, Recorder
-from faultline_gateway.runs.stages import StagePlan
 from simulation.faults import Faults
 from simulation.processes import PROCESS
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from faultline_core.types import RunKind
-from faultline_gateway import ledger as ledger_module
-from faultline_gateway import shared_ledger
-from faultline_gateway import worker as worker_module
-from faultline_gateway.ledger import Ledger, cancellations, resumptions
-from faultline_gateway.ledger.lease_time import Steady
-from faultline_gateway.methods import METHODS
-from faultline_gateway.runs import following, large_plans, pace
-from faultline_gateway.runs.planner import Planner
-from faultline_gateway.worker import Worker
+from counterpose_core.types import RunKind
+from counterpose_gateway import ledger as ledger_module
+from counterpose_gateway import shared_ledger
+from counterpose_gateway import worker as worker_module
+from counterpose_gateway.ledger import Ledger, cancellations, resumptions
+from counterpose_gateway.ledger.lease_time import Steady
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.runs import following, large_plans, pace
+from counterpose_gateway.runs.planner import Planner
+from counterpose_gateway.worker import Worker
 from simulation.database import empty_ledger, shared_database
 from simulation.disk import Disk, store_on
 from simulation.faults import Faults, Point

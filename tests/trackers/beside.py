@@ -37,7 +37,7 @@ def main(environment: Path, command: list[str]) -> int:
         try:
             _await(address)
             [packages] = environment.glob("lib/python3*/site-packages")
-            told = {"FAULTLINE_TEST_MLFLOW": address, "FAULTLINE_TEST_TRACKERS_PACKAGES": str(packages)}
+            told = {"COUNTERPOSE_TEST_MLFLOW": address, "COUNTERPOSE_TEST_TRACKERS_PACKAGES": str(packages)}
             return subprocess.run(command, env=os.environ | told, check=False).returncode
         finally:
             server.terminate()

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from counterpose import Client, StressTest
 from fakes.served_gateway import ServedGateway, served_gateway
-from faultline import Client, StressTest
 
 BODY: dict[str, Any] = {"classifiers": ["steady", "leaning"], "edit_types": ["background"], "seed": 3}
-if "FAULTLINE_TEST_MLFLOW" not in os.environ:
+if "COUNTERPOSE_TEST_MLFLOW" not in os.environ:
     pytest.skip("there is no MLflow server: make test-trackers starts one", allow_module_level=True)
 # Last on the path: what both environments have is ours.
-sys.path.append(os.environ["FAULTLINE_TEST_TRACKERS_PACKAGES"])
+sys.path.append(os.environ["COUNTERPOSE_TEST_TRACKERS_PACKAGES"])
 
 
 @pytest.fixture(scope="session")

@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 import pyarrow.parquet
 import pytest
 
+from counterpose import Client, StressTest, log_to_mlflow
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.errors import BackendUnavailable, RunNotEnded
 from fakes.fault_proxy import fault_proxy
 from fakes.served_gateway import ServedGateway
-from faultline import Client, StressTest, log_to_mlflow
-from faultline_core.contract.runs import ItemResult
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import BackendUnavailable, RunNotEnded
 
-STORE = os.environ["FAULTLINE_TEST_MLFLOW"]
+STORE = os.environ["COUNTERPOSE_TEST_MLFLOW"]
 mlflow: Any = importlib.import_module("mlflow")
 
 # MLflow's own.
@@ -37,7 +37,7 @@ def logged(run_id: str) -> Any:
 
 
 def test_figures_intervals_verdict_and_report_are_in_mlflow(run: StressTest) -> None:
-    number = log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-figures")
+    number = log_to_mlflow(run, tracking_uri=STORE, experiment="counterpose-figures")
     found, summary = logged(number), run.summary()
     for name, model in summary.models.items():
         for part in ("estimate", "low", "high", "n"):
@@ -47,9 +47,9 @@ def test_figures_intervals_verdict_and_report_are_in_mlflow(run: StressTest) -> 
     assert found.metrics["findings"] == len(summary.findings)
     assert found.params["request.dataset"] == "demo"
     assert found.params["request.seed"] == "3"
-    assert found.tags["faultline.run_id"] == run.id
-    assert found.tags["faultline.verdict"] == summary.verdict
-    assert found.tags["faultline.page"] == run.page
+    assert found.tags["counterpose.run_id"] == run.id
+    assert found.tags["counterpose.verdict"] == summary.verdict
+    assert found.tags["counterpose.page"] == run.page
     client = mlflow_client()
     assert {each.path for each in client.list_artifacts(number)} == {
         "pairs", "report.html", "results.parquet", "summary.json",
@@ -86,7 +86,7 @@ def test_a_server_that_dies_while_it_is_told_gets_the_rest_later(
     run: StressTest, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    experiment, real = f"faultline-dies-{after}", mlflow.MlflowClient.log_artifact
+    experiment, real = f"counterpose-dies-{after}", mlflow.MlflowClient.log_artifact
     with fault_proxy(urlsplit(STORE).port or 0) as proxy, ExitStack() as broken:
         calls = iter(range(1000))
 
@@ -120,12 +120,12 @@ def test_a_second_call_completes_what_the_first_began(
     with monkeypatch.context() as broken:
         broken.setattr(mlflow.MlflowClient, "log_artifact", dies)
         with pytest.raises(BackendUnavailable, match="the server died") as caught:
-            log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-again")
+            log_to_mlflow(run, tracking_uri=STORE, experiment="counterpose-again")
     assert run.id in str(caught.value)
-    number = log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-again")
-    assert log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-again") == number
+    number = log_to_mlflow(run, tracking_uri=STORE, experiment="counterpose-again")
+    assert log_to_mlflow(run, tracking_uri=STORE, experiment="counterpose-again") == number
     client = mlflow_client()
-    experiment = client.get_experiment_by_name("faultline-again")
+    experiment = client.get_experiment_by_name("counterpose-again")
     assert experiment is not None
     assert len(client.search_runs([experiment.experiment_id])) == 1
     assert client.get_run(number).info.status == "FINISHED"
@@ -133,11 +133,11 @@ def test_a_second_call_completes_what_the_first_began(
 
 def test_figures_are_linked_to_the_model_that_was_tested(run: StressTest) -> None:
     client = mlflow_client()
-    experiment = client.create_experiment("faultline-models")
+    experiment = client.create_experiment("counterpose-models")
     model = client.create_logged_model(experiment, name="candidate")
-    number = log_to_mlflow(run, tracking_uri=STORE, experiment="faultline-models", model_id=model.model_id)
+    number = log_to_mlflow(run, tracking_uri=STORE, experiment="counterpose-models", model_id=model.model_id)
     known = client.get_logged_model(model.model_id)
-    assert known.tags["faultline"] == run.summary().verdict
+    assert known.tags["counterpose"] == run.summary().verdict
     assert {each.run_id for each in known.metrics or []} == {number}
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from faultline import StressTest, log_to_trackio
-from faultline_core.errors import BackendUnavailable
+from counterpose import StressTest, log_to_trackio
+from counterpose_core.errors import BackendUnavailable
 
 # It reads them when it is imported.
-os.environ["TRACKIO_DIR"] = tempfile.mkdtemp(prefix="faultline-trackio-")
+os.environ["TRACKIO_DIR"] = tempfile.mkdtemp(prefix="counterpose-trackio-")
 trackio: Any = importlib.import_module("trackio")
 pytestmark = pytest.mark.filterwarnings("ignore")
 

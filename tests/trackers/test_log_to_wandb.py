@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from faultline import StressTest, log_to_wandb
-from faultline_core.errors import InvalidRequest
+from counterpose import StressTest, log_to_wandb
+from counterpose_core.errors import InvalidRequest
 from trackers.wandb_file import artifact_of, summary_of
 
 wandb: Any = importlib.import_module("wandb")

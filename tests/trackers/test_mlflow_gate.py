@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from counterpose import Client, RetryPolicy, StressTest
+from counterpose._registry_gate.receiver import Receiver
+from counterpose._registry_gate.registry_gate import PAUSES_S, GateRequest, RegistryGate
 from fakes.fault_proxy import fault_proxy
 from fakes.served_gateway import ServedGateway
-from faultline import Client, RetryPolicy, StressTest
-from faultline._registry_gate.receiver import Receiver
-from faultline._registry_gate.registry_gate import PAUSES_S, GateRequest, RegistryGate
 
-STORE, SECRET = os.environ["FAULTLINE_TEST_MLFLOW"], "a secret of the webhook"
+STORE, SECRET = os.environ["COUNTERPOSE_TEST_MLFLOW"], "a secret of the webhook"
 mlflow: Any = importlib.import_module("mlflow")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr("faultline._registry_gate.registry_gate.PAUSES_S", (0.2,))
+    monkeypatch.setattr("counterpose._registry_gate.registry_gate.PAUSES_S", (0.2,))
     assert PAUSES_S[0] > 1
 
 
@@ -63,9 +63,9 @@ def webhook(client: Any, address: str) -> Iterator[None]:
 def awaited(told: Callable[[], dict[str, str]], wanted: set[str]) -> dict[str, str]:
     """The tags of a version, once its gate is one of these."""
     end = time.monotonic() + 60
-    while (found := told()).get("faultline.gate") not in wanted and time.monotonic() < end:
+    while (found := told()).get("counterpose.gate") not in wanted and time.monotonic() < end:
         time.sleep(0.05)
-    assert found.get("faultline.gate") in wanted
+    assert found.get("counterpose.gate") in wanted
     return found
 
 
@@ -76,7 +76,7 @@ def test_a_registered_version_is_gated_and_tagged(served: ServedGateway, run: St
         stack.callback(receiver.close)
         stack.enter_context(webhook(client, receiver.address))
         first = registered(client, "pets")
-        second = registered(client, "pets", **{"faultline.classifier": "steady"})
+        second = registered(client, "pets", **{"counterpose.classifier": "steady"})
 
         def tags(version: str) -> dict[str, str]:
             return dict(client.get_model_version("pets", version).tags)
@@ -86,13 +86,13 @@ def test_a_registered_version_is_gated_and_tagged(served: ServedGateway, run: St
         served.work()
         failed = awaited(lambda: tags(first), {"failed", "passed", "inconclusive", "error"})
         same = awaited(lambda: tags(second), {"failed", "passed", "inconclusive", "error"})
-        gate = gateway.gates.get(failed["faultline.gate.run"])
+        gate = gateway.gates.get(failed["counterpose.gate.run"])
         summary = gate.summary()
-        assert failed["faultline.gate"] == summary.outcome == "failed"
-        assert failed["faultline.gate.verdict"] == summary.verdict
-        assert failed["faultline.gate.report"] == gate.page
-        assert failed["faultline.gate.set"] == summary.config.regression_set.digest
-        assert same["faultline.gate"] in ("passed", "inconclusive")
+        assert failed["counterpose.gate"] == summary.outcome == "failed"
+        assert failed["counterpose.gate.verdict"] == summary.verdict
+        assert failed["counterpose.gate.report"] == gate.page
+        assert failed["counterpose.gate.set"] == summary.config.regression_set.digest
+        assert same["counterpose.gate"] in ("passed", "inconclusive")
         assert summary.config.request.classifiers == ["leaning"]
 
 
@@ -125,6 +125,6 @@ def test_mlflow_and_gateway_that_go_away_leave_one_gate(served: ServedGateway, r
         gate.catch_up()
         gate.step()
     told = client.get_model_version("boats", version).tags
-    assert told["faultline.gate"] == "failed"
+    assert told["counterpose.gate"] == "failed"
     with Client(served.address) as gateway:
-        assert {each.id for each in gateway.gates.list()} - before == {told["faultline.gate.run"]}
+        assert {each.id for each in gateway.gates.list()} - before == {told["counterpose.gate.run"]}

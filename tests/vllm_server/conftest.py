@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.suite import PerturberSuite
-from faultline_services.openai_api.server import OpenAIServer
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.perturber.openai_model import OpenAIModel
-from faultline_services.perturber.served import load_served
-from faultline_services.settings import ServiceSettings
+from counterpose_core.suite import PerturberSuite
+from counterpose_services.openai_api.server import OpenAIServer
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.perturber.openai_model import OpenAIModel
+from counterpose_services.perturber.served import load_served
+from counterpose_services.settings import ServiceSettings
 
 PROGRAM = Path(__file__).parents[2] / ".venv-vllm" / "bin" / "vllm"
 # A CPU compiles for minutes what a tiny model computes in no time.

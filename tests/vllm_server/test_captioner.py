@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 # Before anything that imports torchvision, as transformers does.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import numpy as np
@@ -15,20 +15,20 @@ import torch
 from PIL import Image
 from transformers import Blip2ForConditionalGeneration
 
-from fakes.tiny_models.seeing import QUERIES, save_seeing, seeing_processor
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.captioner import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.captioner import (
     CaptionItem,
     CaptionRequest,
     LogLikelihoodItem,
     LogLikelihoodRequest,
 )
-from faultline_core.images.codecs import encode_png
-from faultline_core.suite import CaptionerSuite
-from faultline_services.captioner.openai_engine import OpenAICaptioner
-from faultline_services.captioner.served import load_served
-from faultline_services.captioner.wording import joined
-from faultline_services.settings import ServiceSettings
+from counterpose_core.images.codecs import encode_png
+from counterpose_core.suite import CaptionerSuite
+from counterpose_services.captioner.openai_engine import OpenAICaptioner
+from counterpose_services.captioner.served import load_served
+from counterpose_services.captioner.wording import joined
+from counterpose_services.settings import ServiceSettings
+from fakes.tiny_models.seeing import QUERIES, save_seeing, seeing_processor
 from vllm_server.conftest import ARGUMENTS, PROGRAM
 
 SUITE = CaptionerSuite(

@@ -7,13 +7,13 @@ import json
 
 import pytest
 
+from counterpose_core.contract.perturber import PerturbItem, PerturbRequest
+from counterpose_core.suite import PerturberSuite
+from counterpose_core.types import PerturbationType
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.perturber.language_model import Row, Written
+from counterpose_services.perturber.openai_model import OpenAIModel
 from fakes.tiny_models.chat import save_chat_llama
-from faultline_core.contract.perturber import PerturbItem, PerturbRequest
-from faultline_core.suite import PerturberSuite
-from faultline_core.types import PerturbationType
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.perturber.language_model import Row, Written
-from faultline_services.perturber.openai_model import OpenAIModel
 from vllm_server.conftest import Start
 
 SUITE = PerturberSuite(model="chat", prompt="chat", max_new_tokens=400)

@@ -12,16 +12,21 @@ from pathlib import Path
 import pytest
 import torch
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.perturber import (
+    LikelihoodsRequest,
+    PerturbItem,
+    PerturbRequest,
+    PerturbResponse,
+)
+from counterpose_core.errors import BackendUnavailable
+from counterpose_core.suite import PerturberSuite
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.perturber.language_model import Row
+from counterpose_services.perturber.transformers_model import TransformersModel
 from fakes.engine_contract import TEXTS, Bench, Case, Clause, each_clause_and_case_of
 from fakes.engines import FakeCaptioner, FakeClassifiers, FakeEditor, FakeScorer
 from fakes.tiny_models.llama import save_llama
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.perturber import LikelihoodsRequest, PerturbItem, PerturbRequest, PerturbResponse
-from faultline_core.errors import BackendUnavailable
-from faultline_core.suite import PerturberSuite
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.perturber.language_model import Row
-from faultline_services.perturber.transformers_model import TransformersModel
 from vllm_server.conftest import Start, server_of
 
 SUITE = PerturberSuite(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.contract.perturber import LikelihoodsRequest, PerturbItem, PerturbRequest
-from faultline_core.suite import PerturberSuite, load_suite
-from faultline_core.types import PerturbationType
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.settings import embedded_suite_root
+from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbItem, PerturbRequest
+from counterpose_core.suite import PerturberSuite, load_suite
+from counterpose_core.types import PerturbationType
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.settings import embedded_suite_root
 from vllm_server.conftest import Start
 
 CAPTIONS = (

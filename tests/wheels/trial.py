@@ -38,13 +38,13 @@ class Trial:
         pip = [str(self.programs / "python"), "-m", "pip", "install", "--quiet"]
         self._timed(*pip, "--constraint", str(lock), *requirements)
 
-    def faultline(self, *arguments: str, code: int = 0) -> str:
-        """Run ``faultline``; return its standard output.
+    def counterpose(self, *arguments: str, code: int = 0) -> str:
+        """Run ``counterpose``; return its standard output.
 
         Raises:
             SystemExit: it ended with another code.
         """
-        done = self._timed(str(self.programs / "faultline"), *arguments, codes=(code,))
+        done = self._timed(str(self.programs / "counterpose"), *arguments, codes=(code,))
         return done.stdout + done.stderr
 
     def _timed(self, *command: str, codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
@@ -81,33 +81,33 @@ def command_alone(folder: Path, wheel: Path, suite: Path, lock: Path) -> None:
     """Without any extra, the command says what to install; with its own, `--help` works and `up` says it."""
     trial = Trial(folder)
     trial.install(lock, str(wheel))
-    missing = trial.faultline("--help", code=USAGE)
-    require(f"faultline[cli] @ {wheel.as_uri()}" in missing, "the command does not say what to install")
+    missing = trial.counterpose("--help", code=USAGE)
+    require(f"counterpose[cli] @ {wheel.as_uri()}" in missing, "the command does not say what to install")
     require("Traceback" not in missing, "the command ends with a traceback")
     trial.install(lock, f"{wheel}[cli]")
-    require("demo" in trial.faultline("--help"), "help names no demo")
-    install = f"faultline[all] @ {wheel.as_uri()}"
-    require(install in trial.faultline("up", code=USAGE), "up does not say what to install")
+    require("demo" in trial.counterpose("--help"), "help names no demo")
+    install = f"counterpose[all] @ {wheel.as_uri()}"
+    require(install in trial.counterpose("up", code=USAGE), "up does not say what to install")
 
 
 def whole_product(folder: Path, wheel: Path, suite: Path, lock: Path) -> None:
-    """With all extras and the suite, a demo runs, and a Faultline is started, shown and stopped."""
+    """With all extras and the suite, a demo runs, and a Counterpose is started, shown and stopped."""
     trial = Trial(folder)
     began = time.monotonic()
     trial.install(lock, f"{wheel}[all]", str(suite))
-    trial.faultline("demo")
+    trial.counterpose("demo")
     say(f"first command to first report: {(time.monotonic() - began) / 60:.1f} min\n")
-    require((folder / "empty/faultline-demo/report.html").stat().st_size > 100_000, "no report")
-    trial.faultline("status", code=NOT_READY)
+    require((folder / "empty/counterpose-demo/report.html").stat().st_size > 100_000, "no report")
+    trial.counterpose("status", code=NOT_READY)
     try:
-        # Another Faultline of this machine may have the default ports.
+        # Another Counterpose of this machine may have the default ports.
         ports = [f"{option}={free_port()}" for option in ("--port", "--services-port")]
-        trial.faultline("up", *ports)
-        require(json.loads(trial.faultline("status", "--json"))["ready"], "not ready after up")
-        require("faultline-miniature-suite" in trial.faultline("status"), "status names no suite")
+        trial.counterpose("up", *ports)
+        require(json.loads(trial.counterpose("status", "--json"))["ready"], "not ready after up")
+        require("counterpose-miniature-suite" in trial.counterpose("status"), "status names no suite")
     finally:
-        trial.faultline("down")
-    trial.faultline("status", code=NOT_READY)
+        trial.counterpose("down")
+    trial.counterpose("status", code=NOT_READY)
 
 
 def free_port() -> int:
@@ -130,8 +130,8 @@ def main() -> None:
     parser.add_argument("lock", type=Path, help="pip's constraints")
     given = parser.parse_args()
     dist, lock = given.dist.absolute(), given.lock.absolute()
-    (wheel,), (suite,) = dist.glob("faultline-*.whl"), dist.glob("faultline_miniature_suite-*.whl")
-    with tempfile.TemporaryDirectory(prefix="faultline-wheels-") as folder:
+    (wheel,), (suite,) = dist.glob("counterpose-*.whl"), dist.glob("counterpose_miniature_suite-*.whl")
+    with tempfile.TemporaryDirectory(prefix="counterpose-wheels-") as folder:
         for name, trial in (("cli", command_alone), ("all", whole_product)):
             (Path(folder) / name).mkdir()
             trial(Path(folder) / name, wheel, suite, lock)

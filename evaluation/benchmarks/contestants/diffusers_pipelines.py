@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch

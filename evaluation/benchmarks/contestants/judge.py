@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.scorer import ScoreItem, ScoreRequest
+from counterpose_core.contract.stress_tests import GateThresholds
+from counterpose_core.stress_test.filters import gate
+from counterpose_core.suite import load_suite
+from counterpose_services.scorer.engine import ScorerEngine
 from evaluation.benchmarks.workload import WEIGHTS
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.scorer import ScoreItem, ScoreRequest
-from faultline_core.contract.stress_tests import GateThresholds
-from faultline_core.stress_test.filters import gate
-from faultline_core.suite import load_suite
-from faultline_services.scorer.engine import ScorerEngine
 
 
 class Judge:

@@ -1,14 +1,12 @@
-"""Faultline's editor as its service runs it: requests in, images and their cost out."""
+"""Counterpose's editor as its service runs it: requests in, images and their cost out."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
 
-from evaluation.benchmarks.contestants.judge import Judge
-from evaluation.benchmarks.workload import Workload
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import (
     EditItem,
     EditorPreset,
     EditRequest,
@@ -21,12 +19,14 @@ from faultline_core.contract.editor import (
     ReconstructRequest,
     ReconstructResponse,
 )
-from faultline_core.images.codecs import encode_raw
-from faultline_core.stress_test.sweep import rounds
-from faultline_core.suite import EditorSuite
-from faultline_core.types import Cost
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.stress_test.sweep import rounds
+from counterpose_core.suite import EditorSuite
+from counterpose_core.types import Cost
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.pipeline import Pipeline
+from evaluation.benchmarks.contestants.judge import Judge
+from evaluation.benchmarks.workload import Workload
 
 
 class Product:

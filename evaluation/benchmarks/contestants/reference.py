@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
 from diffusers import UNet2DConditionModel
 
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.images.codecs import Pixels
+from counterpose_services.editor.pipeline import Pipeline
 from evaluation.benchmarks.workload import WEIGHTS, Workload
 from evaluation.reference.plain_alignment import Word, carried_maps
 from evaluation.reference.plain_editing import Target
 from evaluation.reference.plain_unet import PlainUNet
 from evaluation.reference.reference_run import REPLACES, Parity, ReferenceRun, Tally, reference_run
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.images.codecs import Pixels
-from faultline_services.editor.pipeline import Pipeline
 
 
 class Reference:

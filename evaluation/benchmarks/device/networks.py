@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
@@ -15,10 +15,10 @@ from diffusers import AutoencoderKL, UNet2DConditionModel
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
-from faultline_services.editor.unet.added_conditions import SIZES, AddedConditions
-from faultline_services.editor.unet.flops import evaluation_flops
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
+from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from counterpose_services.editor.unet.added_conditions import SIZES, AddedConditions
+from counterpose_services.editor.unet.flops import evaluation_flops
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 
 Model = Literal["sd14", "sd21", "sdxl"]
 

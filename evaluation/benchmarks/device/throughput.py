@@ -9,18 +9,18 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from counterpose_core.editing.attention_control import CrossEdit, cross_edit
+from counterpose_core.editing.edit import EditSettings, EditTask, edit
+from counterpose_core.editing.generate import generate
+from counterpose_core.editing.inversion.inversion import Inverted
+from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from counterpose_core.editing.inversion.tuning_free import direct_inversion
+from counterpose_core.editing.noise_schedule import Timetable
+from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
 from evaluation.benchmarks.device.networks import Architecture, Networks
 from evaluation.reference.plain_editing import Target
 from evaluation.reference.plain_unet import PlainUNet
 from evaluation.reference.reference_run import reference_run
-from faultline_core.editing.attention_control import CrossEdit, cross_edit
-from faultline_core.editing.edit import EditSettings, EditTask, edit
-from faultline_core.editing.generate import generate
-from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
-from faultline_core.editing.inversion.tuning_free import direct_inversion
-from faultline_core.editing.noise_schedule import Timetable
-from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 
 F_FLOPS = 0.803e12
 """1 F: one evaluation of SD 1.4 at 512 pixels."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from counterpose_core.types import Cost
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.prices import SD_INNER_ITERATION, prices
 from evaluation.benchmarks.report import Row, at_least, row
 from evaluation.benchmarks.workload import WEIGHTS
 from evaluation.reference.reference_run import reference_calls, reference_evaluations
-from faultline_core.types import Cost
 
 LONG_INNER = 470
 """Inner iterations of null-text at fifty steps on real photographs."""

@@ -8,6 +8,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from counterpose_core.editing.attention_control import CrossEdit, cross_edit, refine, reweight
+from counterpose_core.editing.denoiser import Denoiser
+from counterpose_core.editing.edit import EditSettings, EditTask, edit, null_text_edit
+from counterpose_core.editing.inversion.inversion import Inverted
+from counterpose_core.editing.inversion.null_text import NullTextSettings
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
+from counterpose_core.types import InjectionEnd, TokenAlignment, WeightedWords
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.report import Row, at_most, row
 from evaluation.reference.plain_alignment import carried_maps
@@ -23,15 +32,6 @@ from evaluation.reference.reference_run import (
 )
 from evaluation.reference.tiny_unet import tiny_unet
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
-from faultline_core.editing.attention_control import CrossEdit, cross_edit, refine, reweight
-from faultline_core.editing.denoiser import Denoiser
-from faultline_core.editing.edit import EditSettings, EditTask, edit, null_text_edit
-from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.editing.inversion.null_text import NullTextSettings
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
-from faultline_core.types import InjectionEnd, TokenAlignment, WeightedWords
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 # 0.75 of ten steps are 7, and 8 as the released code counts.
 GUIDANCE, CROSS, WEIGHT, TOLERANCE, IMAGES = 2.0, 0.75, 2.0, 0.02, 2

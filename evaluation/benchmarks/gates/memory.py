@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
@@ -13,16 +13,16 @@ from diffusers import UNet2DConditionModel
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from counterpose_core.editing.attention_control import cross_edit
+from counterpose_core.editing.edit import EditSettings, EditTask, edit
+from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.report import Row, at_most, row
 from evaluation.reference.toy_denoisers import draw
 from evaluation.reference.watched_operators import WatchedOperators
-from faultline_core.editing.attention_control import cross_edit
-from faultline_core.editing.edit import EditSettings, EditTask, edit
-from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 SIDE, LENGTH, WIDTH = 64, 77, 16
 """Latents of 512 pixels; tokens of CLIP."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from counterpose_core.contract.editor import EditorPreset
 from evaluation.benchmarks.bench import Bench, FastMode
 from evaluation.benchmarks.gates.evaluations import LONG_INNER
 from evaluation.benchmarks.report import Row, at_least, row
 from evaluation.reference.reference_run import reference_evaluations
-from faultline_core.contract.editor import EditorPreset
 
 
 def rows(bench: Bench) -> list[Row]:

@@ -10,16 +10,16 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from counterpose_core.editing.driver.account import Account
+from counterpose_core.editing.driver.evaluation import Evaluation, Walk
+from counterpose_core.editing.generate import GuidedPrompts, generate_walk, starting_noise
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_services.editor.step_engine.capacity import RowLimits
+from counterpose_services.editor.step_engine.mode import PlainDenoiser
+from counterpose_services.editor.step_engine.step_loop import StepLoop
+from counterpose_services.editor.step_engine.walk_under_way import Terms, WalkUnderWay
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.report import Row, at_least, at_most, row
-from faultline_core.editing.driver.account import Account
-from faultline_core.editing.driver.evaluation import Evaluation, Walk
-from faultline_core.editing.generate import GuidedPrompts, generate_walk, starting_noise
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_services.editor.step_engine.capacity import RowLimits
-from faultline_services.editor.step_engine.mode import PlainDenoiser
-from faultline_services.editor.step_engine.step_loop import StepLoop
-from faultline_services.editor.step_engine.walk_under_way import Terms, WalkUnderWay
 
 SLOTS = 64
 LATENTS, TEXT = (4, 8, 8), (8, 32)

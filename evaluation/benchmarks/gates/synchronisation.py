@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
+from counterpose_core.editing.denoiser import CountingDenoiser
+from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.report import Row, at_most, row
 from evaluation.reference.watched_operators import WatchedOperators
-from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 
 WAITING = frozenset({"_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select"})
 """Operators whose result decides shapes or values on the host, so that the host waits for the device."""

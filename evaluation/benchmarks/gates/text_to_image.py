@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from counterpose_core.editing.generate import generate, starting_noise
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.contestants import diffusers_pipelines
 from evaluation.benchmarks.interleaved import interleaved, ratios
 from evaluation.benchmarks.report import Row, at_least, at_most, row
-from faultline_core.editing.generate import generate, starting_noise
 
 GUIDANCE = 2.0
 

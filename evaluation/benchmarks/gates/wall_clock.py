@@ -1,4 +1,4 @@
-"""E4: seconds of the reference, of diffusers' null-text and of Faultline, interleaved and on one thread."""
+"""E4: seconds of the reference, of diffusers' null-text and of Counterpose, interleaved and on one thread."""
 
 from __future__ import annotations
 

@@ -11,24 +11,24 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpose import Client
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.dataset_interfaces import Image, Images, ImagesCreate, TokenItem
+from counterpose_core.contract.datasets import Dataset, SourcesAdded
+from counterpose_core.contract.editor import GenerateRequest
+from counterpose_core.contract.runs import PageOfItems, RunList
+from counterpose_core.shift_benchmark.shifts import BASE, shift_of
+from counterpose_core.text.class_prompts import CLASS_SLOT, fill
+from counterpose_core.types import Cost
+from counterpose_miniature.world.dataset import encode_png
+from counterpose_miniature.world.fine_grained import FINE_CLASSES
+from counterpose_miniature.world.grammar import parse
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.scene import Scene
 from evaluation.interface_validity.fine_grained_images import FineImage, FineImageSource, words_of
 from evaluation.validity.serving import Service
 from fakes.interface_answers import a_token, an_interface_run
 from fakes.sdk import URL, ok
-from faultline import Client
-from faultline_core.contract.base import ModelIdentity
-from faultline_core.contract.dataset_interfaces import Image, Images, ImagesCreate, TokenItem
-from faultline_core.contract.datasets import Dataset, SourcesAdded
-from faultline_core.contract.editor import GenerateRequest
-from faultline_core.contract.runs import PageOfItems, RunList
-from faultline_core.shift_benchmark.shifts import BASE, shift_of
-from faultline_core.text.class_prompts import CLASS_SLOT, fill
-from faultline_core.types import Cost
-from faultline_miniature.world.dataset import encode_png
-from faultline_miniature.world.fine_grained import FINE_CLASSES
-from faultline_miniature.world.grammar import parse
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.scene import Scene
 
 _UNSAID = {
     "kind": "plain", "colour": "yellow", "background": "grass", "weather": "clear", "style": "photo",

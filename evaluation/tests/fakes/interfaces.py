@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.types import Cost
 from evaluation.interface_validity.images import Image, ImageSource, Layout
 from evaluation.interface_validity.world_shifts import BY_NAME
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_core.types import Cost
 
 SNOW, NIGHT = "in the snow", "a photo of a … on the grass at night"
 LAYOUT = Layout((BASE, SNOW, NIGHT), ("plate", "bus"), ("weak", "strong", "middling"))

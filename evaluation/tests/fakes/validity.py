@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
+from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.contract.stress_tests import Insight
+from counterpose_core.types import EditType, Estimate, ItemKind
+from counterpose_miniature.training.bugs import Bug
+from counterpose_miniature.world.grammar import caption
+from counterpose_miniature.world.scene import Scene
 from evaluation.validity.changes import Change
 from evaluation.validity.contestants import Contestant
 from evaluation.validity.judging import Judgement
 from evaluation.validity.truth import COLUMNS, Truth
-from faultline_core.contract.runs import Item, ItemResult, PredictionPair
-from faultline_core.contract.stress_tests import Insight
-from faultline_core.types import EditType, Estimate, ItemKind
-from faultline_miniature.training.bugs import Bug
-from faultline_miniature.world.grammar import caption
-from faultline_miniature.world.scene import Scene
 
 BOAT_BY_ITS_WATER = Bug(
     id="boat-leans-on-water",

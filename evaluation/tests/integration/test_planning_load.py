@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from counterpose_gateway.ledger import Ledger, NewSource
 from evaluation.load.planning import load_dataset
 from fakes.ledgers import new_ledger
 from fakes.world import CLASSES
-from faultline_gateway.ledger import Ledger, NewSource
 
 
 def test_a_loaded_dataset_is_one_that_the_ledger_made(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from counterpose_core.statistics.bootstrap import proportion
 from evaluation.error_rates import __main__ as command
 from evaluation.error_rates.cells import CELLS, alarms
 from evaluation.error_rates.proofs import false_proofs
 from evaluation.error_rates.two_stages import confirmations
 from evaluation.error_rates.world import draw_sources
-from faultline_core.statistics.bootstrap import proportion
 
 
 @pytest.mark.parametrize("name", CELLS)

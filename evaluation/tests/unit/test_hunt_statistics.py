@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.bug_hunt.sampling import FixedSampling
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
 from evaluation.hunt_statistics import __main__ as command
 from evaluation.hunt_statistics import hunts
 from evaluation.hunt_statistics.cells import BY_CAPTIONS, GAINS, MEANS, SHARES, Mean
@@ -20,9 +23,6 @@ from evaluation.hunt_statistics.rare_failures import (
     covered_by_captions,
     covered_for_two,
 )
-from faultline_core.bug_hunt.sampling import FixedSampling
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
 
 A_FEW = {
     name: SHARES[name] for name in ("interval holds, inverse, rate 0.05", "the bug is proven, sequential")

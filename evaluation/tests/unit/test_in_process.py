@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
+from counterpose_core.contract.bug_hunts import BugHuntCreate
+from counterpose_core.errors import NotFound, UnknownDataset
+from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from evaluation.in_process import HeldLedger, context_of, work_off
 from fakes.hunted_world import hunted_services
 from fakes.world import FakeWorld, fake_suite
-from faultline_core.contract.bug_hunts import BugHuntCreate
-from faultline_core.errors import NotFound, UnknownDataset
-from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
 
 HUNT = {
     "classifiers": ["leaning"], "labels": ["plate"], "budget": {"images": 250}, "held_out": 32,

@@ -11,13 +11,13 @@ import pytest
 from evaluation.paths import ROOT
 
 PACKAGES = (
-    "clients/faultline",
-    "gateway/faultline_gateway",
-    "services/faultline_core",
-    "services/faultline_services",
-    "services/faultline_miniature",
+    "clients/counterpose",
+    "gateway/counterpose_gateway",
+    "services/counterpose_core",
+    "services/counterpose_services",
+    "services/counterpose_miniature",
 )
-TRAINING = ROOT / "services/faultline_miniature/training"
+TRAINING = ROOT / "services/counterpose_miniature/training"
 MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 SERVED = [path for path in MODULES if TRAINING not in path.parents]
 DATA = [
@@ -73,18 +73,18 @@ def test_training_reads_bug_files() -> None:
 
 
 def test_served_code_does_not_import_training() -> None:
-    served = [path for path in SERVED if "faultline_miniature" not in path.parts]
+    served = [path for path in SERVED if "counterpose_miniature" not in path.parts]
     assert len(served) > 100
     found = [
         str(path)
         for path in served
-        if any(name.startswith("faultline_miniature.training") for name in imported(path))
+        if any(name.startswith("counterpose_miniature.training") for name in imported(path))
     ]
     assert found == []
 
 
 def test_the_oracle_does_not_import_served_code() -> None:
-    served = {"faultline", "faultline_gateway", "faultline_services"}
+    served = {"counterpose", "counterpose_gateway", "counterpose_services"}
     found = {path.name: tops(path) & served for path in (ROOT / "evaluation/oracle").glob("*.py")}
     assert found
     assert not any(found.values())

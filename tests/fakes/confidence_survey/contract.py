@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from faultline_core.contract.base import RequestBody, ResponseBody
-from faultline_core.contract.runs import PredictionPair, Provenance, RunItem
-from faultline_core.types import BlobRef, Estimate
+from counterpose_core.contract.base import RequestBody, ResponseBody
+from counterpose_core.contract.runs import PredictionPair, Provenance, RunItem
+from counterpose_core.types import BlobRef, Estimate
 
 
 class SurveyCreate(RequestBody):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from counterpose_gateway.exports import Card, Record
 from fakes.confidence_survey.contract import SurveyItem, SurveySummary
-from faultline_gateway.exports import Card, Record
 
 
 def survey_records(summary: SurveySummary, items: Iterable[SurveyItem]) -> Iterator[Record]:

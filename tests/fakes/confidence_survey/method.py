@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from counterpose_core.contract.runs import Run
+from counterpose_core.types import RunKind
+from counterpose_gateway.exports import Card, Record
+from counterpose_gateway.exports.method import ExportChoice
+from counterpose_gateway.runs.context import RecordedRuns
 from fakes.confidence_survey.contract import SurveyItem, SurveySummary
 from fakes.confidence_survey.export import survey_card, survey_records
 from fakes.confidence_survey.plan import plan
 from fakes.confidence_survey.process import process
 from fakes.confidence_survey.report import render
 from fakes.confidence_survey.summary import summarize
-from faultline_core.contract.runs import Run
-from faultline_core.types import RunKind
-from faultline_gateway.exports import Card, Record
-from faultline_gateway.exports.method import ExportChoice
-from faultline_gateway.runs.context import RecordedRuns
 
 
 class ConfidenceSurvey:

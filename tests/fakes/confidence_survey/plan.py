@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from counterpose_core.blobs import cache_key
+from counterpose_core.types import ItemKind
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.items import Plan, PlannedItem
+from counterpose_gateway.runs.submission import named_dataset, require_quota
 from fakes.confidence_survey.contract import SurveyConfig, SurveyCreate
-from faultline_core.blobs import cache_key
-from faultline_core.types import ItemKind
-from faultline_gateway.runs.context import RunContext
-from faultline_gateway.runs.items import Plan, PlannedItem
-from faultline_gateway.runs.submission import named_dataset, require_quota
 
 ITEM: ItemKind = "survey"  # type: ignore[assignment]  # the test adds it to the closed list
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from counterpose_gateway.runs.attempt import OpenItems, finish_group
+from counterpose_gateway.runs.items import LeasedGroup, Recorder
+from counterpose_gateway.runs.predictions import classify_images, prediction_pairs
+from counterpose_gateway.runs.stores import Store
+from counterpose_gateway.services.ports import Services
 from fakes.confidence_survey.contract import SurveyConfig, SurveyResult
-from faultline_gateway.runs.attempt import OpenItems, finish_group
-from faultline_gateway.runs.items import LeasedGroup, Recorder
-from faultline_gateway.runs.predictions import classify_images, prediction_pairs
-from faultline_gateway.runs.stores import Store
-from faultline_gateway.services.ports import Services
 
 
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:

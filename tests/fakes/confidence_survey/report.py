@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from counterpose_gateway.reports.numbers import percent
 from fakes.confidence_survey.contract import SurveySummary
-from faultline_gateway.reports.numbers import percent
 
 
 def render(summary: SurveySummary) -> str:

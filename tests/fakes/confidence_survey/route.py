@@ -5,16 +5,16 @@ from __future__ import annotations
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
+from counterpose_core.contract.runs import Run
+from counterpose_gateway.exports.method import ExportChoice
+from counterpose_gateway.routes.context import Context, IdempotencyKey
+from counterpose_gateway.routes.exports import EXPORT_CONTENT, Layout, export_response
+from counterpose_gateway.routes.reports import report_response
+from counterpose_gateway.routes.runs import accepted, run_router
+from counterpose_gateway.runs.submission import submit
+from counterpose_gateway.runs.summaries import summary_of
 from fakes.confidence_survey.contract import SurveyCreate, SurveySummary
 from fakes.confidence_survey.method import CONFIDENCE_SURVEY
-from faultline_core.contract.runs import Run
-from faultline_gateway.exports.method import ExportChoice
-from faultline_gateway.routes.context import Context, IdempotencyKey
-from faultline_gateway.routes.exports import EXPORT_CONTENT, Layout, export_response
-from faultline_gateway.routes.reports import report_response
-from faultline_gateway.routes.runs import accepted, run_router
-from faultline_gateway.runs.submission import submit
-from faultline_gateway.runs.summaries import summary_of
 
 router = run_router(CONFIDENCE_SURVEY)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from counterpose_core.contract.runs import Run
+from counterpose_gateway.runs.estimator import Estimator
 from fakes.confidence_survey.contract import SurveyConfig, SurveyItem, SurveySummary
-from faultline_core.contract.runs import Run
-from faultline_gateway.runs.estimator import Estimator
 
 
 def summarize(run: Run, items: Iterable[SurveyItem]) -> SurveySummary:

@@ -1,7 +1,7 @@
 """Tiny random models, saved by the model libraries themselves in the formats the engines read."""
 
 # Imported before torchvision, which the model libraries import.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch

@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 from timm import create_model
 from torch import nn
 
+from counterpose_core.images.codecs import Pixels
 from fakes.tiny_models.weights import randomised
-from faultline_core.images.codecs import Pixels
 
 SIDE = 32
 PREPARATION: dict[str, Any] = {

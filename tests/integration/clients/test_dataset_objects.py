@@ -15,10 +15,10 @@ import pytest
 import torch
 from PIL import Image
 
+from counterpose import Client, DatasetEmpty, InvalidRequest
+from counterpose._datasets.objects import dataset_object
+from counterpose._datasets.pixels import encoded
 from fakes.sdk import Session, ok
-from faultline import Client, DatasetEmpty, InvalidRequest
-from faultline._datasets.objects import dataset_object
-from faultline._datasets.pixels import encoded
 
 RED = numpy.zeros((4, 6, 3), dtype=numpy.uint8)
 RED[..., 0] = 200

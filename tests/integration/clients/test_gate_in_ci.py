@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import yaml
 
+from counterpose import Client
 from fakes.served_gateway import ServedGateway, served_gateway
 from fakes.world import CLASSES
-from faultline import Client
 
 ROOT = Path(__file__).resolve().parents[3]
 ACTION = ROOT / "integrations/github/action.yml"
-TEMPLATE = ROOT / "integrations/gitlab/faultline-gate.yml"
+TEMPLATE = ROOT / "integrations/gitlab/counterpose-gate.yml"
 EXPRESSION = re.compile(r"\$\{\{ *([a-z._-]+) *\}\}")
 INPUT = re.compile(r"\$\[\[ *inputs\.([a-z-]+) *\]\]")
 CASES = [("timm:resnet18", 0), ("leaning", 1)]
@@ -47,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def _frozen(served: ServedGateway) -> str:
-    """A stress test of 80 source images, as `faultline freeze` writes it."""
+    """A stress test of 80 source images, as `counterpose freeze` writes it."""
     for classes in (CLASSES[:2], CLASSES[2:]):
         served.call(served.gateway.upload("demo", 20, classes))
     with Client(served.address) as client:
@@ -92,9 +92,9 @@ def test_the_action_passes_the_exit_code_on_and_writes_the_summary(
     steps = action_steps(
         {"baseline": "regression-set.json", "classifier": f"{classifier}\n", "url": place.url, "package": ""}
     )
-    script, variables = steps["Install faultline"]
+    script, variables = steps["Install counterpose"]
     installed = executed(script, variables, place)
-    assert (installed.returncode, installed.stdout[:10]) == (0, "faultline "), installed.stderr
+    assert (installed.returncode, installed.stdout[:10]) == (0, "counterpose "), installed.stderr
     script, variables = steps["Gate"]
     files = {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
     (tmp_path / "GITHUB_STEP_SUMMARY").write_text("before\n", encoding="utf-8")
@@ -102,11 +102,13 @@ def test_the_action_passes_the_exit_code_on_and_writes_the_summary(
     assert found.returncode == code, found.stderr
     assert (tmp_path / "GITHUB_OUTPUT").read_text(encoding="utf-8") == f"exit-code={code}\n"
     summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text(encoding="utf-8")
-    outcome = json.loads((place.checkout / "faultline-gate/gate.json").read_text(encoding="utf-8"))["outcome"]
+    outcome = json.loads((place.checkout / "counterpose-gate/gate.json").read_text(encoding="utf-8"))[
+        "outcome"
+    ]
     assert outcome == ("passed", "failed")[code]
     assert summary.startswith("before\n### ")
     assert outcome.capitalize() in summary
-    assert (place.checkout / "faultline-gate/report.html").is_file()
+    assert (place.checkout / "counterpose-gate/report.html").is_file()
 
 
 def test_the_action_without_a_summary_still_tells_its_exit_code(place: Place, tmp_path: Path) -> None:
@@ -135,13 +137,13 @@ def template_job(given: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """The job's script as one and its variables, with the inputs put in."""
     header, job = yaml.safe_load_all(TEMPLATE.read_text(encoding="utf-8"))
     inputs = {name: given.get(name, each.get("default")) for name, each in header["spec"]["inputs"].items()}
-    job = job["faultline-gate"]
+    job = job["counterpose-gate"]
     # What GitLab puts into the script would be run.
     assert not INPUT.search("\n".join(job["script"]))
     variables: dict[str, Any] = {
         name: INPUT.sub(lambda found: str(inputs[found[1]]), text) for name, text in job["variables"].items()
     }
-    return "\n".join(job["script"]), variables | {"FAULTLINE_URL": given["url"]}
+    return "\n".join(job["script"]), variables | {"COUNTERPOSE_URL": given["url"]}
 
 
 @pytest.mark.parametrize(("classifier", "code"), CASES)
@@ -153,13 +155,13 @@ def test_the_template_passes_the_exit_code_on_and_writes_junit(
     }  # fmt: skip
     found = executed(*template_job(given), place)
     assert found.returncode == code, found.stderr
-    suite = ET.parse(place.checkout / "faultline-gate/gate.xml").getroot()
+    suite = ET.parse(place.checkout / "counterpose-gate/gate.xml").getroot()
     assert (int(suite.attrib["tests"]), int(suite.attrib["failures"])) == (2, code)
 
 
 def test_what_the_template_keeps_is_what_its_script_writes() -> None:
     _, job = yaml.safe_load_all(TEMPLATE.read_text(encoding="utf-8"))
-    job = job["faultline-gate"]
+    job = job["counterpose-gate"]
     assert job["artifacts"]["reports"]["junit"] in "\n".join(job["script"])
     assert job["artifacts"]["when"] == "always"
     assert job["allow_failure"] == {"exit_codes": 5}

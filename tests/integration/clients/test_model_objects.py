@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from counterpose import Classifier, Client, InvalidRequest
+from counterpose._python_function.local_functions import LocalFunctions
+from counterpose._python_function.model import ModelObject
 from fakes.sdk import Session, run_answer
-from faultline import Classifier, Client, InvalidRequest
-from faultline._python_function.local_functions import LocalFunctions
-from faultline._python_function.model import ModelObject
 
 HERE = httpx.URL("http://127.0.0.1:8080")
 SIZE = (4, 6)

@@ -12,16 +12,16 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from counterpose import AsyncClient, Client
+from counterpose._cli import classifiers
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.main import app
+from counterpose._python_function.function import PythonFunction
+from counterpose._python_function.local_functions import LocalFunctions
+from counterpose._python_function.server import FunctionServer
+from counterpose_core.errors import InvalidRequest
 from fakes.functions import LIGHT, Write, writing
 from fakes.sdk import Session, run_answer
-from faultline import AsyncClient, Client
-from faultline._cli import classifiers
-from faultline._cli.exit_code import ExitCode
-from faultline._cli.main import app
-from faultline._python_function.function import PythonFunction
-from faultline._python_function.local_functions import LocalFunctions
-from faultline._python_function.server import FunctionServer
-from faultline_core.errors import InvalidRequest
 
 HERE = httpx.URL("http://127.0.0.1:8080")
 DARK, WHITE = bytes(4 * 6 * 3), bytes([255]) * (4 * 6 * 3)
@@ -331,7 +331,7 @@ def test_the_command_finds_modules_of_the_working_directory(
 def test_a_detached_command_cannot_serve() -> None:
     shown = invoke("stress-test", "demo", "--classifier", "py:absent_model:predict", "--detach")
     assert shown.exit_code == ExitCode.USAGE
-    assert "faultline classifiers serve py:absent_model:predict" in shown.stderr
+    assert "counterpose classifiers serve py:absent_model:predict" in shown.stderr
 
 
 def test_an_unusable_function_exits_with_2() -> None:

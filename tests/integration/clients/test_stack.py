@@ -1,4 +1,4 @@
-"""``faultline up``, ``down`` and ``demo`` start what is missing and stop exactly what they started.
+"""``counterpose up``, ``down`` and ``demo`` start what is missing and stop exactly what they started.
 
 The programs are shell scripts that sleep; the gateway's address is answered by this process.
 """
@@ -16,19 +16,19 @@ from pathlib import Path
 
 import pytest
 
+from counterpose._stack import Process, Programs, Stack, demo_images, open_stack, undisturbed
+from counterpose._stack import process as process_module
+from counterpose._stack import stack as stack_module
+from counterpose._stack.process import began
+from counterpose_core.errors import BackendUnavailable, DeadlineExceeded, InvalidRequest
 from fakes.stack_programs import FAILING_RENDERER, RENDERING, SERVING, FakeGateway, write_program
-from faultline._stack import Process, Programs, Stack, demo_images, open_stack, undisturbed
-from faultline._stack import process as process_module
-from faultline._stack import stack as stack_module
-from faultline._stack.process import began
-from faultline_core.errors import BackendUnavailable, DeadlineExceeded, InvalidRequest
 
 UP = [
-    "faultline-services up",
-    "python -P -m faultline_miniature.training.held_out",
-    "faultline-gateway register-dataset demo",
-    "faultline-gateway serve",
-    "faultline-gateway work",
+    "counterpose-services up",
+    "python -P -m counterpose_miniature.training.held_out",
+    "counterpose-gateway register-dataset demo",
+    "counterpose-gateway serve",
+    "counterpose-gateway work",
 ]
 
 
@@ -38,8 +38,8 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     monkeypatch.setattr(process_module, "POLL_S", 0.005)
     programs = tmp_path / "bin"
     for name, text in {
-        "faultline-services": SERVING,
-        "faultline-gateway": SERVING,
+        "counterpose-services": SERVING,
+        "counterpose-gateway": SERVING,
         "python": RENDERING,
     }.items():
         write_program(programs / name, text)
@@ -81,7 +81,7 @@ def test_up_starts_each_program_once_and_the_worker_last(stack: Stack) -> None:
     stack.up()
     found = calls(stack)
     assert [line[: len(wanted)] for line, wanted in zip(sorted(found), sorted(UP), strict=True)] == sorted(UP)
-    assert found[-1] == "faultline-gateway work"
+    assert found[-1] == "counterpose-gateway work"
     assert set(stack.running()) == {"services", "gateway", "worker"}
 
 
@@ -167,7 +167,7 @@ def test_a_process_that_dies_at_startup_is_reported_with_its_output(stack: Stack
     dying = '#!/bin/sh\ncase "$1" in register-dataset) exit 0;; esac\necho no such weights >&2\nexit 7\n'
     stack.state.mkdir()
     stack.log("gateway").write_text("words of an earlier start\n", encoding="utf-8")
-    replace(stack, "faultline-gateway", dying)
+    replace(stack, "counterpose-gateway", dying)
     with pytest.raises(BackendUnavailable) as caught:
         stack.left_running()
     told = caught.value.detail
@@ -179,7 +179,7 @@ def test_a_process_that_dies_at_startup_is_reported_with_its_output(stack: Stack
 
 
 def test_up_fails_at_once_when_the_services_die(stack: Stack) -> None:
-    replace(stack, "faultline-services", "#!/bin/sh\necho Ray did not start >&2\nexit 3\n")
+    replace(stack, "counterpose-services", "#!/bin/sh\necho Ray did not start >&2\nexit 3\n")
     with pytest.raises(BackendUnavailable, match=r"the services ended while starting \(exit code 3\)"):
         stack.left_running()
     assert stack.running() == {}
@@ -190,7 +190,7 @@ def test_a_process_that_is_not_ready_in_time_is_reported_and_stopped(
 ) -> None:
     monkeypatch.setattr(stack_module, "START_TIMEOUT_S", 0.05)
     # Alive, but it never says that it serves.
-    replace(stack, "faultline-gateway", '#!/bin/sh\n[ "$1" = register-dataset ] || exec sleep 60\n')
+    replace(stack, "counterpose-gateway", '#!/bin/sh\n[ "$1" = register-dataset ] || exec sleep 60\n')
     with pytest.raises(DeadlineExceeded, match=r"nothing moved on for 0 s \(not ready: editor\)"):
         stack.left_running()
     assert stack.running() == {}
@@ -208,7 +208,7 @@ done
 """
 LATE_WORKER = """#!/bin/sh
 case "$1" in register-dataset) exit 0;; work) sleep 1.5;; esac
-echo "faultline-gateway $*" >> "$FAULTLINE_STATE_DIR/calls"
+echo "counterpose-gateway $*" >> "$COUNTERPOSE_STATE_DIR/calls"
 exec sleep 60
 """
 
@@ -217,8 +217,8 @@ def test_a_start_goes_on_for_as_long_as_weights_are_read(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stack_module, "START_TIMEOUT_S", 0.5)
-    replace(stack, "faultline-gateway", LATE_WORKER)
-    replace(stack, "faultline-services", READING)
+    replace(stack, "counterpose-gateway", LATE_WORKER)
+    replace(stack, "counterpose-services", READING)
     seen: list[str] = []
     watched = dataclasses.replace(stack, watch=lambda read: seen.extend(one.file for one in read))
     assert watched.up()
@@ -230,7 +230,7 @@ def test_a_failed_up_keeps_earlier_processes_running(stack: Stack) -> None:
     stack.up()
     before = stack.running()
     before["gateway"].stop()
-    replace(stack, "faultline-gateway", "#!/bin/sh\necho ledger is locked >&2\nexit 1\n")
+    replace(stack, "counterpose-gateway", "#!/bin/sh\necho ledger is locked >&2\nexit 1\n")
     (stack.state / "calls").unlink()
     with pytest.raises(BackendUnavailable, match=r"'demo' was not registered: (.|\n)*ledger is locked"):
         another(stack).left_running()
@@ -348,7 +348,7 @@ def test_a_running_stack_is_opened_on_its_own_ports(stack: Stack) -> None:
 def test_a_running_stack_is_not_opened_on_other_ports(stack: Stack, option: str) -> None:
     stack.up()
     opened: Callable[..., Stack] = open_stack
-    with pytest.raises(InvalidRequest, match=rf"--{option.replace('_', '-')} 9: Faultline already runs"):
+    with pytest.raises(InvalidRequest, match=rf"--{option.replace('_', '-')} 9: Counterpose already runs"):
         opened(stack.state, **{option: 9})
 
 

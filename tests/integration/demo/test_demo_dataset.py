@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from faultline._stack import DEMO_PER_CLASS, Programs, Stack
-from faultline._stack.demo_datasets import DemoDatasets
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.main import main as gateway_command
-from faultline_miniature.training.held_out import held_out, main
-from faultline_miniature.world.dataset import write_image_folder
-from faultline_miniature.world.scene import VALUES
-from faultline_miniature.world.seeds import DEVELOPMENT, balanced_scenes
+from counterpose._stack import DEMO_PER_CLASS, Programs, Stack
+from counterpose._stack.demo_datasets import DemoDatasets
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.main import main as gateway_command
+from counterpose_miniature.training.held_out import held_out, main
+from counterpose_miniature.world.dataset import write_image_folder
+from counterpose_miniature.world.scene import VALUES
+from counterpose_miniature.world.seeds import DEVELOPMENT, balanced_scenes
 
 
 class NotingDatasets(DemoDatasets):
@@ -23,14 +23,14 @@ class NotingDatasets(DemoDatasets):
     def _run(self, failure: str, command: Sequence[str]) -> None:
         with (self.state / "told").open("a", encoding="utf-8") as told:
             told.write(" ".join(command) + "\n")
-        if "faultline_miniature.training.held_out" in command:
+        if "counterpose_miniature.training.held_out" in command:
             scenes = balanced_scenes(DEVELOPMENT, held_out(), 1)
             write_image_folder(Path(command[4]), [next(scenes), next(scenes)])
 
 
 @pytest.fixture
 def registration(tmp_path: Path) -> list[str]:
-    """The command by which ``faultline demo`` registers its images, which are rendered."""
+    """The command by which ``counterpose demo`` registers its images, which are rendered."""
     noting = NotingDatasets(tmp_path, Programs.of(tmp_path / "bin"), {})
     noting.register_demo("demo", DEMO_PER_CLASS)
     name, *arguments = (tmp_path / "told").read_text(encoding="utf-8").splitlines()[-1].split()
@@ -40,8 +40,8 @@ def registration(tmp_path: Path) -> list[str]:
 def test_existing_captions_are_not_registered_with_the_images(
     registration: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
-    assert registration[:3] == ["faultline-gateway", "register-dataset", "demo"]
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
+    assert registration[:3] == ["counterpose-gateway", "register-dataset", "demo"]
     assert '"caption"' in (Path(registration[3]) / "metadata.jsonl").read_text(encoding="utf-8")
     assert gateway_command(registration[1:]) == 0
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
@@ -53,7 +53,7 @@ def test_existing_captions_are_not_registered_with_the_images(
 def test_captions_are_registered_on_request(
     registration: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
     assert gateway_command([*registration[1:], "--captions"]) == 0
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert all(source.caption for source in ledger.sources("demo"))

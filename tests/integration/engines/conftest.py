@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_services.editor.pipeline import Pipeline, load_pipeline
 from fakes.tiny_pipeline import SUITE, write_tiny_pipeline
-from faultline_core.blobs import BlobStore
-from faultline_services.editor.pipeline import Pipeline, load_pipeline
 
 
 @pytest.fixture(scope="module")

@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 import torch
 
-from fakes.tiny_models.blip2 import save_blip2
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.captioner import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.captioner import (
     Caption,
     CaptionItem,
     CaptionRequest,
     LogLikelihoodItem,
     LogLikelihoodRequest,
 )
-from faultline_core.errors import ModelFormatRefused, PromptTooLong, UnknownModel
-from faultline_core.images.codecs import encode_png, encode_raw
-from faultline_core.suite import CaptionerSuite
-from faultline_services.captioner.engine import CaptionerEngine
-from faultline_services.captioner.shortening import shortened
+from counterpose_core.errors import ModelFormatRefused, PromptTooLong, UnknownModel
+from counterpose_core.images.codecs import encode_png, encode_raw
+from counterpose_core.suite import CaptionerSuite
+from counterpose_services.captioner.engine import CaptionerEngine
+from counterpose_services.captioner.shortening import shortened
+from fakes.tiny_models.blip2 import save_blip2
 
 pytestmark = pytest.mark.floats
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 from transformers import AutoTokenizer, Blip2ForConditionalGeneration
 
-from fakes.tiny_models.blip2 import QUERIES, save_blip2
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.captioner import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.captioner import (
     Caption,
     CaptionItem,
     CaptionRequest,
@@ -20,10 +19,11 @@ from faultline_core.contract.captioner import (
     LogLikelihoodItem,
     LogLikelihoodRequest,
 )
-from faultline_core.errors import PromptTooLong
-from faultline_core.images.codecs import encode_raw
-from faultline_core.suite import CaptionerSuite
-from faultline_services.captioner.engine import CaptionerEngine
+from counterpose_core.errors import PromptTooLong
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.suite import CaptionerSuite
+from counterpose_services.captioner.engine import CaptionerEngine
+from fakes.tiny_models.blip2 import QUERIES, save_blip2
 
 pytestmark = pytest.mark.floats
 

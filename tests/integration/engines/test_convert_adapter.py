@@ -11,8 +11,8 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from faultline_core.errors import ModelFormatRefused, UnknownModel
-from faultline_services.perturber.convert_adapter import Base, convert, convert_file, main
+from counterpose_core.errors import ModelFormatRefused, UnknownModel
+from counterpose_services.perturber.convert_adapter import Base, convert, convert_file, main
 
 LAYERS, HEADS, WIDTH, RANK, ALPHA, PLACES = 2, 4, 32, 3, 6.0, 7
 SIDE = WIDTH // HEADS

@@ -12,14 +12,14 @@ import pytest
 from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 # isort: split
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import editor as contract
+from counterpose_core.errors import Cancelled
+from counterpose_core.images.codecs import encode_png
+from counterpose_core.types import BlobRef
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.pipeline import Pipeline
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import editor as contract
-from faultline_core.errors import Cancelled
-from faultline_core.images.codecs import encode_png
-from faultline_core.types import BlobRef
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline
 
 pytestmark = pytest.mark.floats
 

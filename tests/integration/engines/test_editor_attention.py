@@ -14,17 +14,17 @@ from fakes.tiny_pipeline import tiny_unet
 from diffusers import UNet2DConditionModel
 from torch import Tensor
 
-from faultline_core.editing.attention_control import cross_edit, refine, replace_words, reweight
-from faultline_core.editing.denoiser import AttentionSite
-from faultline_core.editing.edit import EditSettings, EditTask, edit, null_text_edit
-from faultline_core.editing.inversion.null_text import NullTextSettings
-from faultline_core.editing.inversion.tuning_free import direct_inversion
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from faultline_core.errors import AttentionNotHooked, InternalError
-from faultline_services.editor.step_engine.mode import Mode
-from faultline_services.editor.unet.attention_processors import attach, attention_sites
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser, schedule_from_config
+from counterpose_core.editing.attention_control import cross_edit, refine, replace_words, reweight
+from counterpose_core.editing.denoiser import AttentionSite
+from counterpose_core.editing.edit import EditSettings, EditTask, edit, null_text_edit
+from counterpose_core.editing.inversion.null_text import NullTextSettings
+from counterpose_core.editing.inversion.tuning_free import direct_inversion
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
+from counterpose_core.errors import AttentionNotHooked, InternalError
+from counterpose_services.editor.step_engine.mode import Mode
+from counterpose_services.editor.unet.attention_processors import attach, attention_sites
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser, schedule_from_config
 
 pytestmark = pytest.mark.floats
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
@@ -16,14 +16,14 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
+from counterpose_core.editing.attention_control import cross_edit
+from counterpose_core.editing.denoiser import AttentionSite, CountingDenoiser
+from counterpose_core.editing.edit import EditSettings, EditTask, edit
+from counterpose_core.editing.inversion.inversion import Inverted
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 from evaluation.reference.watched_operators import WatchedOperators
-from faultline_core.editing.attention_control import cross_edit
-from faultline_core.editing.denoiser import AttentionSite, CountingDenoiser
-from faultline_core.editing.edit import EditSettings, EditTask, edit
-from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 LENGTH, WIDTH, SIDE = 77, 768, 64
 TABLE = NoiseSchedule().timetable(2)

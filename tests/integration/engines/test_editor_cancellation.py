@@ -11,15 +11,15 @@ import pytest
 from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 # isort: split
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import editor as contract
+from counterpose_core.editing.denoiser import Cancellation
+from counterpose_core.errors import Cancelled
+from counterpose_core.images.codecs import encode_png, encode_raw
+from counterpose_core.types import Inversion
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.pipeline import Pipeline
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import editor as contract
-from faultline_core.editing.denoiser import Cancellation
-from faultline_core.errors import Cancelled
-from faultline_core.images.codecs import encode_png, encode_raw
-from faultline_core.types import Inversion
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline
 
 pytestmark = pytest.mark.floats
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import editor as contract
+from counterpose_core.images.codecs import encode_png
+from counterpose_core.types import Cost, Inversion
+from counterpose_services.editor.engine import EditorEngine
 from fakes.tiny_pipeline import RESOLUTION, SUITE
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import editor as contract
-from faultline_core.images.codecs import encode_png
-from faultline_core.types import Cost, Inversion
-from faultline_services.editor.engine import EditorEngine
 
 CAPTION = "a photo of a red bus on grass"
 EDITS = ("a photo of a blue bus on grass", "a photo of a red bus on grass in the rain", "a blue tram")

@@ -1,6 +1,6 @@
 """A few-step pipeline: LCM's scheduler and a UNet that takes guidance as an input."""
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import numpy as np
@@ -8,14 +8,14 @@ import pytest
 import torch
 from diffusers import LatentConsistencyModelPipeline, LCMScheduler, UNet2DConditionModel
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import editor as contract
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.images.codecs import decode_image, encode_png
+from counterpose_core.types import Inversion
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.unet.unet_denoiser import guidance_embedding
 from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipeline
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import editor as contract
-from faultline_core.errors import InvalidRequest
-from faultline_core.images.codecs import decode_image, encode_png
-from faultline_core.types import Inversion
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.unet.unet_denoiser import guidance_embedding
 
 pytestmark = pytest.mark.floats
 

@@ -4,10 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.reference.same_answers import LEVELS, levels_apart, stored_images
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import (
     EditItem,
     EditorPreset,
     EditRequest,
@@ -17,10 +15,12 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.errors import Cancelled, ModelFormatRefused, UnknownModel
-from faultline_core.images.codecs import decode_image, encode_png, encode_raw
-from faultline_core.types import Cost, Inversion
-from faultline_services.editor.engine import EditorEngine
+from counterpose_core.errors import Cancelled, ModelFormatRefused, UnknownModel
+from counterpose_core.images.codecs import decode_image, encode_png, encode_raw
+from counterpose_core.types import Cost, Inversion
+from counterpose_services.editor.engine import EditorEngine
+from evaluation.reference.same_answers import LEVELS, levels_apart, stored_images
+from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
 
 pytestmark = pytest.mark.floats
 

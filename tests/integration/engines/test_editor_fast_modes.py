@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import (
     EditItem,
     EditorPreset,
     EditRequest,
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.images.codecs import decode_image, encode_png
-from faultline_services.editor.engine import EditorEngine
+from counterpose_core.images.codecs import decode_image, encode_png
+from counterpose_services.editor.engine import EditorEngine
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 pytestmark = pytest.mark.floats
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from counterpose_core import torchvision_operators  # noqa: F401
 from fakes.tiny_pipeline import tiny_unet
-from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
@@ -15,8 +15,8 @@ from diffusers import AutoencoderKL, AutoencoderTiny, UNet2DConditionModel
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from faultline_services.editor.unet.flops import autoencoder_flops, evaluation_flops, preview_flops
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
+from counterpose_services.editor.unet.flops import autoencoder_flops, evaluation_flops, preview_flops
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 
 SD_1_4_FORWARD = 2 * 402e9
 """402 GMAC for one sample at 64x64 latents, attention included."""

@@ -14,16 +14,16 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet
 # isort: split
 from torch import Tensor
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import editor as contract
+from counterpose_core.editing.denoiser import AttentionControl, Cancellation, never
+from counterpose_core.errors import Cancelled, NumericalFailure
+from counterpose_core.images.codecs import encode_png
+from counterpose_services.editor.caches import CaptionedImage
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.pipeline import Pipeline
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 from evaluation.reference.same_answers import RECONSTRUCTION_DB, stored_images
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import editor as contract
-from faultline_core.editing.denoiser import AttentionControl, Cancellation, never
-from faultline_core.errors import Cancelled, NumericalFailure
-from faultline_core.images.codecs import encode_png
-from faultline_services.editor.caches import CaptionedImage
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 pytestmark = pytest.mark.floats
 

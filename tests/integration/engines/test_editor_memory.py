@@ -14,19 +14,19 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet
 # isort: split
 from torch import Tensor
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import editor as contract
+from counterpose_core.contract.tokens import LearnTokensRequest, TextualInversionPreset
+from counterpose_core.editing.denoiser import AttentionControl
+from counterpose_core.errors import ResourceExhausted
+from counterpose_core.images.codecs import encode_png
+from counterpose_core.types import Decoder, Inversion
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.pipeline import Pipeline
+from counterpose_services.editor.tokens.files import TokenBundle, unpack_bundle
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
 from evaluation.reference.same_tokens import is_same_token
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import editor as contract
-from faultline_core.contract.tokens import LearnTokensRequest, TextualInversionPreset
-from faultline_core.editing.denoiser import AttentionControl
-from faultline_core.errors import ResourceExhausted
-from faultline_core.images.codecs import encode_png
-from faultline_core.types import Decoder, Inversion
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline
-from faultline_services.editor.tokens.files import TokenBundle, unpack_bundle
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 pytestmark = pytest.mark.floats
 

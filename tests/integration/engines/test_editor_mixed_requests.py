@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 # isort: split
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest
+from counterpose_core.images.codecs import encode_png
+from counterpose_services.editor.engine import EditorEngine
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest
-from faultline_core.images.codecs import encode_png
-from faultline_services.editor.engine import EditorEngine
 
 pytestmark = pytest.mark.floats
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import (
     EditItem,
     EditorPreset,
     EditRequest,
@@ -15,9 +14,10 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.images.codecs import decode_image, encode_png
-from faultline_core.types import Cost
-from faultline_services.editor.engine import EditorEngine
+from counterpose_core.images.codecs import decode_image, encode_png
+from counterpose_core.types import Cost
+from counterpose_services.editor.engine import EditorEngine
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 pytestmark = pytest.mark.floats
 

@@ -15,20 +15,20 @@ from fakes.tiny_pipeline import WORDS
 from diffusers import DDIMScheduler, EulerDiscreteScheduler
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
+from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest
+from counterpose_core.editing.attention_control import cross_edit
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.editing.prompt_alignment import align
+from counterpose_core.errors import InvalidRequest, PromptTooLong
+from counterpose_core.types import BlobRef
+from counterpose_miniature.training.tokenizer import build_tokenizer
+from counterpose_services.editor.caches import captioned
+from counterpose_services.editor.edits.settings import edit_settings, edit_tasks
+from counterpose_services.editor.latent_codec import EXACT_PSNR_DB, LatentCodec, centre_crop, psnr_db
+from counterpose_services.editor.pipeline import Pipeline
+from counterpose_services.editor.prompts import PromptEncoder
+from counterpose_services.editor.unet.unet_denoiser import schedule_from_config
 from evaluation.reference.same_answers import FLOAT32
-from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest
-from faultline_core.editing.attention_control import cross_edit
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.prompt_alignment import align
-from faultline_core.errors import InvalidRequest, PromptTooLong
-from faultline_core.types import BlobRef
-from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_services.editor.caches import captioned
-from faultline_services.editor.edits.settings import edit_settings, edit_tasks
-from faultline_services.editor.latent_codec import EXACT_PSNR_DB, LatentCodec, centre_crop, psnr_db
-from faultline_services.editor.pipeline import Pipeline
-from faultline_services.editor.prompts import PromptEncoder
-from faultline_services.editor.unet.unet_denoiser import schedule_from_config
 
 pytestmark = pytest.mark.floats
 

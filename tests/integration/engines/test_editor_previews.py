@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
+from counterpose_core.errors import Cancelled, InvalidRequest, UnknownModel
+from counterpose_core.images.codecs import encode_png
+from counterpose_core.suite import EditorSuite
+from counterpose_core.types import Decoder, Inversion
+from counterpose_services.editor.engine import EditorEngine
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
 from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline, write_tiny_preview
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
-from faultline_core.errors import Cancelled, InvalidRequest, UnknownModel
-from faultline_core.images.codecs import encode_png
-from faultline_core.suite import EditorSuite
-from faultline_core.types import Decoder, Inversion
-from faultline_services.editor.engine import EditorEngine
 
 pytestmark = pytest.mark.floats
 

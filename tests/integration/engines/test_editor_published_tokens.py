@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 import torch
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.contract.tokens import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest
+from counterpose_core.contract.tokens import (
     LearnedToken,
     LearnTokensRequest,
     LearnTokensResponse,
     TextualInversionPreset,
 )
-from faultline_core.errors import ArtifactMissing, InvalidRequest, ModelFormatRefused
-from faultline_core.images.codecs import decode_image, encode_png
-from faultline_core.types import Cost
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.tokens.files import TokenBundle, unpack_bundle
-from faultline_services.editor.tokens.published import BASE_MODEL
+from counterpose_core.errors import ArtifactMissing, InvalidRequest, ModelFormatRefused
+from counterpose_core.images.codecs import decode_image, encode_png
+from counterpose_core.types import Cost
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.tokens.files import TokenBundle, unpack_bundle
+from counterpose_services.editor.tokens.published import BASE_MODEL
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 MISSING, PROMPT = "e" * 64, "a photo of a <class>"
 PRESET = TextualInversionPreset(steps=2)

@@ -12,8 +12,8 @@ from fakes.tiny_pipeline import SUITE, tiny_unet, write_tiny_pipeline
 # isort: split
 from diffusers import UNet2DConditionModel
 
-from faultline_core.errors import AttentionNotHooked
-from faultline_services.editor.pipeline import load_pipeline
+from counterpose_core.errors import AttentionNotHooked
+from counterpose_services.editor.pipeline import load_pipeline
 
 PLAIN = {"down_block_types": ("DownBlock2D",) * 2, "up_block_types": ("UpBlock2D",) * 2}
 # The published architecture of SD 1.4, and its variants under other settings.

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core import torchvision_operators  # noqa: F401
 from fakes.tiny_pipeline import SUITE
-from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
 from diffusers.pipelines.stable_diffusion.safety_checker import StableDiffusionSafetyChecker
 from transformers import CLIPConfig, CLIPImageProcessor
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import (
     EditItem,
     EditorPreset,
     EditRequest,
@@ -24,11 +24,11 @@ from faultline_core.contract.editor import (
     GenerateRequest,
     ImageSafety,
 )
-from faultline_core.errors import ModelFormatRefused, UnknownModel
-from faultline_core.images.codecs import Pixels, encode_raw
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline
-from faultline_services.editor.safety import SafetyChecker
+from counterpose_core.errors import ModelFormatRefused, UnknownModel
+from counterpose_core.images.codecs import Pixels, encode_raw
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.pipeline import Pipeline
+from counterpose_services.editor.safety import SafetyChecker
 
 SIDE = 32
 
@@ -99,7 +99,7 @@ def test_the_editor_says_of_each_image_whether_it_is_flagged_and_keeps_its_pixel
 
 
 def test_a_folder_that_is_no_checker_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnknownModel, match="FAULTLINE_SERVICES_SAFETY_CHECKER"):
+    with pytest.raises(UnknownModel, match="COUNTERPOSE_SERVICES_SAFETY_CHECKER"):
         SafetyChecker(tmp_path / "nowhere")
     save_checker(tmp_path, threshold=0.0)
     (tmp_path / "preprocessor_config.json").unlink()

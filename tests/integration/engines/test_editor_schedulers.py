@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import diffusers
@@ -19,13 +19,13 @@ from diffusers import StableDiffusionPipeline
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.types import Scheduler
+from counterpose_services.editor.engine import EditorEngine
 from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.errors import InvalidRequest
-from faultline_core.images.codecs import decode_image
-from faultline_core.types import Scheduler
-from faultline_services.editor.engine import EditorEngine
 
 pytestmark = pytest.mark.floats
 

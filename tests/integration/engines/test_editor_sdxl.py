@@ -13,10 +13,8 @@ import torch
 from diffusers import StableDiffusionXLPipeline
 from safetensors.torch import load_file
 
-from fakes.tiny_pipeline import RESOLUTION
-from fakes.tiny_sdxl import POOLED, SDXL, WIDTHS, write_tiny_sdxl
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import (
     EditItem,
     EditorPreset,
     EditRequest,
@@ -25,16 +23,18 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.contract.tokens import LearnTokensRequest
-from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_core.images.codecs import decode_image, encode_png
-from faultline_core.suite import load_suite
-from faultline_core.types import Inversion
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import load_pipeline
-from faultline_services.editor.tokens.files import unpack_bundle
-from faultline_services.models.inventory import models_of
-from faultline_services.settings import ServiceSettings
+from counterpose_core.contract.tokens import LearnTokensRequest
+from counterpose_core.errors import InvalidRequest, ModelFormatRefused
+from counterpose_core.images.codecs import decode_image, encode_png
+from counterpose_core.suite import load_suite
+from counterpose_core.types import Inversion
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.pipeline import load_pipeline
+from counterpose_services.editor.tokens.files import unpack_bundle
+from counterpose_services.models.inventory import models_of
+from counterpose_services.settings import ServiceSettings
+from fakes.tiny_pipeline import RESOLUTION
+from fakes.tiny_sdxl import POOLED, SDXL, WIDTHS, write_tiny_sdxl
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on snow"
 WIDTH = sum(WIDTHS)

@@ -10,10 +10,10 @@ from fakes.tiny_pipeline import WORDS
 # isort: split
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer, PreTrainedTokenizerFast
 
+from counterpose_core.errors import InvalidRequest, PromptTooLong
+from counterpose_miniature.training.tokenizer import build_tokenizer
+from counterpose_services.editor.prompts import PromptEncoder
 from evaluation.reference.same_answers import FLOAT32
-from faultline_core.errors import InvalidRequest, PromptTooLong
-from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_services.editor.prompts import PromptEncoder
 
 pytestmark = pytest.mark.floats
 

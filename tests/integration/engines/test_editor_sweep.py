@@ -10,14 +10,14 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
+from counterpose_core.eviction import evict
+from counterpose_core.images.codecs import encode_png
+from counterpose_core.types import Inversion
+from counterpose_services.editor.engine import EditorEngine
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
 from fakes.tiny_pipeline import RESOLUTION, SUITE
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
-from faultline_core.eviction import evict
-from faultline_core.images.codecs import encode_png
-from faultline_core.types import Inversion
-from faultline_services.editor.engine import EditorEngine
 
 pytestmark = pytest.mark.floats
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import GENERATED_KIND, GenerateItem, GenerateRequest
+from counterpose_core.contract.tokens import TokenDescription
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.tokens.files import TokenBundle, pack_bundle
 from evaluation.reference.same_answers import LEVELS, levels_apart, stored_images
 from fakes.tiny_pipeline import SUITE
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import GENERATED_KIND, GenerateItem, GenerateRequest
-from faultline_core.contract.tokens import TokenDescription
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.tokens.files import TokenBundle, pack_bundle
 
 pytestmark = pytest.mark.floats
 

@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.reference.same_answers import FLOAT32, LEVELS, levels_apart, stored_images
-from evaluation.reference.same_tokens import is_same_learning, is_same_token
-from fakes.tiny_pipeline import RESOLUTION, SUITE
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.contract.tokens import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest
+from counterpose_core.contract.tokens import (
     LearnedToken,
     LearnTokensRequest,
     LearnTokensResponse,
     TextualInversionPreset,
 )
-from faultline_core.editing.denoiser import never
-from faultline_core.errors import Cancelled, InvalidRequest, PromptTooLong
-from faultline_core.images.codecs import decode_image, encode_png
-from faultline_core.types import Cost
-from faultline_services.batching.batch_size import BatchSizers
-from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.prompts import PromptEncoder
-from faultline_services.editor.tokens.files import TokenBundle, unpack_bundle
-from faultline_services.editor.tokens.training_latents import TrainingLatents
+from counterpose_core.editing.denoiser import never
+from counterpose_core.errors import Cancelled, InvalidRequest, PromptTooLong
+from counterpose_core.images.codecs import decode_image, encode_png
+from counterpose_core.types import Cost
+from counterpose_services.batching.batch_size import BatchSizers
+from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.prompts import PromptEncoder
+from counterpose_services.editor.tokens.files import TokenBundle, unpack_bundle
+from counterpose_services.editor.tokens.training_latents import TrainingLatents
+from evaluation.reference.same_answers import FLOAT32, LEVELS, levels_apart, stored_images
+from evaluation.reference.same_tokens import is_same_learning, is_same_token
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 pytestmark = pytest.mark.floats
 

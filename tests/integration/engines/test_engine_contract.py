@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.suite import load_suite
+from counterpose_services.captioner.deployment import CaptionerDeployment
+from counterpose_services.classifiers.deployment import ClassifiersDeployment
+from counterpose_services.editor.deployment import EditorDeployment
+from counterpose_services.perturber.deployment import PerturberDeployment
+from counterpose_services.scorer.deployment import ScorerDeployment
+from counterpose_services.settings import ServiceSettings
 from fakes.engine_contract import Bench, Case, Clause, each_clause_and_case, each_clause_and_case_of
 from fakes.openai_server import captioner_over, see, tiny_engine
 from fakes.tiny_models.suite import write_tiny_suite
-from faultline_core.blobs import BlobStore
-from faultline_core.suite import load_suite
-from faultline_services.captioner.deployment import CaptionerDeployment
-from faultline_services.classifiers.deployment import ClassifiersDeployment
-from faultline_services.editor.deployment import EditorDeployment
-from faultline_services.perturber.deployment import PerturberDeployment
-from faultline_services.scorer.deployment import ScorerDeployment
-from faultline_services.settings import ServiceSettings
 
 
 @pytest.fixture(scope="module")

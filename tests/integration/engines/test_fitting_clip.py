@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
+from counterpose_core.errors import ModelFormatRefused
+from counterpose_services.models.clip_encoder import ClipEncoder
 from fakes.tiny_models.clip import save_clip
-from faultline_core.errors import ModelFormatRefused
-from faultline_services.models.clip_encoder import ClipEncoder
 
 WEIGHTS = "open_clip_model.safetensors"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
@@ -16,11 +16,11 @@ from diffusers import UNet2DConditionModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, CLIPTextConfig, CLIPTextModel, LlamaConfig, LlamaForCausalLM
 
+from counterpose_core.errors import ModelFormatRefused
+from counterpose_services.models.fitting_weights import load_fitting
+from counterpose_services.models.variants import weight_files
 from fakes.tiny_models.llama import save_llama
 from fakes.tiny_pipeline import tiny_unet
-from faultline_core.errors import ModelFormatRefused
-from faultline_services.models.fitting_weights import load_fitting
-from faultline_services.models.variants import weight_files
 
 LLAMA, UNET = "llama", "unet"
 KINDS: dict[str, Any] = {LLAMA: AutoModelForCausalLM, UNET: UNet2DConditionModel}

@@ -12,7 +12,7 @@ from diffusers.models.activations import GEGLU
 from diffusers.models.resnet import ResnetBlock2D
 from torch import Tensor, nn
 
-from faultline_services.editor.unet.lean_blocks import LeanGEGLU, LeanResnetBlock, make_lean
+from counterpose_services.editor.unet.lean_blocks import LeanGEGLU, LeanResnetBlock, make_lean
 
 
 def unet(**changes: Any) -> UNet2DConditionModel:

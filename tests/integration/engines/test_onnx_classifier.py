@@ -13,19 +13,19 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_core.errors import ClassMapMismatch, CounterposeError, ModelFormatRefused
+from counterpose_core.images.codecs import decode_image, encode_raw
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_services.classifiers import onnx_file
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.timm_folder import load_folder
 from evaluation.reference.same_answers import FLOAT32
 from fakes.tiny_models.onnx import DESCRIPTION, exported, linear_graph, save_onnx
 from fakes.tiny_models.timm import SIDE, plain_logits, save_timm
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from faultline_core.errors import ClassMapMismatch, FaultlineError, ModelFormatRefused
-from faultline_core.images.codecs import decode_image, encode_raw
-from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers import onnx_file
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.timm_folder import load_folder
 
 pytestmark = pytest.mark.floats
 
@@ -372,5 +372,5 @@ def test_a_folder_without_a_description_or_class_map_is_refused(
 ) -> None:
     save_onnx(mine, CLASSES)
     (mine / missing).unlink()
-    with pytest.raises(FaultlineError, match=missing):
+    with pytest.raises(CounterposeError, match=missing):
         ask(engine, put_image(store, 0))

@@ -7,9 +7,9 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_services.classifiers import onnx_network
 from fakes.tiny_models.onnx import save_onnx
-from faultline_core.blobs import BlobStore
-from faultline_services.classifiers import onnx_network
 
 CLASSES = ("boat", "tram", "sled", "night", "sea")
 

@@ -10,17 +10,17 @@ import onnxruntime.quantization as quantization
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import ClassifierDescription
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_services.classifiers import stored_traits as reading
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.stored_traits import FileTraits, onnx_traits
+from counterpose_services.classifiers.timm_folder import load_folder
 from fakes.tiny_models.onnx import DESCRIPTION, exported, linear_graph, save_onnx
 from fakes.tiny_models.timm import SIDE, save_timm
 from fakes.tiny_models.weights import randomised
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.classifiers import ClassifierDescription
-from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers import stored_traits as reading
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.stored_traits import FileTraits, onnx_traits
-from faultline_services.classifiers.timm_folder import load_folder
 
 CLASSES = ("boat", "tram", "sled", "night", "sea")
 

@@ -11,19 +11,19 @@ import httpx
 import numpy as np
 import pytest
 
-from fakes.openai_server import captioner_over, see
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.captioner import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.captioner import (
     CaptionItem,
     CaptionRequest,
     LogLikelihoodItem,
     LogLikelihoodRequest,
 )
-from faultline_core.errors import BackendUnavailable, UnknownModel
-from faultline_core.images.codecs import decode_image, encode_raw
-from faultline_core.suite import CaptionerSuite
-from faultline_services.captioner.served import load_served
-from faultline_services.settings import ServiceSettings
+from counterpose_core.errors import BackendUnavailable, UnknownModel
+from counterpose_core.images.codecs import decode_image, encode_raw
+from counterpose_core.suite import CaptionerSuite
+from counterpose_services.captioner.served import load_served
+from counterpose_services.settings import ServiceSettings
+from fakes.openai_server import captioner_over, see
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_suite_is_refused_whose_captioner_asks_what_no_server_does() -> None:
 def test_a_host_that_is_not_listed_gets_no_image(tmp_path: Path, store: BlobStore) -> None:
     suite = CaptionerSuite(engine="openai", model="vlm", server="https://models.example/v1", beams=1)
     settings = ServiceSettings.model_validate({"state_dir": tmp_path})
-    with pytest.raises(UnknownModel, match=r"add 'models\.example' to FAULTLINE_SERVICES_OPENAI_HOSTS"):
+    with pytest.raises(UnknownModel, match=r"add 'models\.example' to COUNTERPOSE_SERVICES_OPENAI_HOSTS"):
         load_served(suite, settings, store)
     listed = settings.model_copy(update={"openai_hosts": ("127.0.0.1:9",), "openai_seconds": 0.5})
     nowhere = suite.model_copy(update={"server": "http://127.0.0.1:9/v1"})

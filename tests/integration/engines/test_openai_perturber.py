@@ -11,20 +11,25 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fakes.openai_server import ADAPTED, BASE, Handler, TinyServer, engine_over, server_over, tiny_engine
-from fakes.tiny_models.llama import save_llama
-from faultline_core.contract.perturber import LikelihoodsRequest, PerturbItem, PerturbRequest, PerturbResponse
-from faultline_core.errors import (
+from counterpose_core.contract.perturber import (
+    LikelihoodsRequest,
+    PerturbItem,
+    PerturbRequest,
+    PerturbResponse,
+)
+from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
+    CounterposeError,
     DeadlineExceeded,
-    FaultlineError,
     InvalidRequest,
     UnknownModel,
 )
-from faultline_core.suite import PerturberSuite
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.perturber.vocabulary import Vocabulary
+from counterpose_core.suite import PerturberSuite
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.perturber.vocabulary import Vocabulary
+from fakes.openai_server import ADAPTED, BASE, Handler, TinyServer, engine_over, server_over, tiny_engine
+from fakes.tiny_models.llama import save_llama
 
 GREEDY = PerturberSuite(
     model="perturber", adapter="perturber/adapter", max_new_tokens=8, prompt="compact", top_k=1
@@ -214,17 +219,17 @@ def test_tries_end_with_the_time_of_the_call() -> None:
     [
         (httpx.Response(400, json={"error": {"message": "context length is 64"}}), InvalidRequest, "is 64"),
         (httpx.Response(404, text="none"), UnknownModel, "does not serve 'base'"),
-        (httpx.Response(401), BackendUnavailable, "FAULTLINE_SERVICES_OPENAI_KEY_FILE"),
-        (httpx.ReadTimeout("slow"), DeadlineExceeded, "FAULTLINE_SERVICES_OPENAI_SECONDS"),
+        (httpx.Response(401), BackendUnavailable, "COUNTERPOSE_SERVICES_OPENAI_KEY_FILE"),
+        (httpx.ReadTimeout("slow"), DeadlineExceeded, "COUNTERPOSE_SERVICES_OPENAI_SECONDS"),
         (
             httpx.Response(200, content=b" " * 2**21),
             BadBackendOutput,
-            "FAULTLINE_SERVICES_OPENAI_ANSWER_BYTES",
+            "COUNTERPOSE_SERVICES_OPENAI_ANSWER_BYTES",
         ),
     ],
 )
 def test_what_no_other_try_would_mend_is_said_at_once(
-    answer: httpx.Response | Exception, kind: type[FaultlineError], words: str
+    answer: httpx.Response | Exception, kind: type[CounterposeError], words: str
 ) -> None:
     waits: list[float] = []
     with pytest.raises(kind, match=words) as caught:

@@ -13,27 +13,27 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from evaluation.reference.same_answers import FLOAT32
-from fakes.tiny_models.llama import load_llama, save_llama
-from fakes.tiny_models.words import tiny_tokenizer
-from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.contract.perturber import (
+from counterpose_core.contract.base import ModelIdentity, Outcome
+from counterpose_core.contract.perturber import (
     LikelihoodsRequest,
     Perturbations,
     PerturbItem,
     PerturbRequest,
     TextLikelihood,
 )
-from faultline_core.errors import FaultlineError, ModelFormatRefused
-from faultline_core.suite import PerturberSuite
-from faultline_core.text.caption_diff import difference
-from faultline_services.perturber import prompts
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.perturber.language_model import Messages, Prompt, Row, Sampling, Written
-from faultline_services.perturber.prompts import Instruction, Prompts
-from faultline_services.perturber.proposals import Proposals
-from faultline_services.perturber.sampling import sample
-from faultline_services.perturber.transformers_model import TransformersModel
+from counterpose_core.errors import CounterposeError, ModelFormatRefused
+from counterpose_core.suite import PerturberSuite
+from counterpose_core.text.caption_diff import difference
+from counterpose_services.perturber import prompts
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.perturber.language_model import Messages, Prompt, Row, Sampling, Written
+from counterpose_services.perturber.prompts import Instruction, Prompts
+from counterpose_services.perturber.proposals import Proposals
+from counterpose_services.perturber.sampling import sample
+from counterpose_services.perturber.transformers_model import TransformersModel
+from evaluation.reference.same_answers import FLOAT32
+from fakes.tiny_models.llama import load_llama, save_llama
+from fakes.tiny_models.words import tiny_tokenizer
 
 pytestmark = pytest.mark.floats
 
@@ -198,7 +198,7 @@ def test_an_instruct_model_is_asked_by_its_chat_template(
     asked: list[Row] = []
     write = engine._model.write
 
-    def noted(rows: Sequence[Row]) -> list[Written | FaultlineError]:
+    def noted(rows: Sequence[Row]) -> list[Written | CounterposeError]:
         asked.extend(rows)
         return write(rows)
 
@@ -322,7 +322,7 @@ class Lister:
     def prompt(self, asked: str | Messages, caption: str) -> Prompt:
         return asked
 
-    def write(self, rows: Sequence[Row]) -> list[Written | FaultlineError]:
+    def write(self, rows: Sequence[Row]) -> list[Written | CounterposeError]:
         text = "1. a blue boat\n2. a green boat\n### Caption: other\n3. a tram"
         return [Written(text, finished=False) for _ in rows]
 

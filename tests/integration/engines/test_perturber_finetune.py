@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 # Before anything that imports torchvision.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import pytest
@@ -24,9 +24,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from evaluation.reference.same_answers import FLOAT32
-from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.perturber.finetune import (
+from counterpose_core.errors import InvalidRequest, ModelFormatRefused
+from counterpose_services.perturber.finetune import (
     PRESETS,
     FinetuneRecipe,
     Finetuning,
@@ -34,7 +33,8 @@ from faultline_services.perturber.finetune import (
     finetune,
     main,
 )
-from faultline_services.perturber.pairs import CaptionPair, append_pairs
+from counterpose_services.perturber.pairs import CaptionPair, append_pairs
+from evaluation.reference.same_answers import FLOAT32
 
 pytestmark = pytest.mark.floats
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 from peft import LoraConfig, get_peft_model
@@ -19,12 +19,12 @@ from transformers import (
     LlamaForCausalLM,
 )
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.suite import load_suite
+from counterpose_services.captioner.engine import CaptionerEngine
+from counterpose_services.perturber.finetune import PRESETS
 from fakes.tiny_models.words import tiny_tokenizer
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import ModelIdentity
-from faultline_core.suite import load_suite
-from faultline_services.captioner.engine import CaptionerEngine
-from faultline_services.perturber.finetune import PRESETS
 
 META = torch.device("meta")
 

@@ -2,23 +2,23 @@ from dataclasses import replace
 
 import pytest
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
 from diffusers import AutoencoderKL
 
+from counterpose_core.editing.driver.evaluation import Answer
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.editing.textual_inversion import TextualInversionSettings, textual_inversion_walk
+from counterpose_core.editing.training_task import Learning, SampleStream, TokenTask
+from counterpose_core.suite import load_suite
+from counterpose_core.text.class_prompts import CLASS_SLOT
+from counterpose_miniature.training.tokenizer import build_tokenizer
+from counterpose_services.editor.prompts import PromptEncoder
+from counterpose_services.editor.unet.attention_processors import attention_sites
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 from fakes.published_editors import SD_1_4, SD_2, PublishedEditor
-from faultline_core.editing.driver.evaluation import Answer
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.textual_inversion import TextualInversionSettings, textual_inversion_walk
-from faultline_core.editing.training_task import Learning, SampleStream, TokenTask
-from faultline_core.suite import load_suite
-from faultline_core.text.class_prompts import CLASS_SLOT
-from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_services.editor.prompts import PromptEncoder
-from faultline_services.editor.unet.attention_processors import attention_sites
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 BOTH = pytest.mark.parametrize("published", [SD_1_4, SD_2], ids=lambda published: published.suite)
 

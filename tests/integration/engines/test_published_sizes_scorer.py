@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import open_clip
 
-from faultline_core.suite import load_suite
-from faultline_services.models.weights import PUBLISHED_PREFIX
+from counterpose_core.suite import load_suite
+from counterpose_services.models.weights import PUBLISHED_PREFIX
 
 META = torch.device("meta")
 SIZES = {

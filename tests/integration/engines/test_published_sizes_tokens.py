@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
 from diffusers import DDPMScheduler
 
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.tokens import TokenDescription
+from counterpose_core.editing.driver.driver import Driver
+from counterpose_core.editing.generate import GuidedPrompts, generate_walk
+from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from counterpose_core.editing.textual_inversion import noised
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.suite import load_suite
+from counterpose_miniature.training.tokenizer import build_tokenizer
+from counterpose_services.editor.prompts import PromptEncoder
+from counterpose_services.editor.tokens.files import TokenBundle, pack_bundle, unpack_bundle
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 from fakes.published_editors import SD_1_4, SD_2, PublishedEditor
-from faultline_core.contract.base import ModelIdentity
-from faultline_core.contract.tokens import TokenDescription
-from faultline_core.editing.driver.driver import Driver
-from faultline_core.editing.generate import GuidedPrompts, generate_walk
-from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
-from faultline_core.editing.textual_inversion import noised
-from faultline_core.errors import InvalidRequest
-from faultline_core.suite import load_suite
-from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_services.editor.prompts import PromptEncoder
-from faultline_services.editor.tokens.files import TokenBundle, pack_bundle, unpack_bundle
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 BOTH = pytest.mark.parametrize("published", [SD_1_4, SD_2], ids=lambda published: published.suite)
 WORDS = ("a", "photo", "of", "the", "in", "snow")

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from counterpose import Client
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
+from counterpose_core.errors import BackendUnavailable, ClassMapMismatch, UnknownModel
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
 from fakes.functions import LIGHT, Write, writing
-from faultline import Client
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.classifiers import ClassifyRequest, Prediction
-from faultline_core.errors import BackendUnavailable, ClassMapMismatch, UnknownModel
-from faultline_core.images.codecs import encode_raw
-from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.registry import ClassifierRegistry
 
 Engine = Callable[..., ClassifiersEngine]
 
@@ -127,7 +127,7 @@ def test_no_setting_opens_every_port_of_this_machine(
 ) -> None:
     (spec,) = client.serve_functions([module(LIGHT)])
     request = ClassifyRequest(classifier=spec, images=[grey(store, 200)], classes=["light"])
-    with pytest.raises(UnknownModel, match=r"add '127\.0\.0\.1:\d+' to FAULTLINE_SERVICES_OIP_HOSTS"):
+    with pytest.raises(UnknownModel, match=r"add '127\.0\.0\.1:\d+' to COUNTERPOSE_SERVICES_OIP_HOSTS"):
         engine(*hosts).classify(request)
     port = httpx.URL(spec.removeprefix("oip:")).netloc.decode()
     assert engine(port).classify(request).outcomes[0].unwrap().probabilities

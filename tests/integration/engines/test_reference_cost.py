@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
+from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 
 STEPS, LENGTH, WIDTH, INNER = 2, 6, 16, 1
 CLEAN, TEXT, NULL = (

@@ -13,23 +13,23 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from fakes.gateway import FakeGateway, fake_gateway
-from fakes.ports import FakeClassifiers, fake_services
-from fakes.problems import problem
-from fakes.world import FakeWorld
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.classifiers import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import (
     ClassifierDescription,
     ClassifyRequest,
     ClassifyResponse,
     DescribeRequest,
 )
-from faultline_core.errors import FaultlineError
-from faultline_core.suite import ClassifiersSuite
-from faultline_gateway.services.ports import Services
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.registry import ClassifierRegistry
+from counterpose_core.errors import CounterposeError
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_gateway.services.ports import Services
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ports import FakeClassifiers, fake_services
+from fakes.problems import problem
+from fakes.world import FakeWorld
 
 MODEL = "/v2/models/m"
 PORT, NAME = "{port}", "oip:http://{host}:{port}" + MODEL
@@ -179,7 +179,7 @@ def test_a_listed_server_leads_nowhere_else_and_no_proxy_is_asked(
     with redirecting(f"http://127.0.0.1:{canary.port}{MODEL}") as port:
         host = f"127.0.0.1:{port}"
         request = ClassifyRequest(classifier=f"oip:http://{host}{MODEL}", images=["a" * 64], classes=["sea"])
-        with pytest.raises(FaultlineError) as refused:
+        with pytest.raises(CounterposeError) as refused:
             engine(tmp_path, host).classify(request)
     assert refused.value.code in ("bad-backend-output", "unknown-model", "backend-unavailable")
     assert canary.calls == before

@@ -11,22 +11,22 @@ import httpx
 import numpy as np
 import pytest
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.classifiers import ClassifyRequest, Prediction
-from faultline_core.errors import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
+from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
+    CounterposeError,
     DeadlineExceeded,
-    FaultlineError,
     UnknownModel,
 )
-from faultline_core.images.codecs import encode_raw
-from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.registry import ClassifierRegistry
-from faultline_services.classifiers.remote import require_allowed
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
+from counterpose_services.classifiers.remote import require_allowed
 
 URL = "http://models.test:9000/v2/models/net"
 SIDE = 8
@@ -182,7 +182,7 @@ def test_a_bad_image_is_not_sent(store: BlobStore) -> None:
     ],
 )
 def test_invalid_and_failed_remote_answers_raise_their_own_errors(
-    answer: httpx.Response, error: type[FaultlineError], store: BlobStore
+    answer: httpx.Response, error: type[CounterposeError], store: BlobStore
 ) -> None:
     with pytest.raises(error):
         ask(remote(store, lambda _: answer), [put_image(store)], "sea")
@@ -193,7 +193,7 @@ def test_invalid_and_failed_remote_answers_raise_their_own_errors(
     [(httpx.ReadTimeout("late"), DeadlineExceeded), (httpx.ConnectError("refused"), BackendUnavailable)],
 )
 def test_an_unreachable_remote_model_is_a_failed_service(
-    failure: httpx.HTTPError, error: type[FaultlineError], store: BlobStore
+    failure: httpx.HTTPError, error: type[CounterposeError], store: BlobStore
 ) -> None:
     def infer(_: dict[str, Any]) -> httpx.Response:
         raise failure
@@ -247,7 +247,7 @@ def test_outputs_that_do_not_match_the_labels_are_not_predictions(width: int, st
 
 def test_an_endless_answer_is_cut_off(store: BlobStore) -> None:
     engine = remote(store, lambda _: rows([0.5] * 1000, [1, 1000]), answer_bytes=600)
-    limit = r"more than 600 bytes \(FAULTLINE_SERVICES_OIP_ANSWER_BYTES\)"
+    limit = r"more than 600 bytes \(COUNTERPOSE_SERVICES_OIP_ANSWER_BYTES\)"
     with pytest.raises(BadBackendOutput, match=limit):
         ask(engine, [put_image(store)], "sea")
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.classifiers import ClassifyRequest
-from faultline_core.errors import BackendUnavailable, DeadlineExceeded, FaultlineError
-from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.registry import ClassifierRegistry
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import ClassifyRequest
+from counterpose_core.errors import BackendUnavailable, CounterposeError, DeadlineExceeded
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
 
 SECONDS = 0.4
 MODEL = "/v2/models/net"
@@ -77,8 +77,8 @@ def engine(folder: Path, *hosts: str) -> ClassifiersEngine:
     return ClassifiersEngine(registry, cache_bytes=0)
 
 
-def error_of(asked: ClassifiersEngine, spec: str, function: str | None = None) -> FaultlineError:
-    with pytest.raises(FaultlineError) as caught:
+def error_of(asked: ClassifiersEngine, spec: str, function: str | None = None) -> CounterposeError:
+    with pytest.raises(CounterposeError) as caught:
         asked.classify(
             ClassifyRequest(classifier=spec, function=function, images=["a" * 64], classes=["sea"])
         )
@@ -104,7 +104,7 @@ def test_an_answer_that_goes_on_for_ever_ends_at_the_limit(tmp_path: Path, answe
         error = error_of(asked, f"oip:http://{host}{MODEL}")
         assert time.monotonic() - start < 4 * SECONDS
     assert isinstance(error, DeadlineExceeded)
-    assert "0.4 s (FAULTLINE_SERVICES_OIP_SECONDS)" in error.detail
+    assert "0.4 s (COUNTERPOSE_SERVICES_OIP_SECONDS)" in error.detail
 
 
 def reply(answer: bytes) -> Answer:

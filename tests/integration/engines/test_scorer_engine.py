@@ -11,13 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from evaluation.reference.same_answers import FLOAT32
-from fakes.tiny_models.bert import save_masked_lm, save_sentence_encoder
-from fakes.tiny_models.clip import WIDTH, save_clip
-from fakes.tiny_models.words import WORDS
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.scorer import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.scorer import (
     EditScores,
     EmbedImagesRequest,
     EmbedTextsRequest,
@@ -28,13 +24,17 @@ from faultline_core.contract.scorer import (
     ScoreRequest,
     TextEncoder,
 )
-from faultline_core.errors import BadBackendOutput, ModelFormatRefused, PromptTooLong, UnknownModel
-from faultline_core.images.clip_metrics import cosine, directional_similarity
-from faultline_core.images.codecs import encode_raw
-from faultline_core.suite import ScorerSuite
-from faultline_core.text.stop_words import STOP_WORDS
-from faultline_services.scorer.engine import ScorerEngine
-from faultline_services.scorer.masked_words import _whole_words
+from counterpose_core.errors import BadBackendOutput, ModelFormatRefused, PromptTooLong, UnknownModel
+from counterpose_core.images.clip_metrics import cosine, directional_similarity
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.suite import ScorerSuite
+from counterpose_core.text.stop_words import STOP_WORDS
+from counterpose_services.scorer.engine import ScorerEngine
+from counterpose_services.scorer.masked_words import _whole_words
+from evaluation.reference.same_answers import FLOAT32
+from fakes.tiny_models.bert import save_masked_lm, save_sentence_encoder
+from fakes.tiny_models.clip import WIDTH, save_clip
+from fakes.tiny_models.words import WORDS
 
 pytestmark = pytest.mark.floats
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from counterpose_gateway.ledger import Ledger
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, migrated_file
 from fakes.postgres import PostgresServer, can_run_postgres, postgres
-from faultline_gateway.ledger import Ledger
 
 DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 

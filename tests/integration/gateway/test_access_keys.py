@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_gateway.access.key_ring import KeyRing
+from counterpose_gateway.access.keys import Scope
+from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.app import bare_app
+from counterpose_gateway.http.origin import SAFE_METHODS
+from counterpose_gateway.main import main
 from fakes.access_keys import new_access_key
 from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.problems import problem
-from faultline_gateway.access.key_ring import KeyRing
-from faultline_gateway.access.keys import Scope
-from faultline_gateway.access.tenants import DEFAULT_TENANT
-from faultline_gateway.app import bare_app
-from faultline_gateway.http.origin import SAFE_METHODS
-from faultline_gateway.main import main
 
 OPEN = ("/healthz", "/readyz")
 OPERATIONS = [
@@ -108,7 +108,7 @@ async def test_a_session_has_the_scopes_of_its_key_and_ends_with_it(tmp_path: Pa
         assert (await gateway.http.get("/ui")).status_code == 200
         refused = await gateway.http.post("/ui/runs/none/cancel", headers=ORIGIN)
         assert "forbidden" in refused.text or refused.status_code == 403
-        wrong = await gateway.http.post("/ui/login", data={"key": "fl_no"}, headers=ORIGIN)
+        wrong = await gateway.http.post("/ui/login", data={"key": "cp_no"}, headers=ORIGIN)
         assert wrong.status_code == 401
         problem(await gateway.http.get("/v1/datasets"), 401, "unauthorized")
 
@@ -116,7 +116,7 @@ async def test_a_session_has_the_scopes_of_its_key_and_ends_with_it(tmp_path: Pa
 def test_the_operator_makes_lists_rotates_and_revokes_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
 
     def told(*words: str) -> str:
         assert main(words) == 0
@@ -125,7 +125,7 @@ def test_the_operator_makes_lists_rotates_and_revokes_keys(
     whole = told("keys", "create", "ci", "--scope", "read", "--days", "30", "--tenant", "acme").strip()
     [first] = json.loads(told("keys", "list", "--json"))
     assert (first["name"], first["scopes"], first["state"]) == ("ci", "read", "open")
-    assert whole.startswith(f"fl_{first['id']}_")
+    assert whole.startswith(f"cp_{first['id']}_")
     assert whole not in told("keys", "list")
     renewed = told("keys", "rotate", first["id"], "--overlap-hours", "0").strip()
     assert renewed != whole
@@ -154,6 +154,6 @@ def test_a_wrong_command_says_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
     assert main(words) == 2
     assert said in capsys.readouterr().err

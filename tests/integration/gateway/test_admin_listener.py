@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose_gateway.app import bare_app, create_admin_app
 from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.problems import problem
-from faultline_gateway.app import bare_app, create_admin_app
 
 API_KEY, ADMIN_KEY = "a-key-that-opens-the-api", "a-key-of-an-operator"
 ADMIN_PATHS = ("/metrics", "/access-log", "/access-log?limit=3")
@@ -70,14 +70,14 @@ async def test_no_public_path_answers_on_the_operators_listener(gateway: FakeGat
 async def test_an_operators_key_alone_opens_it_and_it_tells_of_the_api(gateway: FakeGateway) -> None:
     made = await gateway.http.post("/v1/datasets", json={"name": "pets"}, headers=key(API_KEY))
     async with admin_of(gateway) as admin:
-        for headers in ({}, key(API_KEY), key("fl_no")):
+        for headers in ({}, key(API_KEY), key("cp_no")):
             for path in (*ADMIN_PATHS, "/ui", "/nowhere"):
                 problem(await admin.get(path, headers=headers), 401, "unauthorized")
         [entry] = (await admin.get("/access-log", headers=key(ADMIN_KEY))).json()["entries"]
         told = (entry["holder"], entry["path"], entry["status"])
         assert told == ("settings", "/v1/datasets", made.status_code)
         series = (await admin.get("/metrics", headers=key(ADMIN_KEY))).text
-        assert 'faultline_requests_total{method="POST",route="/v1/datasets",status="201"} 1.0' in series
+        assert 'counterpose_requests_total{method="POST",route="/v1/datasets",status="201"} 1.0' in series
         problem(await admin.get("/access-log?limit=0", headers=key(ADMIN_KEY)), 422, "invalid-request")
 
 

@@ -37,10 +37,10 @@ def ports() -> tuple[int, int]:
 @pytest.fixture
 def program(tmp_path: Path, ports: tuple[int, int]) -> Iterator[subprocess.Popen[bytes]]:
     """A started gateway over an empty folder; its services are not there."""
-    command = [sys.executable, "-m", "faultline_gateway.main", "serve", "--port", str(ports[0])]
+    command = [sys.executable, "-m", "counterpose_gateway.main", "serve", "--port", str(ports[0])]
     command += ["--admin-port", str(ports[1])]
-    unset = {name: value for name, value in os.environ.items() if not name.startswith("FAULTLINE_")}
-    told = unset | {"FAULTLINE_STATE_DIR": str(tmp_path), "FAULTLINE_SECRET": "s" * 32}
+    unset = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERPOSE_")}
+    told = unset | {"COUNTERPOSE_STATE_DIR": str(tmp_path), "COUNTERPOSE_SECRET": "s" * 32}
     with subprocess.Popen(command, env=told) as started:
         try:
             look_until(lambda: all(answers(port, "/healthz") is not None for port in ports), 30)

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose import AsyncClient
+from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
+from counterpose_core.contract.adversarial_datasets import AdversarialItem
+from counterpose_core.contract.editor import GENERATED_KIND
+from counterpose_core.contract.runs import Run
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import FAILS_ELSEWHERE, FAILS_IN_SNOW, hunted_services
 from fakes.ledgers import Clock
 from fakes.store import image
 from fakes.world import Shown
-from faultline import AsyncClient
-from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
-from faultline_core.contract.adversarial_datasets import AdversarialItem
-from faultline_core.contract.editor import GENERATED_KIND
-from faultline_core.contract.runs import Run
 
 ROOT = "/v1/adversarial-datasets"
 SNOW, GRASS = "a photo of a plate in the snow", "a photo of a plate on the grass"
@@ -277,7 +277,7 @@ async def test_a_client_makes_a_dataset_in_one_call(gateway: FakeGateway) -> Non
         ({"images": 50}, 422, "/images", "the baselines of 1 labels take 40"),
         ({"criterion": {"name": "taken-for", "target": "plate"}}, 422, "/criterion/target", "label itself"),
         ({"classifiers": ["nobody"]}, 404, "/classifiers/0", "nobody"),
-        ({"images": 10_000_000}, 429, "/images", "FAULTLINE_MAX_ITEMS_PER_RUN"),
+        ({"images": 10_000_000}, 429, "/images", "COUNTERPOSE_MAX_ITEMS_PER_RUN"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_made_is_refused_by_name(

@@ -12,12 +12,12 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
+from counterpose import AsyncClient, AsyncStressTest
+from counterpose_core.blobs import BlobStore
+from counterpose_core.content_address import blob_name
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.images import png
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline import AsyncClient, AsyncStressTest
-from faultline_core.blobs import BlobStore
-from faultline_core.content_address import blob_name
-from faultline_core.errors import InvalidRequest
-from faultline_gateway.images import png
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

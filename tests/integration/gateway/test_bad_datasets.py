@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose._cli.exit_code import DropLimit, ExitCode
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_gateway.images.intake import register_folder
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
 from fakes.store import image
-from faultline._cli.exit_code import DropLimit, ExitCode
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_gateway.images.intake import register_folder
 
 INTERFACE = "the learned interface"
 STRESS = {"classifiers": ["steady"], "edit_types": ["background"], "seed": 3}

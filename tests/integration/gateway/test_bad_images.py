@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import error_classes
+from counterpose_core.images.codecs import decode_image, encode_png, encode_raw
+from counterpose_core.images.packing import PackedImage
+from counterpose_gateway.images.folder import RawSource
+from counterpose_gateway.images.intake import take_in
 from fakes.bad_files import BAD, IMAGE, saved
 from fakes.gateway import FakeGateway
 from fakes.problems import problem
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import error_classes
-from faultline_core.images.codecs import decode_image, encode_png, encode_raw
-from faultline_core.images.packing import PackedImage
-from faultline_gateway.images.folder import RawSource
-from faultline_gateway.images.intake import take_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,11 +14,11 @@ import pyarrow.parquet
 import pytest
 import pytest_asyncio
 
+from counterpose_gateway.imports import importer as importing
+from counterpose_gateway.ledger import LeasedShard
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.shards import png, sample, tar, write_files, write_index, write_shards
-from faultline_gateway.imports import importer as importing
-from faultline_gateway.ledger import LeasedShard
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -286,7 +286,7 @@ async def test_a_quota_ends_the_import_and_a_higher_one_lets_it_go_on(
         await few.work(leased)
     imported = (await gateway.http.get(f"/v1/datasets/{name}")).json()["imported"]
     assert (imported["state"], imported["problem"]["code"]) == ("failed", "quota-exceeded")
-    assert "FAULTLINE_MAX_DATASET_IMAGES" in imported["problem"]["detail"]
+    assert "COUNTERPOSE_MAX_DATASET_IMAGES" in imported["problem"]["detail"]
     assert gateway.ledger.dataset(name).n_sources == 2
     await asked(gateway, name, url=pattern)
     assert (await finish(gateway, hours, name))["images"] == 6

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose_core.contract.base import Problem
+from counterpose_gateway.app import bare_app
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import config, planned_items
 from fakes.problems import problem
-from faultline_core.contract.base import Problem
-from faultline_gateway.app import bare_app
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -74,7 +74,7 @@ GARBLED: dict[str, list[tuple[bytes, bytes]]] = {
         (b"authorization", b"Bearer " + KEY.encode()),
     ],
     "a key in other headers": [(b"x-api-key", KEY.encode()), (b"cookie", b"key=" + KEY.encode())],
-    "the secret's header": [(b"x-faultline-secret", KEY.encode())],
+    "the secret's header": [(b"x-counterpose-secret", KEY.encode())],
 }
 
 

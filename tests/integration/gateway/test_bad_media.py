@@ -101,7 +101,7 @@ async def test_a_compressed_body_is_refused_without_inflating_it(gateway: FakeGa
 
 
 async def test_plain_json_is_accepted_under_every_json_media_type(gateway: FakeGateway) -> None:
-    for media in ("application/json", "Application/JSON; charset=utf-8", "application/vnd.faultline+json"):
+    for media in ("application/json", "Application/JSON; charset=utf-8", "application/vnd.counterpose+json"):
         headers = {"content-type": media, "content-encoding": "identity"}
         answer = await gateway.http.post("/v1/datasets", content=b'{"name": "demo"}', headers=headers)
         assert answer.status_code == 201

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose_core.errors import error_classes
+from counterpose_gateway.http import bodies
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.routes import runs
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run
 from fakes.problems import problem
-from faultline_core.errors import error_classes
-from faultline_gateway.http import bodies
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.routes import runs
 
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
@@ -186,7 +186,7 @@ async def test_only_health_is_available_without_a_valid_key(tmp_path: Path, give
 
 async def test_a_valid_key_is_accepted_under_any_host_name(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, api_keys=[KEY], host="0.0.0.0") as gateway:
-        headers = {"authorization": f"bearer {KEY}", "host": "faultline.example"}
+        headers = {"authorization": f"bearer {KEY}", "host": "counterpose.example"}
         assert (await gateway.http.get("/v1/datasets", headers=headers)).status_code == 200
 
 

@@ -14,29 +14,29 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose_core.contract.captioner import CaptionRequest, CaptionResponse
+from counterpose_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.errors import (
+    BackendUnavailable,
+    ClassMapMismatch,
+    CounterposeError,
+    ImageUndecodable,
+    InternalError,
+    ModelFormatRefused,
+    RateLimited,
+)
+from counterpose_gateway.ledger import MAX_ATTEMPTS
+from counterpose_gateway.services.clients import services_of
+from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeCaptioner, FakeClassifiers, FakeScorer, fake_services, refusing
 from fakes.problems import problem
 from fakes.service_http import Lie, caller_over, refusal, served
 from fakes.world import CLASSES, FakeWorld
-from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
-from faultline_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse
-from faultline_core.contract.runs import Item, Run
-from faultline_core.contract.scorer import EditScores, ScoreItem
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import (
-    BackendUnavailable,
-    ClassMapMismatch,
-    FaultlineError,
-    ImageUndecodable,
-    InternalError,
-    ModelFormatRefused,
-    RateLimited,
-)
-from faultline_gateway.ledger import MAX_ATTEMPTS
-from faultline_gateway.services.clients import services_of
-from faultline_gateway.services.ports import Services
 
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background", "domain"],
@@ -274,7 +274,7 @@ async def test_a_report_without_surviving_edits_renders_and_says_so(tmp_path: Pa
 class Refusing(FakeClassifiers):
     """Answers every call with one error."""
 
-    error: FaultlineError = InternalError()
+    error: CounterposeError = InternalError()
 
     async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         """Refuse."""
@@ -301,7 +301,7 @@ class Refusing(FakeClassifiers):
     ],
 )
 async def test_an_unavailable_classifier_is_refused_at_creation(
-    tmp_path: Path, error: FaultlineError, status: int, code: str
+    tmp_path: Path, error: CounterposeError, status: int, code: str
 ) -> None:
     def ports(world: FakeWorld) -> Services:
         refusing = Refusing(world)

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from fakes.gateway import FakeGateway, fake_gateway
-from fakes.ledgers import Clock, new_ledger
-from fakes.ports import FakeEditor, fake_services, refusing
-from fakes.problems import problem
-from fakes.world import CAPTION
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import (
     EditRequest,
     EditResponse,
     ReconstructRequest,
     ReconstructResponse,
 )
-from faultline_core.errors import InvalidRequest, PromptTooLong
-from faultline_gateway.images.intake import register_folder
-from faultline_gateway.ledger import NewSource
+from counterpose_core.errors import InvalidRequest, PromptTooLong
+from counterpose_gateway.images.intake import register_folder
+from counterpose_gateway.ledger import NewSource
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import Clock, new_ledger
+from fakes.ports import FakeEditor, fake_services, refusing
+from fakes.problems import problem
+from fakes.world import CAPTION
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose_core.errors import error_classes
 from fakes.bad_files import BAD, IMAGE
 from fakes.postgres import free_port
 from fakes.problems import problem
 from fakes.processes import look_until
-from faultline_core.errors import error_classes
 
 MOST_SECONDS, MOST_BYTES = 2.0, 50 * 2**20
 """Processor time, not wall clock: other load on the machine must not decide."""
@@ -66,11 +66,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "secret").write_text("a-secret-of-some-length", encoding="utf-8")
     (folder / "secret").chmod(0o600)
     env = {
-        **os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "FAULTLINE_STATE_DIR": str(folder),
-        "FAULTLINE_PORT": str(port), "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{free_port()}",
+        **os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COUNTERPOSE_STATE_DIR": str(folder),
+        "COUNTERPOSE_PORT": str(port), "COUNTERPOSE_SERVICES_URL": f"http://127.0.0.1:{free_port()}",
     }  # fmt: skip
     with (folder / "log").open("wb") as log:
-        command = [sys.executable, "-m", "faultline_gateway.main", "serve"]
+        command = [sys.executable, "-m", "counterpose_gateway.main", "serve"]
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as http:
         found = Served(process, http, folder)

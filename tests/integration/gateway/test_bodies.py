@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.types import Message
 
+from counterpose_core.errors import Cancelled, CounterposeError, PayloadTooLarge, RateLimited
+from counterpose_gateway.http.bodies import LARGE, Bodies, Limit
+from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import fake_gateway
 from fakes.problems import problem
-from faultline_core.errors import Cancelled, FaultlineError, PayloadTooLarge, RateLimited
-from faultline_gateway.http.bodies import LARGE, Bodies, Limit
-from faultline_gateway.settings import GatewaySettings
 
 NONE = Headers({})
-LIMIT = Limit(100, "FAULTLINE_MAX_BODY_BYTES")
+LIMIT = Limit(100, "COUNTERPOSE_MAX_BODY_BYTES")
 
 
 class Client:
@@ -51,7 +51,7 @@ async def test_bodies_that_are_held_at_once_are_bounded_and_their_room_returns()
     slow = Client(b"a" * 80)
     first = asyncio.create_task(hold(bodies, slow))
     await asyncio.sleep(0)
-    with pytest.raises(RateLimited, match=r"150 bytes .*FAULTLINE_MAX_BODIES_BYTES"):
+    with pytest.raises(RateLimited, match=r"150 bytes .*COUNTERPOSE_MAX_BODIES_BYTES"):
         await hold(bodies, Client(b"b" * 40, b"b" * 40))
     slow.goes_on.set()
     await first
@@ -67,7 +67,7 @@ async def test_bodies_that_are_held_at_once_are_bounded_and_their_room_returns()
     ids=["too large", "left"],
 )
 async def test_the_room_of_a_body_that_was_not_read_whole_returns(
-    client: Client, error: type[FaultlineError]
+    client: Client, error: type[CounterposeError]
 ) -> None:
     bodies = Bodies(100)
     with pytest.raises(error):
@@ -78,7 +78,7 @@ async def test_the_room_of_a_body_that_was_not_read_whole_returns(
 
 
 async def test_requests_with_large_bodies_take_turns_and_small_ones_do_not_wait() -> None:
-    bodies, limit = Bodies(10 * LARGE, at_once=2), Limit(2 * LARGE, "FAULTLINE_MAX_BODY_BYTES")
+    bodies, limit = Bodies(10 * LARGE, at_once=2), Limit(2 * LARGE, "COUNTERPOSE_MAX_BODY_BYTES")
     answering, most, ends = 0, 0, asyncio.Event()
 
     async def answer(size: int) -> None:
@@ -142,7 +142,7 @@ async def test_a_request_beyond_the_bound_is_told_to_retry_later(tmp_path: Path)
         await held.wait()
         body = b" " * 600 + b'{"name": "fast"}'
         refused = await gateway.http.post("/v1/datasets", content=body, headers=headers)
-        assert "FAULTLINE_MAX_BODIES_BYTES" in problem(refused, 429, "rate-limited").detail
+        assert "COUNTERPOSE_MAX_BODIES_BYTES" in problem(refused, 429, "rate-limited").detail
         assert int(refused.headers["retry-after"]) > 0
         waiting.set()
         assert (await first).status_code == 201
@@ -151,5 +151,5 @@ async def test_a_request_beyond_the_bound_is_told_to_retry_later(tmp_path: Path)
 
 
 def test_all_bodies_together_may_be_no_less_than_one() -> None:
-    with pytest.raises(ValidationError, match="FAULTLINE_MAX_BODIES_BYTES"):
+    with pytest.raises(ValidationError, match="COUNTERPOSE_MAX_BODIES_BYTES"):
         GatewaySettings(max_body_bytes=5000, max_bodies_bytes=4000)

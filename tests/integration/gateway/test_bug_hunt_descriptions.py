@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose import AsyncBugHunt, AsyncClient
+from counterpose_core.bug_hunt.comparison import FailureCounts, above_baseline
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_core.contract.bug_hunts import HuntItem
+from counterpose_core.contract.runs import Run
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import hunted_services
 from fakes.ledgers import Clock
 from fakes.world import Shown, fake_suite
-from faultline import AsyncBugHunt, AsyncClient
-from faultline_core.bug_hunt.comparison import FailureCounts, above_baseline
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary
-from faultline_core.contract.bug_hunts import HuntItem
-from faultline_core.contract.runs import Run
 
 ROOT = "/v1/bug-hunts"
 SNOW = "a photo of a plate in the snow"

@@ -9,6 +9,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose import AsyncClient
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_core.contract.bug_hunts import HuntItem
+from counterpose_core.contract.captioner import LogLikelihoodRequest, LogLikelihoodResponse
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_core.contract.editor import GenerateItem
+from counterpose_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import ImageUndecodable
+from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import (
     CIRCUMSTANCES,
@@ -22,16 +32,6 @@ from fakes.hunted_world import (
 from fakes.ledgers import Clock
 from fakes.ports import FakePerturber, refusing
 from fakes.world import FakeWorld
-from faultline import AsyncClient
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary
-from faultline_core.contract.bug_hunts import HuntItem
-from faultline_core.contract.captioner import LogLikelihoodRequest, LogLikelihoodResponse
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from faultline_core.contract.editor import GenerateItem
-from faultline_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
-from faultline_core.contract.runs import Run
-from faultline_core.errors import ImageUndecodable
-from faultline_gateway.services.ports import Services
 
 ROOT = "/v1/bug-hunts"
 BODY: dict[str, Any] = {
@@ -224,7 +224,7 @@ async def test_images_that_a_classifier_cannot_read_are_left_out_with_their_coun
         ({"criterion": {"name": "taken-for", "target": "zebra"}}, 422, "/criterion/target", "'zebra'"),
         ({"budget": {"images": 0}}, 422, "/budget/images", "greater than or equal to 1"),
         ({"budget": {"images": 100}}, 422, "/budget/images", "too small for 1 labels: each needs 272"),
-        ({"budget": {"images": 10_000_000}}, 429, "/budget/images", "FAULTLINE_MAX_ITEMS_PER_RUN"),
+        ({"budget": {"images": 10_000_000}}, 429, "/budget/images", "COUNTERPOSE_MAX_ITEMS_PER_RUN"),
         ({"classifiers": ["nobody"]}, 404, "/classifiers/0", "nobody"),
         ({"classifiers": ["timm:resnet18"]}, 422, "/classes", "'timm:resnet18' are not known"),
         ({"prompt": "a photo of nothing"}, 422, "/prompt", "<class>"),

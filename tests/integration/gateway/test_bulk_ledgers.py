@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, select
 
+from counterpose_gateway.ledger import Ledger, schema
 from evaluation.load.bulk import load_run, load_runs
 from fakes.ledgers import create_run, finish_all
-from faultline_gateway.ledger import Ledger, schema
 
 
 def _rows(ledger: Ledger, table: Table, run_id: str) -> list[dict[str, Any]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.errors import InternalError, LeaseLost, RunNotCancellable, RunNotResumable
+from counterpose_gateway.ledger import Ledger, cancellations, rows
+from counterpose_gateway.runs import pace
 from fakes.large_runs import FourOfEach, create_large_run, large_planner, plan_rest
 from fakes.ledgers import create_run, done, lease
-from faultline_core.errors import InternalError, LeaseLost, RunNotCancellable, RunNotResumable
-from faultline_gateway.ledger import Ledger, cancellations, rows
-from faultline_gateway.runs import pace
 
 SOURCES, PER_SOURCE, CHUNK = 5, 4, 3
 ITEMS = SOURCES * PER_SOURCE

@@ -11,12 +11,12 @@ import datasets
 import pytest
 import pytest_asyncio
 
+from counterpose import AsyncClient, AsyncShiftBenchmark
+from counterpose_core.errors import InvalidRequest, NotFound
+from counterpose_core.images.codecs import decode_image
 from fakes.benchmarks import SHIFTS, benchmark_services, token_of, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES
-from faultline import AsyncClient, AsyncShiftBenchmark
-from faultline_core.errors import InvalidRequest, NotFound
-from faultline_core.images.codecs import decode_image
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

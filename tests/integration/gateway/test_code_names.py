@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary
+from counterpose_core.contract.editor import GenerateRequest, GenerateResponse
+from counterpose_core.errors import InvalidRequest, PromptTooLong, RequestError
 from fakes.gateway import FakeGateway
 from fakes.ports import FakeEditor, fake_services, refusing
-from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
-from faultline_core.contract.editor import GenerateRequest, GenerateResponse
-from faultline_core.errors import InvalidRequest, PromptTooLong, RequestError
 
 ROOT = "/v1/dataset-interfaces"
 BODY = {"steps": 120, "seed": 5, "token_init": "toy", "classes": ["boat", "kite"]}

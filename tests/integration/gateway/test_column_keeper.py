@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.runs import Run
+from counterpose_core.types import RunKind
+from counterpose_gateway.columns import ColumnFolder
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs import columns as keeping
+from counterpose_gateway.runs.columns import KEPT_AT_ONCE, ColumnKeeper
+from counterpose_gateway.runs.context import RecordedRuns
+from counterpose_gateway.runs.joined import JoinedWork
+from counterpose_gateway.runs.processes import Processes, Task, Work
 from fakes.ledgers import create_run, done, lease, new_ledger
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import Run
-from faultline_core.types import RunKind
-from faultline_gateway.columns import ColumnFolder
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs import columns as keeping
-from faultline_gateway.runs.columns import KEPT_AT_ONCE, ColumnKeeper
-from faultline_gateway.runs.context import RecordedRuns
-from faultline_gateway.runs.joined import JoinedWork
-from faultline_gateway.runs.processes import Processes, Task, Work
 
 PART = 4
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.editor import EditRequest, EditResponse
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import InternalError
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.planner import Planner
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import planned_items
 from fakes.ports import FakeEditor, fake_services
-from faultline_core.contract.confirmation import Instruction
-from faultline_core.contract.editor import EditRequest, EditResponse
-from faultline_core.contract.runs import Item
-from faultline_core.errors import InternalError
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.runs.planner import Planner
 
 BODY = {
     "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],

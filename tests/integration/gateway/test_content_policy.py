@@ -9,13 +9,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from fakes.gateway import FakeGateway, fake_gateway
-from fakes.hunted_world import HuntEditor, hunted_services
-from fakes.problems import problem
-from fakes.store import image
-from fakes.world import FakeWorld, Shown
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.editor import (
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.editor import (
     EditedImage,
     EditItem,
     EditRequest,
@@ -26,9 +21,14 @@ from faultline_core.contract.editor import (
     GenerateResponse,
     ImageSafety,
 )
-from faultline_gateway.app import word_policy
-from faultline_gateway.services.ports import Services
-from faultline_gateway.settings import GatewaySettings
+from counterpose_gateway.app import word_policy
+from counterpose_gateway.services.ports import Services
+from counterpose_gateway.settings import GatewaySettings
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.hunted_world import HuntEditor, hunted_services
+from fakes.problems import problem
+from fakes.store import image
+from fakes.world import FakeWorld, Shown
 
 TESTED: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
 

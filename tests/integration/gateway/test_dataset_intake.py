@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.datasets import RejectedSource, SourceUpload
-from faultline_core.errors import DatasetEmpty, InvalidRequest, UnknownDataset
-from faultline_core.images.codecs import decode_image, encode_png
-from faultline_gateway.images import intake as datasets
-from faultline_gateway.images.folder import read_folder
-from faultline_gateway.images.intake import register_folder
-from faultline_gateway.ledger import Ledger, NewSource
-from faultline_gateway.main import main
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.datasets import RejectedSource, SourceUpload
+from counterpose_core.errors import DatasetEmpty, InvalidRequest, UnknownDataset
+from counterpose_core.images.codecs import decode_image, encode_png
+from counterpose_gateway.images import intake as datasets
+from counterpose_gateway.images.folder import read_folder
+from counterpose_gateway.images.intake import register_folder
+from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.main import main
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_an_error_names_the_unknown_dataset(ledger: Ledger, verb: str) -> None:
 def test_the_command_registers_a_folder_and_lists_rejected_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path / "state"))
     folder = write(tmp_path / "demo", "sled/a.png", "boat/b.png")
     (folder / "sled" / "bad.png").write_bytes(b"no image")
     assert main(["register-dataset", "demo", str(folder), "--tenant", "acme"]) == 0
@@ -222,10 +222,10 @@ def test_the_command_registers_a_folder_and_lists_rejected_files(
 def test_a_failed_command_prints_one_line_and_exits_with_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
     assert main(arguments) == 2
     printed = capsys.readouterr().err
-    assert printed.startswith("faultline-gateway: ")
+    assert printed.startswith("counterpose-gateway: ")
     assert "Traceback" not in printed
 
 

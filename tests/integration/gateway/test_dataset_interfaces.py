@@ -9,24 +9,24 @@ from typing import Any, ClassVar
 import pytest
 import pytest_asyncio
 
-from fakes.gateway import FakeGateway, fake_gateway
-from fakes.ledgers import Clock
-from fakes.ports import FakeCaptioner, FakeEditor, FakeScorer, fake_services, refusing
-from fakes.world import CLASSES, FakeWorld, Shown
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
-from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, Images, TokenItem
-from faultline_core.contract.editor import GenerateRequest, GenerateResponse
-from faultline_core.contract.runs import PageOfItems, Run
-from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
-from faultline_core.contract.tokens import (
+from counterpose_core.contract.base import Outcome, Problem
+from counterpose_core.contract.captioner import CaptionRequest, CaptionResponse
+from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, Images, TokenItem
+from counterpose_core.contract.editor import GenerateRequest, GenerateResponse
+from counterpose_core.contract.runs import PageOfItems, Run
+from counterpose_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
+from counterpose_core.contract.tokens import (
     LearnedToken,
     LearnTokenItem,
     LearnTokensRequest,
     LearnTokensResponse,
 )
-from faultline_core.errors import BackendUnavailable, DatasetEmpty, InvalidRequest
-from faultline_gateway.ledger import MAX_ATTEMPTS
+from counterpose_core.errors import BackendUnavailable, DatasetEmpty, InvalidRequest
+from counterpose_gateway.ledger import MAX_ATTEMPTS
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import Clock
+from fakes.ports import FakeCaptioner, FakeEditor, FakeScorer, fake_services, refusing
+from fakes.world import CLASSES, FakeWorld, Shown
 
 ROOT = "/v1/dataset-interfaces"
 BODY = {"dataset": "demo", "steps": 120, "seed": 5}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from counterpose_core.contract.editor import EditorPreset, EditRequest, EditResponse
+from counterpose_core.contract.runs import Run
+from counterpose_core.suite import Suite
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeEditor, fake_services
 from fakes.world import FakeWorld, fake_suite
-from faultline_core.contract.editor import EditorPreset, EditRequest, EditResponse
-from faultline_core.contract.runs import Run
-from faultline_core.suite import Suite
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "limit": 1, "seed": 3}
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from counterpose_gateway.http.edge import Edge
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import fake_gateway
 from fakes.problems import problem
-from faultline_gateway.http.edge import Edge
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.settings import GatewaySettings
 
 KEYS = ("a-key-of-enough-characters", "another-key-of-some-length")
 

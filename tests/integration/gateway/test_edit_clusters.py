@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterpose_core.contract.features import FeatureVector, WordFeatures
+from counterpose_core.contract.perturber import WordSpan
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.stress_tests import Insight, StressTestSummary
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.features import FeatureVector, WordFeatures
-from faultline_core.contract.perturber import WordSpan
-from faultline_core.contract.runs import Item
-from faultline_core.contract.stress_tests import Insight, StressTestSummary
-from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 WIDTH = 8
 HARMLESS, HARMFUL = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.5}

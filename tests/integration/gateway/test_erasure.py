@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.blobs import BlobStore, cache_key
+from counterpose_gateway.erasure import Erasure
 from fakes.access_keys import new_access_key
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
 from fakes.world import CLASSES
-from faultline_core.blobs import BlobStore, cache_key
-from faultline_gateway.erasure import Erasure
 
 RUNS = "/v1/stress-tests"
 BODY = {"dataset": "private", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}
@@ -214,7 +214,7 @@ async def test_the_operator_says_how_long_a_dataset_is_kept_at_most(tmp_path: Pa
         assert made.json()["expires_at"] is not None
         longer = {"name": "long", "expires_in": 3601}
         refused = problem(await gateway.http.post("/v1/datasets", json=longer), 422, "invalid-request")
-        assert "FAULTLINE_DATASET_TTL_SECONDS" in str(refused.detail)
+        assert "COUNTERPOSE_DATASET_TTL_SECONDS" in str(refused.detail)
         moved = await gateway.http.patch("/v1/datasets/plain", json={"expires_in": None})
         assert moved.json()["expires_at"] is not None
 

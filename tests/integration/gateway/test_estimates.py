@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from counterpose import AsyncClient
+from counterpose_core.contract.stress_test_estimates import StressTestEstimate
+from counterpose_core.errors import InvalidRequest, UnknownDataset
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES, fake_suite
-from faultline import AsyncClient
-from faultline_core.contract.stress_test_estimates import StressTestEstimate
-from faultline_core.errors import InvalidRequest, UnknownDataset
 
 PATH = "/v1/stress-tests:estimate"
 

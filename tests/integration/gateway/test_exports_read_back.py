@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from faultline_core import torchvision_operators  # isort: split
+from counterpose_core import torchvision_operators  # isort: split
 
 import datasets
 import numpy as np
@@ -15,9 +15,9 @@ import torchvision.datasets
 import webdataset
 from huggingface_hub import DatasetCard
 
+from counterpose_gateway.exports import LAYOUTS, ExportLayout, Record, write_export
 from fakes.exports import CARD, record, records, rows_of, scored
 from fakes.store import FakeStore
-from faultline_gateway.exports import LAYOUTS, ExportLayout, Record, write_export
 
 SMALL_SHARDS = 3000
 assert torchvision_operators

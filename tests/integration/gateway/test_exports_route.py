@@ -14,17 +14,17 @@ import datasets
 import pytest
 import pytest_asyncio
 
+from counterpose import AsyncClient
+from counterpose_core.contract.runs import Item
+from counterpose_core.images.codecs import decode_image
+from counterpose_gateway.exports import LAYOUTS, ExportLayout
+from counterpose_gateway.methods.stress_test.export import counterfactual_records
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.runs.objectionable import OBJECTIONABLE
+from counterpose_gateway.runs.summaries import summary_of
 from fakes.contexts import run_context
 from fakes.exports import exported
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline import AsyncClient
-from faultline_core.contract.runs import Item
-from faultline_core.images.codecs import decode_image
-from faultline_gateway.exports import LAYOUTS, ExportLayout
-from faultline_gateway.methods.stress_test.export import counterfactual_records
-from faultline_gateway.methods.stress_test.method import STRESS_TEST
-from faultline_gateway.runs.objectionable import OBJECTIONABLE
-from faultline_gateway.runs.summaries import summary_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from counterpose_core import blobs
+from counterpose_core.backoff import Backoff
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.errors import CounterposeError, DiskFailed
+from counterpose_gateway import disks, shared_ledger
+from counterpose_gateway import worker as worker_module
+from counterpose_gateway.ledger import Ledger
 from fakes.failing_writes import failing_writes
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, create_run, new_ledger
-from faultline_core import blobs
-from faultline_core.backoff import Backoff
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import ItemResult
-from faultline_core.errors import DiskFailed, FaultlineError
-from faultline_gateway import disks, shared_ledger
-from faultline_gateway import worker as worker_module
-from faultline_gateway.ledger import Ledger
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip
@@ -98,7 +98,7 @@ async def test_whichever_write_fails_the_ledger_is_intact_and_the_run_ends_as_un
             folder, clock = tmp_path / f"{number}-{code}", Clock()
             async with opened(folder, clock) as gateway:
                 run = await create(gateway)
-                with failing_writes(number, code) as writes, suppress(FaultlineError):
+                with failing_writes(number, code) as writes, suppress(CounterposeError):
                     await gateway.worker().work_off()
                 met += writes.written >= number
                 after = restarted(gateway, folder, clock)

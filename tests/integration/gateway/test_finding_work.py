@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
+from counterpose_gateway.ledger import Failed, Ledger, schema
 from fakes.ledgers import Clock, create_run, done, lease, new_ledger
-from faultline_gateway.ledger import Failed, Ledger, schema
 
 BUSY = Failed(code="backend-unavailable", detail="busy", retryable=True)
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from counterpose_core.contract.runs import RunEvent
+from counterpose_core.errors import BackendUnavailable
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs import following, progress
+from counterpose_gateway.runs.following import FollowedRuns, Told
+from counterpose_gateway.runs.progress import event_response, event_stream, first_event_id, wait_for_end
+from counterpose_gateway.runs.status import RunStatus
 from fakes.ledgers import create_run, done, finish_all, lease
-from faultline_core.contract.runs import RunEvent
-from faultline_core.errors import BackendUnavailable
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs import following, progress
-from faultline_gateway.runs.following import FollowedRuns, Told
-from faultline_gateway.runs.progress import event_response, event_stream, first_event_id, wait_for_end
-from faultline_gateway.runs.status import RunStatus
 
 LONG = 20.0
 

@@ -18,10 +18,10 @@ import fakes.confidence_survey
 
 ROOT = Path(__file__).parents[3]
 SURVEY = Path(fakes.confidence_survey.__file__).parent
-PACKAGES = ("gateway/faultline_gateway", "services/faultline_core")
-TYPES = "services/faultline_core/types.py"
-TABLE = "gateway/faultline_gateway/methods/__init__.py"
-ROUTE = "gateway/faultline_gateway/routes/confidence_surveys.py"
+PACKAGES = ("gateway/counterpose_gateway", "services/counterpose_core")
+TYPES = "services/counterpose_core/types.py"
+TABLE = "gateway/counterpose_gateway/methods/__init__.py"
+ROUTE = "gateway/counterpose_gateway/routes/confidence_surveys.py"
 SECONDS = 120
 
 

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from counterpose import AsyncClient, Classifier
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import classifiers as contract
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_gateway.services.ports import Services
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
 from fakes.access_keys import gateway_of
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import CLASSES, FakeWorld
-from faultline import AsyncClient, Classifier
-from faultline_core.blobs import BlobStore
-from faultline_core.contract import classifiers as contract
-from faultline_core.errors import InvalidRequest
-from faultline_core.suite import ClassifiersSuite
-from faultline_gateway.services.ports import Services
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.registry import ClassifierRegistry
 
 SECRET = "5" * 40
 ADDRESS = f"http://127.0.0.1:4711/{SECRET}/v2/models/mine/versions/1"
@@ -156,7 +156,7 @@ async def test_a_gateway_with_keys_calls_no_address_of_a_caller(kind: str, tmp_p
         refused = await gateway.http.post(f"/v1/{kind}", json=body)
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid-request")
         assert refused.json()["errors"][0]["pointer"] == "/functions"
-        assert "FAULTLINE_ALLOW_FUNCTIONS" in refused.text
+        assert "COUNTERPOSE_ALLOW_FUNCTIONS" in refused.text
         assert SECRET not in refused.text
         assert port_of(gateway).functions == set()
 

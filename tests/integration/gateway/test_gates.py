@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose_core.contract.base import Outcome, Problem
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_core.contract.gates import GateInstruction, GateItem, GateSummary
+from counterpose_core.contract.webhooks import WebhookCreate, WebhookMessage
+from counterpose_core.errors import ImageUndecodable
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.services.ports import Services
+from counterpose_gateway.webhooks.delivery import Deliveries
+from counterpose_gateway.webhooks.gates import gate_summary
+from counterpose_gateway.webhooks.target import Target
 from fakes import webhook_receiver as receivers
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import CLASSES, FakeWorld, fake_suite
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from faultline_core.contract.gates import GateInstruction, GateItem, GateSummary
-from faultline_core.contract.webhooks import WebhookCreate, WebhookMessage
-from faultline_core.errors import ImageUndecodable
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.services.ports import Services
-from faultline_gateway.webhooks.delivery import Deliveries
-from faultline_gateway.webhooks.gates import gate_summary
-from faultline_gateway.webhooks.target import Target
 
 ROOT = "/v1/gates"
 PER_CLASS = 20

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.contract.gates import GateItem, GateSummary, RegressionSet
+from counterpose_core.contract.shift_benchmarks import ImageItem
 from fakes.benchmarks import SHIFTS, benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline_core.contract.gates import GateItem, GateSummary, RegressionSet
-from faultline_core.contract.shift_benchmarks import ImageItem
 
 PER_CELL = 8
 SNOW, RAIN = SHIFTS

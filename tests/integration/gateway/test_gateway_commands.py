@@ -1,4 +1,4 @@
-"""``faultline-gateway serve`` and ``work`` as processes: they start within seconds and stop cleanly."""
+"""``counterpose-gateway serve`` and ``work`` as processes: they start within seconds and stop cleanly."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def environment(folder: Path, port: int) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "FAULTLINE_STATE_DIR": str(folder),
-        "FAULTLINE_PORT": str(port),
-        "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{free_port()}",
-        "FAULTLINE_PATIENCE_SECONDS": "0",
+        "COUNTERPOSE_STATE_DIR": str(folder),
+        "COUNTERPOSE_PORT": str(port),
+        "COUNTERPOSE_SERVICES_URL": f"http://127.0.0.1:{free_port()}",
+        "COUNTERPOSE_PATIENCE_SECONDS": "0",
     }
 
 
 def run(verb: str, folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
     with (folder / f"{verb}.log").open("wb") as log:
-        command = [sys.executable, "-m", "faultline_gateway.main", verb]
+        command = [sys.executable, "-m", "counterpose_gateway.main", verb]
         return subprocess.Popen(command, env=env, stdout=log, stderr=log)
 
 

@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
+from counterpose_core.contract.captioner import CaptionRequest, CaptionResponse
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
+from counterpose_core.contract.editor import GenerateItem
+from counterpose_core.contract.transfers import TransferSummary
+from counterpose_core.errors import ImageUndecodable
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import HuntCaptioner, HuntClassifiers, HuntEditor, hunted_services
 from fakes.ledgers import Clock
 from fakes.ports import refusing
 from fakes.store import blank_image
 from fakes.world import FakeWorld
-from faultline_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
-from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
-from faultline_core.contract.editor import GenerateItem
-from faultline_core.contract.transfers import TransferSummary
-from faultline_core.errors import ImageUndecodable
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.runs.items import MAX_ATTEMPTS
-from faultline_gateway.services.ports import Services
 
 HUNTS, DATASETS, TRANSFERS = "/v1/bug-hunts", "/v1/adversarial-datasets", "/v1/transfers"
 HUNT: dict[str, Any] = {

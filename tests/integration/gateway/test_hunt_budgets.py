@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose import AsyncClient
+from counterpose._cli.tables import bug_hunt_text
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_core.contract.bug_hunts import HuntItem
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.methods.bug_hunt import estimate, process
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import CIRCUMSTANCES, FAILS_ELSEWHERE, FAILS_IN_SNOW, hunted_services
 from fakes.ledgers import Clock
-from faultline import AsyncClient
-from faultline._cli.tables import bug_hunt_text
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary
-from faultline_core.contract.bug_hunts import HuntItem
-from faultline_core.contract.runs import Run
-from faultline_core.errors import InvalidRequest
-from faultline_gateway.methods.bug_hunt import estimate, process
 
 ROOT = "/v1/bug-hunts"
 BODY: dict[str, Any] = {

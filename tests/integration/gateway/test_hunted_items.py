@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose_core.contract.bug_hunts import HuntItem
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import ImageUndecodable
+from counterpose_gateway.methods.bug_hunt.hunted_items import read_items
+from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.summary import summarize
+from counterpose_gateway.runs.stages import StagePlan
+from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import HuntClassifiers, HuntEditor, hunted_services
 from fakes.ports import refusing
 from fakes.world import FakeWorld, Shown
-from faultline_core.contract.bug_hunts import HuntItem
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from faultline_core.contract.runs import Run
-from faultline_core.errors import ImageUndecodable
-from faultline_gateway.methods.bug_hunt.hunted_items import read_items
-from faultline_gateway.methods.bug_hunt.stages import next_stage
-from faultline_gateway.methods.bug_hunt.summary import summarize
-from faultline_gateway.runs.stages import StagePlan
-from faultline_gateway.services.ports import Services
 
 BODY: dict[str, Any] = {
     "classifiers": ["steady", "leaning"], "labels": ["plate", "sled"], "seed": 5, "winners": 1,

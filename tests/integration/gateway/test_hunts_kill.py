@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.adversarial_datasets import AdversarialItem
+from counterpose_core.contract.bug_hunts import HuntItem
+from counterpose_core.contract.transfers import TransferItem
 from fakes.gateway import FakeGateway
 from fakes.killed_runs import Killed, Recorded, killed, undisturbed
 from fakes.processes import Start, child_processes
 from fakes.store import image
 from fakes.world import Shown
-from faultline_core.contract.adversarial_datasets import AdversarialItem
-from faultline_core.contract.bug_hunts import HuntItem
-from faultline_core.contract.transfers import TransferItem
 
 HUNT: dict[str, Any] = {
     "classifiers": ["leaning"], "labels": ["plate"], "budget": {"images": 160}, "held_out": 16, "winners": 1,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.bug_hunts import HuntItem
 from fakes.killed_programs import run_with_kills
 from fakes.killed_runs import Killed, Recorded, recorded
 from fakes.ledgers import migrated_file
-from faultline_core.contract.bug_hunts import HuntItem
 from integration.gateway.test_hunts_kill import HUNT, hunt
 
 ROOT = "/v1/bug-hunts"

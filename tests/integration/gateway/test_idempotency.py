@@ -8,13 +8,13 @@ import pytest
 from fastapi import Response
 from pydantic import BaseModel
 
+from counterpose_core.contract.datasets import DatasetCreate
+from counterpose_core.errors import IdempotencyConflict, IdempotencyInFlight, StorageFull
+from counterpose_gateway.ledger import Ledger, StoredAnswer
+from counterpose_gateway.ledger.keys import CLAIM_SECONDS
+from counterpose_gateway.routes.datasets import answer_once
+from counterpose_gateway.runs.submission import fingerprint
 from fakes.ledgers import Clock
-from faultline_core.contract.datasets import DatasetCreate
-from faultline_core.errors import IdempotencyConflict, IdempotencyInFlight, StorageFull
-from faultline_gateway.ledger import Ledger, StoredAnswer
-from faultline_gateway.ledger.keys import CLAIM_SECONDS
-from faultline_gateway.routes.datasets import answer_once
-from faultline_gateway.runs.submission import fingerprint
 
 BODY = DatasetCreate(name="demo", classes=["sled", "boat"])
 

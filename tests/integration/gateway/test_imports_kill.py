@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.contract.datasets import ImportCreate
+from counterpose_gateway.ledger import Ledger
 from fakes.ledgers import new_ledger
 from fakes.processes import look_until
 from fakes.shards import write_shards
-from faultline_core.contract.datasets import ImportCreate
-from faultline_gateway.ledger import Ledger
 
 SHARDS, EACH = 2, 1_100
 KILLS = 2
@@ -21,14 +21,14 @@ KILLS = 2
 
 def start_worker(folder: Path, shards: Path) -> subprocess.Popen[bytes]:
     settings = {
-        "FAULTLINE_STATE_DIR": str(folder), "FAULTLINE_LEASE_SECONDS": "1",
-        "FAULTLINE_SECRET": "s" * 32,
-        "FAULTLINE_IMPORT_FROM": f"file://{shards}", "FAULTLINE_CONCURRENCY": "1",
+        "COUNTERPOSE_STATE_DIR": str(folder), "COUNTERPOSE_LEASE_SECONDS": "1",
+        "COUNTERPOSE_SECRET": "s" * 32,
+        "COUNTERPOSE_IMPORT_FROM": f"file://{shards}", "COUNTERPOSE_CONCURRENCY": "1",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }  # fmt: skip
     with (folder / "work.log").open("ab") as said:
         return subprocess.Popen(
-            [sys.executable, "-m", "faultline_gateway.main", "work"],
+            [sys.executable, "-m", "counterpose_gateway.main", "work"],
             env=os.environ | settings, stdout=said, stderr=said,
         )  # fmt: skip
 

@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import event
 from starlette.types import Message, Receive, Scope, Send
 
+from counterpose_core.errors import RateLimited
+from counterpose_gateway.http.in_flight import InFlight, Room
+from counterpose_gateway.http.turns import Turns
+from counterpose_gateway.runs import following
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run
-from faultline_core.errors import RateLimited
-from faultline_gateway.http.in_flight import InFlight, Room
-from faultline_gateway.http.turns import Turns
-from faultline_gateway.runs import following
 
 RUNS = "/v1/stress-tests"
 
@@ -45,7 +45,7 @@ async def test_a_listener_too_many_is_refused_and_requests_and_health_go_on(gate
     listening.append(asyncio.create_task(gateway.http.get(f"{RUNS}/{run}/events")))
     await asyncio.sleep(0.1)
     for path in (wait, f"{RUNS}/{run}/events"):
-        assert refused(await gateway.http.get(path), "FAULTLINE_MAX_LISTENERS", 3)
+        assert refused(await gateway.http.get(path), "COUNTERPOSE_MAX_LISTENERS", 3)
     assert (await gateway.http.get(f"{RUNS}/{run}")).status_code == 200
     assert (await gateway.http.get("/healthz")).status_code == 200
     gateway.ledger.cancel(run)
@@ -76,7 +76,7 @@ async def test_a_request_too_many_is_refused_before_its_body_is_read(gateway: Fa
     await asyncio.sleep(0.05)
     answer = await gateway.http.post("/v1/datasets", content=unread_body(), headers=json)
     assert read == []
-    assert refused(answer, "FAULTLINE_MAX_REQUESTS_IN_FLIGHT", 2)
+    assert refused(answer, "COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT", 2)
     assert (await gateway.http.get("/healthz")).status_code == 200
     assert (await gateway.http.get("/readyz")).status_code == 200
     more.set()
@@ -150,7 +150,7 @@ async def test_a_submission_takes_seven_transactions_and_a_refused_one_none(gate
     waits = [asyncio.create_task(gateway.http.post(RUNS, content=_endless())) for _ in range(2)]
     await asyncio.sleep(0.05)
     before = len(begun)
-    assert refused(await gateway.http.post(RUNS, json=body), "FAULTLINE_MAX_REQUESTS_IN_FLIGHT", 2)
+    assert refused(await gateway.http.post(RUNS, json=body), "COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT", 2)
     assert len(begun) == before
     for each in waits:
         each.cancel()

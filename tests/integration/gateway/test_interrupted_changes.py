@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import BackendUnavailable, LeaseLost, NotFound, RunNotDeletable
+from counterpose_gateway.ledger import Failed, Ledger, deletions, interrupted, resumptions, schema
+from counterpose_gateway.runs import pace
 from fakes.halting_changes import SMALL_CHUNK, Moment, Verb, change_and_halt
 from fakes.ledger_worker import acknowledged
 from fakes.ledgers import create_run, done, finish_all, lease
 from fakes.processes import Start, child_processes, look_until
-from faultline_core.contract.runs import Item
-from faultline_core.errors import BackendUnavailable, LeaseLost, NotFound, RunNotDeletable
-from faultline_gateway.ledger import Failed, Ledger, deletions, interrupted, resumptions, schema
-from faultline_gateway.runs import pace
 
 SOURCES, PER_SOURCE = 5, 4
 ITEMS = SOURCES * PER_SOURCE

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from counterpose import AsyncClient, AsyncStressTest
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline import AsyncClient, AsyncStressTest
 
 CLASSIFIERS = ["steady", "leaning"]
 

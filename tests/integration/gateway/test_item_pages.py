@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.runs import Item, PageOfItems
+from counterpose_gateway.ledger import Failed, Ledger, item_pages
 from fakes.gateway import FakeGateway
 from fakes.ledgers import create_run, done, finish_all, lease
-from faultline_core.contract.runs import Item, PageOfItems
-from faultline_gateway.ledger import Failed, Ledger, item_pages
 
 LOOKED_AT = 10
 SOURCES, PER_SOURCE = 9, 5

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_gateway import job_work
+from counterpose_gateway.job_work import JobPart, run_of, until_not_needed
 from fakes.jobs import LONG, REQUEST, Jobs, jobs_of
 from fakes.shards import write_shards
-from faultline_gateway import job_work
-from faultline_gateway.job_work import JobPart, run_of, until_not_needed
 
 
 async def import_begun(jobs: Jobs, folder: Path, name: str) -> None:

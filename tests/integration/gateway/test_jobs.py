@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.jobs import MOST_WORKERS, Job
+from counterpose_core.errors import LeaseLost
+from counterpose_gateway.jobs.look import END_SECONDS, LOST_SECONDS, MOST_FRUITLESS, QUIET_SECONDS
 from fakes.jobs import LONG, REQUEST, Jobs, jobs_of
 from fakes.ray_jobs_api import NAME, FakeRayJobs
-from faultline_core.contract.jobs import MOST_WORKERS, Job
-from faultline_core.errors import LeaseLost
-from faultline_gateway.jobs.look import END_SECONDS, LOST_SECONDS, MOST_FRUITLESS, QUIET_SECONDS
 
 FUNCTION = f"http://127.0.0.1:9/{'a' * 32}/v2/models/steady/versions/1"
 
@@ -31,10 +31,10 @@ async def test_a_job_is_durable_with_its_run_and_submitted_once_with_stated_reso
         await jobs.look(passing=5.0)
         (sent,) = jobs.ray.submitted
         assert sent == {
-            "submission_id": f"faultline-{job.id}-1",
-            "entrypoint": f"python -m faultline_services.jobs.work --job {job.id} --attempt 1 --workers 2 "
+            "submission_id": f"counterpose-{job.id}-1",
+            "entrypoint": f"python -m counterpose_services.jobs.work --job {job.id} --attempt 1 --workers 2 "
             "--cpus 1",
-            "metadata": {"faultline_job": job.id, "faultline_run": job.run},
+            "metadata": {"counterpose_job": job.id, "counterpose_run": job.run},
             "entrypoint_num_cpus": 0.1,
         }
         (attempt,) = jobs.ledger.job(job.id).attempts
@@ -223,7 +223,7 @@ async def test_a_job_is_given_up_after_attempts_without_progress_and_not_before(
         job = await jobs.submit()
         assert job.run is not None
         for number in range(1, 4):
-            jobs.ray.end(f"faultline-{job.id}-{number}")
+            jobs.ray.end(f"counterpose-{job.id}-{number}")
             await jobs.look(passing=QUIET_SECONDS + 1.0)
             await jobs.look(passing=LONG)
         # What an attempt gets done starts the count again.
@@ -232,11 +232,11 @@ async def test_a_job_is_given_up_after_attempts_without_progress_and_not_before(
         await jobs.gateway.worker()._process(group)
         for number in range(4, 4 + MOST_FRUITLESS):
             assert jobs.ledger.job(job.id).state == "queued", number
-            jobs.ray.end(f"faultline-{job.id}-{number}")
+            jobs.ray.end(f"counterpose-{job.id}-{number}")
             await jobs.look(passing=QUIET_SECONDS + 1.0)
             await jobs.look(passing=LONG)
         # The fourth attempt had progress, so it is not counted.
-        jobs.ray.end(f"faultline-{job.id}-{4 + MOST_FRUITLESS}")
+        jobs.ray.end(f"counterpose-{job.id}-{4 + MOST_FRUITLESS}")
         await jobs.look(passing=QUIET_SECONDS + 1.0)
         told = jobs.ledger.job(job.id)
         assert (told.state, len(told.attempts)) == ("failed", 4 + MOST_FRUITLESS)

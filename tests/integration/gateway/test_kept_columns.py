@@ -16,12 +16,18 @@ import numpy as np
 import pytest
 from sqlalchemy import create_engine, text
 
+from counterpose_core.statistics.coded import Floats
+from counterpose_gateway.columns import ColumnFolder
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.methods.stress_test.columns import (
+    ItemColumns,
+    keep_parts,
+    kept,
+    read_columns,
+    reading,
+)
 from fakes.gateway import fake_gateway
 from fakes.ledgers import done
-from faultline_core.statistics.coded import Floats
-from faultline_gateway.columns import ColumnFolder
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.methods.stress_test.columns import ItemColumns, keep_parts, kept, read_columns, reading
 
 PART = 32
 BODY = {
@@ -242,9 +248,9 @@ def test_a_full_disk_only_means_no_files(recorded: Recorded, monkeypatch: pytest
 _WRITER = """
 import sys
 from pathlib import Path
-from faultline_gateway.columns import ColumnFolder
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.methods.stress_test.columns import kept, keep_parts
+from counterpose_gateway.columns import ColumnFolder
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.methods.stress_test.columns import kept, keep_parts
 kept.PART = int(sys.argv[4])
 ledger, folder = Ledger(sys.argv[1]), ColumnFolder(Path(sys.argv[2]), 10**9)
 print("ready", flush=True)

@@ -11,6 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import BackendUnavailable, CounterposeError, InternalError, QuotaExceeded
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs import pace, submission
+from counterpose_gateway.runs.items import LeasedStage
+from counterpose_gateway.runs.large_plans import store_plan
+from counterpose_gateway.runs.pace import CHUNK
 from fakes.gateway import FakeGateway
 from fakes.large_runs import (
     KIND,
@@ -28,13 +35,6 @@ from fakes.ledger_worker import acknowledged
 from fakes.ledgers import Clock, config, finish_all
 from fakes.processes import Start, child_processes, look_until
 from fakes.staged_runs import stored_keys
-from faultline_core.contract.runs import Item
-from faultline_core.errors import BackendUnavailable, FaultlineError, InternalError, QuotaExceeded
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs import pace, submission
-from faultline_gateway.runs.items import LeasedStage
-from faultline_gateway.runs.large_plans import store_plan
-from faultline_gateway.runs.pace import CHUNK
 
 SOURCES = 5
 ITEMS = 4 * SOURCES
@@ -160,7 +160,7 @@ async def test_a_cancelled_plan_is_gone_on_with_after_a_resume(ledger: Ledger, u
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("error", [QuotaExceeded("too many"), InternalError("a defect")])
-async def test_a_refusal_while_a_run_is_planned_ends_it(ledger: Ledger, error: FaultlineError) -> None:
+async def test_a_refusal_while_a_run_is_planned_ends_it(ledger: Ledger, error: CounterposeError) -> None:
     run_id = create_large_run(ledger, sources=SOURCES)
     assert await plan_rest(large_planner(ledger, FourOfEach(error, before=10)))
     run = ledger.run(run_id)
@@ -190,10 +190,10 @@ def test_a_zombie_stores_nothing_more(ledger: Ledger) -> None:
     assert leased is not None
     items = iter(four_of_each(ledger.sources("demo"))[leased.first :])
     following, _ = ledger.store_first_stage(leased, [next(items)], last=False)
-    with pytest.raises(FaultlineError, match="no longer valid"):
+    with pytest.raises(CounterposeError, match="no longer valid"):
         ledger.store_first_stage(leased, [next(items)], last=False)
     ledger.release_stage(following)
-    with pytest.raises(FaultlineError, match="no longer valid"):
+    with pytest.raises(CounterposeError, match="no longer valid"):
         ledger.store_first_stage(following, [next(items)], last=False)
     assert ledger.audit(run_id) == []
 

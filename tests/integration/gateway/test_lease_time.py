@@ -7,11 +7,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from counterpose_core.errors import IdempotencyInFlight
+from counterpose_gateway.ledger import Failed, Ledger
+from counterpose_gateway.ledger.keys import CLAIM_SECONDS
+from counterpose_gateway.ledger.lease_time import NOTED_SECONDS, Steady, steady_clock
 from fakes.ledgers import Clock, create_run, lease
-from faultline_core.errors import IdempotencyInFlight
-from faultline_gateway.ledger import Failed, Ledger
-from faultline_gateway.ledger.keys import CLAIM_SECONDS
-from faultline_gateway.ledger.lease_time import NOTED_SECONDS, Steady, steady_clock
 
 HOUR = 3600.0
 LEASE_SECONDS = 60.0

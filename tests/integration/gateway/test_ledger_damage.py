@@ -16,16 +16,16 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import BackendUnavailable, LedgerDamaged, StorageFull
+from counterpose_gateway.ledger import Ledger, file_check
+from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger.database_errors import translation
+from counterpose_gateway.main import main
 from fakes.damaged_ledgers import cut, damage_start, damage_table
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run, migrated_file
 from fakes.postgres import PostgresServer
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import BackendUnavailable, LedgerDamaged, StorageFull
-from faultline_gateway.ledger import Ledger, file_check
-from faultline_gateway.ledger.database import Database
-from faultline_gateway.ledger.database_errors import translation
-from faultline_gateway.main import main
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
 FORTY_MEGABYTES = (
@@ -51,7 +51,7 @@ def damage_items(file: Path) -> None:
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state folder whose ledger has a run, and the process's own umask afterwards."""
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
     secret = tmp_path / "secret"
     secret.write_text("a-secret-of-some-length", encoding="utf-8")
     secret.chmod(0o600)
@@ -72,7 +72,7 @@ def test_a_damaged_ledger_ends_the_start_in_one_line(
     damage(state / "ledger.db")
     assert main([verb]) == 3
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("faultline-gateway: the ledger is damaged: ")
+    assert line.startswith("counterpose-gateway: the ledger is damaged: ")
     assert "restore its database from the last backup" in line
 
 
@@ -105,7 +105,7 @@ def test_the_check_ends_in_its_time_and_says_that_it_saw_only_a_part(
     assert time.process_time() - begin < 5
     (warning,) = told
     assert "only a part of the ledger was checked" in warning
-    assert "FAULTLINE_LEDGER_CHECK_SECONDS" in warning
+    assert "COUNTERPOSE_LEDGER_CHECK_SECONDS" in warning
 
 
 @pytest.mark.fault("F33")
@@ -195,7 +195,7 @@ async def test_readiness_names_a_full_disk(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, least_free_bytes=2**62) as gateway:
         answer = await gateway.http.get("/readyz")
     assert (answer.status_code, answer.json()["code"]) == (507, "storage-full")
-    assert f"FAULTLINE_LEAST_FREE_BYTES = {2**62}" in answer.json()["detail"]
+    assert f"COUNTERPOSE_LEAST_FREE_BYTES = {2**62}" in answer.json()["detail"]
 
 
 @pytest.mark.fault("F34")

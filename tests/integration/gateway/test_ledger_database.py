@@ -12,11 +12,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import func, select, text
 
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.errors import BackendUnavailable, InvalidRequest, NotFound, StorageFull
+from counterpose_gateway.ledger import Done, Failed, Ledger, database, rows, schema
+from counterpose_gateway.ledger.database import Database
 from fakes.ledgers import create_run, lease
-from faultline_core.contract.runs import ItemResult
-from faultline_core.errors import BackendUnavailable, InvalidRequest, NotFound, StorageFull
-from faultline_gateway.ledger import Done, Failed, Ledger, database, rows, schema
-from faultline_gateway.ledger.database import Database
 
 LARGEST_INTEGER = 2**31 - 1
 
@@ -149,7 +149,7 @@ def test_a_full_disk_is_reported_by_name_on_sqlite(tmp_path: Path) -> None:
     opened.close()
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://user:hunter2@host/faultline"])
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://user:hunter2@host/counterpose"])
 def test_a_volatile_database_is_refused_without_revealing_the_password(url: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         Database(url)

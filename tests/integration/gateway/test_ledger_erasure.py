@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.errors import DatasetNotReady, QuotaExceeded, UnknownDataset
+from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger.tenant_usage import Quota
 from fakes.ledgers import Clock, create_run, done
-from faultline_core.errors import DatasetNotReady, QuotaExceeded, UnknownDataset
-from faultline_gateway.ledger import Ledger, NewSource
-from faultline_gateway.ledger.tenant_usage import Quota
 
 IMAGES = ["a" * 64, "b" * 64]
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from counterpose import Client
+from counterpose._retries import RetryPolicy
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import BackendError
+from counterpose_gateway.ledger import Ledger, NewSource
 from fakes.gateway_server import serve
 from fakes.postgres import free_port
 from fakes.processes import child_processes, look_until
 from fakes.shared_world import SharedStore
 from fakes.world import FakeWorld
-from faultline import Client
-from faultline._retries import RetryPolicy
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import BackendError
-from faultline_gateway.ledger import Ledger, NewSource
 
 KILLS = {"sqlite": 20, "postgresql": 6}
 SOURCES = 8

@@ -6,11 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fakes.ledgers import Clock
-from faultline_core.blobs import cache_key
-from faultline_core.contract.datasets import Dataset, DatasetImport, ImportCreate, RejectedSource
-from faultline_core.errors import DatasetNotReady, InternalError, LeaseLost, ShardUnreadable
-from faultline_gateway.ledger import (
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.datasets import Dataset, DatasetImport, ImportCreate, RejectedSource
+from counterpose_core.errors import DatasetNotReady, InternalError, LeaseLost, ShardUnreadable
+from counterpose_gateway.ledger import (
     MAX_ATTEMPTS,
     LeasedListing,
     LeasedShard,
@@ -18,6 +17,7 @@ from faultline_gateway.ledger import (
     NewShard,
     NewSource,
 )
+from fakes.ledgers import Clock
 
 URL = "s3://bucket/shard-{000000..000002}.tar"
 SECONDS = 30.0
@@ -172,7 +172,7 @@ def test_many_workers_at_once_lease_each_shard_once_and_lose_no_image(ledger: Le
 def test_a_digest_that_is_made_later_is_the_one_of_all_sources(
     ledger: Ledger, grouped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("faultline_gateway.ledger.dataset_digests._READ_AT_ONCE", 3)
+    monkeypatch.setattr("counterpose_gateway.ledger.dataset_digests._READ_AT_ONCE", 3)
     ledger.create_dataset("photos", None)
     empty = ledger.dataset("photos")
     ledger.add_sources("photos", [new(each) for each in range(4)])

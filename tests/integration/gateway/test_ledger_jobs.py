@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from counterpose_core.errors import IdempotencyConflict, IdempotencyInFlight, LeaseLost
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.jobs import CREATOR_SECONDS
+from counterpose_gateway.runs.leased_jobs import LeasedJob
 from fakes.ledgers import Clock, create_run, done, finish_all
-from faultline_core.errors import IdempotencyConflict, IdempotencyInFlight, LeaseLost
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.ledger.jobs import CREATOR_SECONDS
-from faultline_gateway.runs.leased_jobs import LeasedJob
 
 CLUSTERS = ("gpus",)
 SECONDS = 30.0

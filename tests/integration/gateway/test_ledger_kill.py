@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
 from fakes.ledger_worker import acknowledged, submit, work
 from fakes.ledgers import create_run
 from fakes.processes import PATIENCE_SECONDS, Start, child_processes, look_until
-from faultline_core.blobs import BlobStore
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger
 
 PROCESSES = 8
 KILLS = {"sqlite": 20, "postgresql": 5}

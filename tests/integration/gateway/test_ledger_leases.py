@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import LeaseLost
+from counterpose_core.types import Cost
+from counterpose_gateway.ledger import MAX_ATTEMPTS, Done, Failed, Filtered, Ledger
 from fakes.ledgers import IMAGE, Clock, create_run, done, finish_all, lease
-from faultline_core.contract.runs import Item, ItemResult
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.errors import LeaseLost
-from faultline_core.types import Cost
-from faultline_gateway.ledger import MAX_ATTEMPTS, Done, Failed, Filtered, Ledger
 
 
 def test_a_lease_has_all_items_of_a_source_and_the_run_s_configuration(ledger: Ledger) -> None:

@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, text
 
+from counterpose_core.errors import BackendUnavailable, InvalidRequest, StorageFull
+from counterpose_gateway.ledger import Ledger, database, rows
+from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger.transitions import end
 from fakes.ledgers import create_run, lease
 from fakes.postgres import PostgresServer
-from faultline_core.errors import BackendUnavailable, InvalidRequest, StorageFull
-from faultline_gateway.ledger import Ledger, database, rows
-from faultline_gateway.ledger.database import Database
-from faultline_gateway.ledger.transitions import end
 
 pytestmark = pytest.mark.postgres
 

@@ -6,9 +6,8 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
-from fakes.ledgers import Clock, config, create_run, done, finish_all, lease, planned_items
-from faultline_core.contract.runs import Item
-from faultline_core.errors import (
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import (
     IdempotencyConflict,
     IdempotencyInFlight,
     InvalidRequest,
@@ -17,8 +16,9 @@ from faultline_core.errors import (
     RunNotCancellable,
     RunNotResumable,
 )
-from faultline_gateway.ledger import Failed, Ledger, StoredAnswer, cursors, schema
-from faultline_gateway.ledger.database import Database
+from counterpose_gateway.ledger import Failed, Ledger, StoredAnswer, cursors, schema
+from counterpose_gateway.ledger.database import Database
+from fakes.ledgers import Clock, config, create_run, done, finish_all, lease, planned_items
 
 
 def test_a_run_is_created_with_all_its_items_or_not_at_all(ledger: Ledger) -> None:

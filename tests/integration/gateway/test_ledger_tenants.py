@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
-from fakes.ledgers import config, create_run, done, lease
-from faultline_core.contract.datasets import ImportCreate
-from faultline_core.contract.runs import Item
-from faultline_core.contract.webhooks import WebhookCreate
-from faultline_core.errors import (
-    FaultlineError,
+from counterpose_core.contract.datasets import ImportCreate
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.webhooks import WebhookCreate
+from counterpose_core.errors import (
+    CounterposeError,
     IdempotencyConflict,
     InternalError,
     InvalidRequest,
@@ -24,11 +23,12 @@ from faultline_core.errors import (
     QuotaExceeded,
     UnknownDataset,
 )
-from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
-from faultline_gateway.access.tenants import DEFAULT_TENANT
-from faultline_gateway.ledger import Ledger, NewSource
-from faultline_gateway.ledger.blob_tables import blob_uses
-from faultline_gateway.ledger.migrations.versions import r0026_blob_uses
+from counterpose_core.shift_benchmark.shift_thresholds import ShiftDecision
+from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger.blob_tables import blob_uses
+from counterpose_gateway.ledger.migrations.versions import r0026_blob_uses
+from fakes.ledgers import config, create_run, done, lease
 
 NEVER = "0" * 32
 DECISION = ShiftDecision(
@@ -101,7 +101,7 @@ def outcome(asked: Callable[[], object]) -> tuple[str, str]:
     try:
         found = asked()
         return "answer", repr(list(found) if isinstance(found, Iterator) else found)
-    except FaultlineError as error:
+    except CounterposeError as error:
         return type(error).__name__, error.detail
 
 

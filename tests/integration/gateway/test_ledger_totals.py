@@ -9,12 +9,12 @@ import pytest
 from alembic import command
 from alembic.config import Config
 
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.errors import CounterposeError, LeaseLost
+from counterpose_core.types import Cost
+from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome, database
+from counterpose_gateway.runs.items import LeasedGroup
 from fakes.ledgers import IMAGE, Clock, create_run
-from faultline_core.contract.runs import ItemResult
-from faultline_core.errors import FaultlineError, LeaseLost
-from faultline_core.types import Cost
-from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome, database
-from faultline_gateway.runs.items import LeasedGroup
 
 
 def outcome(chance: random.Random) -> Outcome:
@@ -45,7 +45,7 @@ class Life:
             (self.create, self.lease, self.finish, self.release, self.renew, self.wait, self.turn),
             weights=(2, 8, 12, 1, 1, 3, 2),
         )[0]
-        with contextlib.suppress(FaultlineError):
+        with contextlib.suppress(CounterposeError):
             event()
 
     def create(self) -> None:

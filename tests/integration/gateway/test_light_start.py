@@ -23,7 +23,7 @@ IDLE_BYTES = 250_000_000
 PROGRAM = """
 import json, sys
 import uvicorn
-from faultline_gateway import main, worker
+from counterpose_gateway import main, worker
 
 async def stop_at_once(*_):
     pass
@@ -42,7 +42,7 @@ def test_the_gateway_starts_without_heavy_libraries_and_in_little_memory(verb: s
     secret.chmod(0o600)
     started = subprocess.run(
         [sys.executable, "-c", PROGRAM, verb],
-        env={"PYTHONPATH": os.pathsep.join(sys.path), "FAULTLINE_STATE_DIR": str(tmp_path)},
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "COUNTERPOSE_STATE_DIR": str(tmp_path)},
         check=True,
         capture_output=True,
         text=True,

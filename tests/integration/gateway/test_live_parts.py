@@ -10,13 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import BackendUnavailable
+from counterpose_gateway.routes.context import GatewayContext
+from counterpose_gateway.ui import live_parts, run_page
+from counterpose_gateway.ui.live_parts import LiveParts
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run, done, lease
-from faultline_core.contract.runs import Run
-from faultline_core.errors import BackendUnavailable
-from faultline_gateway.routes.context import GatewayContext
-from faultline_gateway.ui import live_parts, run_page
-from faultline_gateway.ui.live_parts import LiveParts
 
 
 @pytest.fixture

@@ -16,20 +16,20 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from faultline_core.tracing import Tracing
-from faultline_gateway import main as command
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.main import main
-from faultline_gateway.services.caller import ServiceCaller
-from faultline_gateway.services.clients import calling_services
-from faultline_gateway.settings import GatewaySettings
-from faultline_gateway.worker import Worker
+from counterpose_core.tracing import Tracing
+from counterpose_gateway import main as command
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.main import main
+from counterpose_gateway.services.caller import ServiceCaller
+from counterpose_gateway.services.clients import calling_services
+from counterpose_gateway.settings import GatewaySettings
+from counterpose_gateway.worker import Worker
 
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state folder with a secret; the process gets its signals and its umask back."""
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
     (tmp_path / "secret").write_text("a-secret-of-some-length", encoding="utf-8")
     (tmp_path / "secret").chmod(0o600)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -167,7 +167,7 @@ def test_the_openapi_document_goes_to_stdout_if_no_file_is_given(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["openapi"]) == 0
-    assert json.loads(capsys.readouterr().out)["info"]["title"] == "Faultline"
+    assert json.loads(capsys.readouterr().out)["info"]["title"] == "Counterpose"
 
 
 def test_the_command_prints_its_usage_without_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,19 +13,19 @@ import pytest
 import pytest_asyncio
 from PIL import Image, PngImagePlugin
 
-from fakes.gateway import FakeGateway, fake_gateway
-from faultline_core.contract.editor import GENERATED_KIND
-from faultline_core.contract.runs import Item, ItemResult
-from faultline_core.images.codecs import XMP_KEYWORD, decode_image, encode_png, encode_raw
-from faultline_gateway.access.tenants import DEFAULT_TENANT
-from faultline_gateway.images.png import (
+from counterpose_core.contract.editor import GENERATED_KIND
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.images.codecs import XMP_KEYWORD, decode_image, encode_png, encode_raw
+from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.images.png import (
     DIGITAL_SOURCE_TYPE,
     GENERATED_SOURCE_TYPE,
     NAMESPACE,
     synthetic_marks,
     synthetic_xmp,
 )
-from faultline_gateway.reports.images import LONGEST_SIDE, Album
+from counterpose_gateway.reports.images import LONGEST_SIDE, Album
+from fakes.gateway import FakeGateway, fake_gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -177,7 +177,7 @@ async def test_marking_does_not_change_pixels() -> None:
 
 
 async def test_provenance_fields_cannot_override_the_mark() -> None:
-    marks = synthetic_marks(**{"faultline-run": "r", XMP_KEYWORD: "<x/>"})
+    marks = synthetic_marks(**{"counterpose-run": "r", XMP_KEYWORD: "<x/>"})
     assert source_type(encode_png(PIXELS, text=marks)) == DIGITAL_SOURCE_TYPE
 
 

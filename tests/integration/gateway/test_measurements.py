@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.errors import BackendUnavailable
+from counterpose_gateway.ledger import MAX_ATTEMPTS, Failed, Filtered, Ledger, measurements
+from counterpose_gateway.ledger.tallies import Attempt
+from counterpose_gateway.process_readings import ProcessReadings
+from counterpose_gateway.runs.worker_reading import WorkerReading
+from counterpose_gateway.services.call_counts import CallCounts
 from fakes.ledgers import Clock, create_run, done, lease, new_ledger
-from faultline_core.errors import BackendUnavailable
-from faultline_gateway.ledger import MAX_ATTEMPTS, Failed, Filtered, Ledger, measurements
-from faultline_gateway.ledger.tallies import Attempt
-from faultline_gateway.process_readings import ProcessReadings
-from faultline_gateway.runs.worker_reading import WorkerReading
-from faultline_gateway.services.call_counts import CallCounts
 
 
 def attempts(ledger: Ledger) -> Mapping[str, int]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.errors import BackendUnavailable
+from counterpose_core.types import Cost
+from counterpose_gateway.http.metrics import Metrics
+from counterpose_gateway.ledger import Measurements
+from counterpose_gateway.services.call_counts import CallCounts
 from fakes.gateway import fake_gateway
 from fakes.ledgers import Clock
-from faultline_core.errors import BackendUnavailable
-from faultline_core.types import Cost
-from faultline_gateway.http.metrics import Metrics
-from faultline_gateway.ledger import Measurements
-from faultline_gateway.services.call_counts import CallCounts
 
 
 def measured(**known: Any) -> Measurements:
@@ -36,27 +36,27 @@ def test_responses_are_counted_by_route_and_status_and_timed_by_route() -> None:
     metrics.observe("GET", "/v1/datasets", 200, 0.02)
     metrics.observe("GET", "/v1/datasets", 404, 0.3)
     told = metrics.exposition(NOTHING, {})
-    counted = series(told, "faultline_requests_total")
+    counted = series(told, "counterpose_requests_total")
     assert counted == {
         '{method="GET",route="/v1/datasets",status="200"}': 1.0,
         '{method="GET",route="/v1/datasets",status="404"}': 1.0,
     }
-    buckets = series(told, "faultline_request_seconds_bucket")
+    buckets = series(told, "counterpose_request_seconds_bucket")
     assert buckets['{le="0.025",method="GET",route="/v1/datasets"}'] == 1.0
     assert buckets['{le="+Inf",method="GET",route="/v1/datasets"}'] == 2.0
 
 
 def test_active_runs_are_reported_as_of_now() -> None:
     metrics = Metrics()
-    assert series(metrics.exposition(measured(active_runs=3), {}), "faultline_active_runs") == {"": 3.0}
-    assert series(metrics.exposition(measured(active_runs=1), {}), "faultline_active_runs") == {"": 1.0}
+    assert series(metrics.exposition(measured(active_runs=3), {}), "counterpose_active_runs") == {"": 3.0}
+    assert series(metrics.exposition(measured(active_runs=1), {}), "counterpose_active_runs") == {"": 1.0}
 
 
 def test_a_circuit_has_one_series_per_state_and_one_of_them_is_1() -> None:
     metrics = Metrics()
     metrics.exposition(NOTHING, {"editor": "closed", "scorer": "closed"})
     told = series(
-        metrics.exposition(NOTHING, {"editor": "open", "scorer": "half-open"}), "faultline_service_circuit"
+        metrics.exposition(NOTHING, {"editor": "open", "scorer": "half-open"}), "counterpose_service_circuit"
     )
     assert {labels for labels, value in told.items() if value == 1.0} == {
         '{service="editor",state="open"}', '{service="scorer",state="half-open"}',
@@ -67,7 +67,7 @@ def test_a_circuit_has_one_series_per_state_and_one_of_them_is_1() -> None:
 def test_two_gateways_in_one_process_count_separately() -> None:
     first, second = Metrics(), Metrics()
     first.observe("GET", "/", 200, 0.1)
-    assert series(second.exposition(NOTHING, {}), "faultline_requests_total") == {}
+    assert series(second.exposition(NOTHING, {}), "counterpose_requests_total") == {}
 
 
 def test_run_costs_have_one_counter_per_kind() -> None:
@@ -76,9 +76,9 @@ def test_run_costs_have_one_counter_per_kind() -> None:
     cost = Cost(unet_evaluations=12, flops=9 * 10**15, host_syncs=3, seconds=0.5)
     told = metrics.exposition(measured(cost=cost), {})
     for name, amount in (("unet_evaluations", 12.0), ("flops", 9e15), ("host_syncs", 3.0), ("seconds", 0.5)):
-        assert series(told, f"faultline_cost_{name}_total") == {"": amount}
-    assert told.decode().count("TYPE faultline_cost_") == len(Cost.model_fields)
-    assert "# TYPE faultline_cost_attention_map_bytes_total counter" in told.decode()
+        assert series(told, f"counterpose_cost_{name}_total") == {"": amount}
+    assert told.decode().count("TYPE counterpose_cost_") == len(Cost.model_fields)
+    assert "# TYPE counterpose_cost_attention_map_bytes_total counter" in told.decode()
 
 
 def test_calls_become_a_counter_by_outcome_and_a_histogram() -> None:
@@ -90,15 +90,15 @@ def test_calls_become_a_counter_by_outcome_and_a_histogram() -> None:
     with pytest.raises(BackendUnavailable), calls.call("editor"):
         raise BackendUnavailable("gone")
     told = Metrics().exposition(measured(counts=calls.taken()), {})
-    counted = series(told, "faultline_service_calls_total")
+    counted = series(told, "counterpose_service_calls_total")
     assert counted['{outcome="ok",service="editor"}'] == 3.0
     assert counted['{outcome="backend-unavailable",service="editor"}'] == 1.0
     assert counted['{outcome="ok",service="scorer"}'] == 0.0
-    buckets = series(told, "faultline_service_call_seconds_bucket")
+    buckets = series(told, "counterpose_service_call_seconds_bucket")
     assert [buckets[f'{{le="{bound}",service="editor"}}'] for bound in ("0.01", "0.3", "300.0", "+Inf")] == [
         1.0, 3.0, 3.0, 4.0,
     ]  # fmt: skip
-    assert series(told, "faultline_service_call_seconds_sum")['{service="editor"}'] == pytest.approx(400.4)
+    assert series(told, "counterpose_service_call_seconds_sum")['{service="editor"}'] == pytest.approx(400.4)
     assert calls.taken() == {}
 
 
@@ -106,7 +106,7 @@ async def test_ids_and_unknown_addresses_create_no_series(tmp_path: Path) -> Non
     async with fake_gateway(tmp_path) as gateway:
         for path in ("/v1/stress-tests/a", "/v1/stress-tests/b", "/made/up", "/v1/../x", "/healthz"):
             await gateway.http.get(path)
-        told = series((await gateway.http.get("/metrics")).text, "faultline_requests_total")
+        told = series((await gateway.http.get("/metrics")).text, "counterpose_requests_total")
     assert told == {
         '{method="GET",route="/v1/stress-tests/{run_id}",status="404"}': 2.0,
         '{method="GET",route="none",status="404"}': 2.0,
@@ -120,7 +120,7 @@ async def test_circuits_are_reported_without_calling_a_service(
     async with fake_gateway(tmp_path) as gateway:
         gateway.health.down.add("editor")
         monkeypatch.delattr(type(gateway.health), "services")
-        told = series((await gateway.http.get("/metrics")).text, "faultline_service_circuit")
+        told = series((await gateway.http.get("/metrics")).text, "counterpose_service_circuit")
     assert told['{service="editor",state="open"}'] == 1.0
     assert sum(told.values()) == 5.0
 

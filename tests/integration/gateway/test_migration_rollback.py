@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.revisions import known_revisions, migration_config
+from counterpose_gateway.main import main
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import migrated_file
-from faultline_core.errors import InvalidRequest
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.ledger.revisions import known_revisions, migration_config
-from faultline_gateway.main import main
 
 BODY: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
                         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip
@@ -75,7 +75,7 @@ async def created(gateway: FakeGateway) -> str:
 def test_the_command_rolls_back_and_a_newer_ledger_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
     mask = os.umask(0o022)
     url, newest = migrated_file(tmp_path), known_revisions(migration_config())[0]
     assert main(["roll-back", "0023"]) == 0

@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 from fastapi.routing import APIRoute
 
+from counterpose_gateway.app import bare_app
+from counterpose_gateway.http.accept import media_types
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
-from faultline_gateway.app import bare_app
-from faultline_gateway.http.accept import media_types
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -17,9 +17,9 @@ from fakes.gateway import FakeGateway
 from manifests.rendering import K8S, ROOT
 
 FOLDER = K8S / "components" / "observability"
-NAME = re.compile(r"faultline_[a-z_]+")
-MATCHERS = re.compile(r"(faultline_[a-z_]+)\{([^}]*)\}")
-GROUPED = re.compile(r"by \(([^)]*)\) \((?:\w+\()?\(?(faultline_[a-z_]+)")
+NAME = re.compile(r"counterpose_[a-z_]+")
+MATCHERS = re.compile(r"(counterpose_[a-z_]+)\{([^}]*)\}")
+GROUPED = re.compile(r"by \(([^)]*)\) \((?:\w+\()?\(?(counterpose_[a-z_]+)")
 FROM_PROMETHEUS = {"le"}
 
 
@@ -69,9 +69,9 @@ async def test_every_metric_and_label_of_dashboard_and_alerts_is_told(told: dict
 
 async def test_a_renamed_metric_and_a_renamed_label_are_found(told: dict[str, set[str]]) -> None:
     renamed = {name.replace("open_items", "items_open"): labels for name, labels in told.items()}
-    assert "faultline_open_items" in missing(list(expressions()), renamed)
-    renamed = told | {"faultline_items_total": {"kind", "result"}}
-    assert "faultline_items_total: outcome" in missing(list(expressions()), renamed)
+    assert "counterpose_open_items" in missing(list(expressions()), renamed)
+    renamed = told | {"counterpose_items_total": {"kind", "result"}}
+    assert "counterpose_items_total: outcome" in missing(list(expressions()), renamed)
 
 
 def test_there_are_five_alerts_and_each_tells_what_to_look_at() -> None:

@@ -1,6 +1,6 @@
 """The checked-in OpenAPI document is the one the gateway serves.
 
-After changing the API, run ``faultline-gateway openapi --out gateway/openapi.json``.
+After changing the API, run ``counterpose-gateway openapi --out gateway/openapi.json``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from counterpose_core.errors import error_classes
+from counterpose_gateway.app import bare_app
+from counterpose_gateway.main import main
+from counterpose_gateway.openapi.problems import OWN, own_keys
 from fakes.gateway import fake_gateway
 from fakes.problems import problem
-from faultline_core.errors import error_classes
-from faultline_gateway.app import bare_app
-from faultline_gateway.main import main
-from faultline_gateway.openapi.problems import OWN, own_keys
 
 CHECKED_IN = Path(__file__).resolve().parents[3] / "gateway" / "openapi.json"
 DOCUMENT = bare_app().openapi()
@@ -34,7 +34,7 @@ def test_the_checked_in_document_matches_the_command_s_output(tmp_path: Path) ->
     assert main(["openapi", "--out", str(tmp_path / "openapi.json")]) == 0
     written = (tmp_path / "openapi.json").read_text(encoding="utf-8")
     assert written == CHECKED_IN.read_text(encoding="utf-8"), (
-        "run: faultline-gateway openapi --out gateway/openapi.json"
+        "run: counterpose-gateway openapi --out gateway/openapi.json"
     )
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from counterpose import AsyncClient, AsyncStressTest
+from counterpose_core.contract.suite_fit import KnownImages, OutsideSuite
+from counterpose_core.errors import NotFound, RequestError, error_for
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeEditor
 from fakes.world import fake_suite
-from faultline import AsyncClient, AsyncStressTest
-from faultline_core.contract.suite_fit import KnownImages, OutsideSuite
-from faultline_core.errors import NotFound, RequestError, error_for
 
 # The fakes' images have a cosine of 0.3 with their captions.
 FOREIGN = KnownImages(caption_nats=-0.1, image_text=0.5, psnr_db=28.0, preset="quick", images=300)

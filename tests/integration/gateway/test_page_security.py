@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose_gateway.http.sessions import COOKIE, LIFETIME_SECONDS, Sessions
 from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.problems import problem
-from faultline_gateway.http.sessions import COOKIE, LIFETIME_SECONDS, Sessions
 
 KEY = "a-key-of-enough-characters"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}

@@ -15,9 +15,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from counterpose_gateway.ui.static_content import static_content
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.pages import text_of
-from faultline_gateway.ui.static_content import static_content
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -87,8 +87,8 @@ async def test_the_first_address_leads_to_the_runs(site: Site) -> None:
 async def test_a_gateway_without_runs_says_what_to_do_first(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path) as gateway:
         said = text_of((await gateway.http.get("/ui")).text)
-        assert "faultline datasets add mine ./images" in said
-        assert "faultline demo" in said
+        assert "counterpose datasets add mine ./images" in said
+        assert "counterpose demo" in said
 
 
 async def test_a_run_that_goes_shows_progress_suspicions_and_new_images(site: Site) -> None:
@@ -134,8 +134,8 @@ async def test_whoever_waits_for_a_report_holds_no_thread(
         await written.wait()
         return "<html><body>written</body></html>"
 
-    monkeypatch.setattr("faultline_gateway.ui.run_page.awaited_report", slow)
-    monkeypatch.setattr("faultline_gateway.ui.run_page._state_of", lambda *_: ("report", "slow"))
+    monkeypatch.setattr("counterpose_gateway.ui.run_page.awaited_report", slow)
+    monkeypatch.setattr("counterpose_gateway.ui.run_page._state_of", lambda *_: ("report", "slow"))
     path = f"/ui/runs/{site.ended}/report"
     waiting = [asyncio.create_task(site.gateway.http.get(path)) for _ in range(MANY)]
     async with asyncio.timeout(20.0):

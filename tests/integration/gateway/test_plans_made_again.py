@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import InternalError
+from counterpose_core.types import RunKind
+from counterpose_gateway.ledger import NewSource
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.large_plans import PlanInputs, large_methods
 from fakes.benchmarks import benchmark_body, benchmark_services, learn_interface
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES
-from faultline_core.contract.runs import Run
-from faultline_core.errors import InternalError
-from faultline_core.types import RunKind
-from faultline_gateway.ledger import NewSource
-from faultline_gateway.methods import METHODS
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.runs.large_plans import PlanInputs, large_methods
 
 PER_CLASS = 8
 SOURCES = PER_CLASS * len(CLASSES)

@@ -11,11 +11,11 @@ import httpx
 import pytest
 from sqlalchemy import text
 
+from counterpose_core.contract.editor import EditRequest, EditResponse
+from counterpose_core.errors import InternalError
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeEditor, fake_services
 from fakes.world import fake_suite
-from faultline_core.contract.editor import EditRequest, EditResponse
-from faultline_core.errors import InternalError
 
 BODY: dict[str, Any] = {
     "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],
@@ -126,7 +126,7 @@ async def test_the_verdict_of_a_child_is_the_joined_finding(gateway: FakeGateway
     assert verdict["sentence"] in summary["verdict"]
     assert f"finding 1 of run {run_id[:8]}" in summary["verdict"]
     report = await gateway.http.get(f"/v1/stress-tests/{child}/report")
-    assert f"faultline prove {run_id[:8]} --finding 1 --images 7" in report.text
+    assert f"counterpose prove {run_id[:8]} --finding 1 --images 7" in report.text
     assert "for all 4 findings together" in report.text
     assert 'id="trust"' not in report.text, "a child has no screen whose controls could be judged"
     assert 'id="trust"' in (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text

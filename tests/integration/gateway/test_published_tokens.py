@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, Images
+from counterpose_core.contract.runs import Run
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeEditor
 from fakes.world import CLASSES
-from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, Images
-from faultline_core.contract.runs import Run
 
 ROOT = "/v1/dataset-interfaces"
 BODY = {"dataset": "demo", "seed": 5}

@@ -11,16 +11,16 @@ import pytest
 from PIL import Image
 from sqlalchemy import text
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import QuotaExceeded
+from counterpose_gateway.images.intake import register_folder
+from counterpose_gateway.images.quota import Quotas
+from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger.migrations.versions.r0012_stored_bytes import COUNT_AS_RAW
+from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import QuotaExceeded
-from faultline_gateway.images.intake import register_folder
-from faultline_gateway.images.quota import Quotas
-from faultline_gateway.ledger import Ledger, NewSource
-from faultline_gateway.ledger.database import Database
-from faultline_gateway.ledger.migrations.versions.r0012_stored_bytes import COUNT_AS_RAW
-from faultline_gateway.settings import GatewaySettings
 
 
 def flat(number: int, side: int = 400) -> bytes:
@@ -73,13 +73,13 @@ async def test_images_beyond_a_quota_are_refused_by_its_setting_and_not_stored(
         assert answer.status_code == 200
         assert 0 < body["added"] == 12 - len(body["rejected"]) == (accepted or body["added"])
         assert {one["code"] for one in body["rejected"]} == {"quota-exceeded"}
-        assert f"FAULTLINE_{setting.upper()}" in body["rejected"][0]["detail"]
+        assert f"COUNTERPOSE_{setting.upper()}" in body["rejected"][0]["detail"]
         assert str(limit) in body["rejected"][0]["detail"]
         stored = gateway.ledger.stored("demo")
         assert (stored.bytes if "bytes" in setting else stored.images) <= limit
         # Every image refused is a refused request, and what is known already needs no room.
         refused = await gateway.http.post("/v1/datasets/demo/sources", json=uploads(50))
-        assert f"FAULTLINE_{setting.upper()}" in problem(refused, 429, "quota-exceeded").detail
+        assert f"COUNTERPOSE_{setting.upper()}" in problem(refused, 429, "quota-exceeded").detail
         again = await gateway.http.post("/v1/datasets/demo/sources", json=uploads(0))
         assert (again.status_code, again.json()["added"]) == (200, 0)
         kept = {source.image for source in gateway.ledger.sources("demo")}
@@ -99,7 +99,7 @@ async def test_datasets_beyond_their_number_are_refused_and_known_ones_answered(
         for name in ("one", "two", "one"):
             assert (await gateway.http.post("/v1/datasets", json={"name": name})).status_code == 201
         refused = await gateway.http.post("/v1/datasets", json={"name": "three"})
-        assert "FAULTLINE_MAX_DATASETS" in problem(refused, 429, "quota-exceeded").detail
+        assert "COUNTERPOSE_MAX_DATASETS" in problem(refused, 429, "quota-exceeded").detail
         assert len(gateway.ledger.dataset_list()) == 2
 
 
@@ -112,7 +112,7 @@ def test_the_ledger_has_the_last_word_when_two_requests_take_the_same_room(ledge
         for number in (1, 2)
     )  # fmt: skip
     assert ledger.add_sources("demo", [first], check=quotas.check) == 1
-    with pytest.raises(QuotaExceeded, match="FAULTLINE_MAX_DATASET_BYTES"):
+    with pytest.raises(QuotaExceeded, match="COUNTERPOSE_MAX_DATASET_BYTES"):
         ledger.add_sources("demo", [second], check=quotas.check)
     assert ledger.add_sources("demo", [first], check=quotas.check) == 0
     stored = ledger.stored("demo")
@@ -125,7 +125,7 @@ def test_a_folder_beyond_the_quota_makes_no_dataset(tmp_path: Path, ledger: Ledg
     (folder / "a.webp").write_bytes(flat(1))
     quotas = Quotas.of(GatewaySettings(max_stored_bytes=1))
     store = BlobStore(str(tmp_path / "store"))
-    with pytest.raises(QuotaExceeded, match="FAULTLINE_MAX_STORED_BYTES"):
+    with pytest.raises(QuotaExceeded, match="COUNTERPOSE_MAX_STORED_BYTES"):
         register_folder("demo", folder.parent, ledger, store, quotas=quotas)
     assert ledger.dataset_list() == []
     assert list((tmp_path / "store").rglob("?" * 64)) == []

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_gateway.app import bare_app
 from fakes.access_keys import new_access_key
 from fakes.gateway import URL, fake_gateway
 from fakes.problems import problem
-from faultline_gateway.app import bare_app
 
 
 def key_of(whole: str) -> dict[str, str]:
@@ -30,7 +30,7 @@ async def test_a_key_that_asks_too_often_is_told_when_to_come_back_and_others_go
         assert (found.retryable, answer.headers["retry-after"]) == (True, "20")
         assert answer.headers["ratelimit-policy"] == '"requests";q=3;w=60'
         assert answer.headers["ratelimit"] == '"requests";r=0;t=20'
-        assert "FAULTLINE_REQUESTS_PER_MINUTE" in found.detail
+        assert "COUNTERPOSE_REQUESTS_PER_MINUTE" in found.detail
         assert (await gateway.http.get("/v1/datasets", headers=key_of(other))).status_code == 200
         # The pages' files and health cost nothing.
         for path in ("/healthz", "/readyz", "/ui/static/pages.css"):
@@ -43,13 +43,13 @@ async def test_guessing_keys_is_refused_by_address_and_a_right_guess_is_as_wrong
     async with fake_gateway(tmp_path, refused_keys_per_minute=4) as gateway:
         (_, known), (_, guessed) = new_access_key(gateway.ledger), new_access_key(gateway.ledger)
         assert (await gateway.http.get("/v1/datasets", headers=key_of(known))).status_code == 200
-        signing_in = {"key": "fl_no", "next": "/ui"}
+        signing_in = {"key": "cp_no", "next": "/ui"}
         origin = {"origin": URL}
         assert (await gateway.http.post("/ui/login", data=signing_in, headers=origin)).status_code == 401
         for _ in range(3):
-            problem(await gateway.http.get("/v1/datasets", headers=key_of("fl_no")), 401, "unauthorized")
+            problem(await gateway.http.get("/v1/datasets", headers=key_of("cp_no")), 401, "unauthorized")
         told = []
-        for whole in ("fl_no", guessed):
+        for whole in ("cp_no", guessed):
             answer = await gateway.http.get("/v1/datasets", headers=key_of(whole))
             # The clock goes on: the seconds that are left may be one fewer.
             told.append(re.sub(r"\d+", "#", problem(answer, 429, "rate-limited").detail))

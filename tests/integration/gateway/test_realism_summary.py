@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from fakes.recorder import recorded_run
 from fakes.records import AFTER, WIDTH, recorded
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.runs import Item
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 
 def summary(items: list[Item]) -> StressTestSummary:

@@ -8,22 +8,22 @@ from typing import Any
 
 from sqlalchemy import select
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.bug_hunts import HuntItem
+from counterpose_core.contract.runs import Item
+from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
+from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
+from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.runs.context import RecordedRuns
+from counterpose_gateway.runs.summaries import Summary
 from evaluation.load.recorded import load_recorded
 from evaluation.load.recorded_benchmarks import load_recorded_benchmark
 from evaluation.load.recorded_hunts import load_recorded_hunt, written_hunt
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import fake_gateway
 from fakes.ledgers import new_ledger
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.bug_hunts import HuntItem
-from faultline_core.contract.runs import Item
-from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
-from faultline_gateway.ledger import Ledger, schema
-from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
-from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
-from faultline_gateway.methods.stress_test.method import STRESS_TEST
-from faultline_gateway.runs.context import RecordedRuns
-from faultline_gateway.runs.summaries import Summary
 
 ITEMS = 1000
 BODY = {"dataset": "demo", "classifiers": ["steady", "leaning"], "lance_r_edits_per_image": 0, "seed": 3}

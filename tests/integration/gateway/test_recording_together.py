@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import event
 
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import LeaseLost
+from counterpose_gateway.ledger import Ended, Failed, Filtered, Ledger, Outcome
+from counterpose_gateway.runs.items import LeasedItem
 from fakes.ledgers import Clock, create_run, done, lease
-from faultline_core.contract.runs import Item
-from faultline_core.errors import LeaseLost
-from faultline_gateway.ledger import Ended, Failed, Filtered, Ledger, Outcome
-from faultline_gateway.runs.items import LeasedItem
 
 BUSY = Failed(code="backend-unavailable", detail="busy", retryable=True)
 BROKEN = Failed(code="image-undecodable", detail="broken")

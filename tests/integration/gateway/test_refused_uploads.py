@@ -11,11 +11,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import StorageFull, error_classes
 from fakes.bad_files import BAD, BAD_FILES, IMAGE
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import StorageFull, error_classes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 TEXT = base64.b64encode(IMAGE).decode()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from html import unescape
 
+from counterpose_core.contract.runs import Item
+from counterpose_gateway.methods.stress_test.report.report import render
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from fakes.recorder import recorded_run
 from fakes.records import AFTER, recorded
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.runs import Item
-from faultline_gateway.methods.stress_test.report.report import render
-from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 
 def section(items: list[Item], title: str, following: str) -> str:

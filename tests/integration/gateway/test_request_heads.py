@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from counterpose_gateway.http.connection import HeaderLimits
 from fakes.connections import Connection, connected, raw_refusal, uvicorn_protocol
 from fakes.gateway import fake_gateway
 from fakes.problems import problem
-from faultline_gateway.http.connection import HeaderLimits
 
 LINE = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
 LIMITS = HeaderLimits(most_bytes=16_384, most_fields=100)
@@ -47,12 +47,12 @@ async def pour(connection: Connection, sent: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("sent", "setting"),
     [
-        (LINE + b"x: " + b"a" * 100_000 + b"\r\n\r\n", "FAULTLINE_MAX_HEADER_BYTES"),
-        (LINE + b"x: " + b"a" * 20_000_000, "FAULTLINE_MAX_HEADER_BYTES"),
-        (LINE + b"".join(b"x%d: y\r\n" % n for n in range(1000)) + b"\r\n", "FAULTLINE_MAX_HEADERS"),
-        (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n", "FAULTLINE_MAX_HEADER_BYTES"),
+        (LINE + b"x: " + b"a" * 100_000 + b"\r\n\r\n", "COUNTERPOSE_MAX_HEADER_BYTES"),
+        (LINE + b"x: " + b"a" * 20_000_000, "COUNTERPOSE_MAX_HEADER_BYTES"),
+        (LINE + b"".join(b"x%d: y\r\n" % n for n in range(1000)) + b"\r\n", "COUNTERPOSE_MAX_HEADERS"),
+        (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n", "COUNTERPOSE_MAX_HEADER_BYTES"),
         (LINE + b"transfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx: " + b"a" * 1_000_000,
-         "FAULTLINE_MAX_HEADER_BYTES"),
+         "COUNTERPOSE_MAX_HEADER_BYTES"),
     ],
     ids=["a long header", "a header without end", "many headers", "a long address", "a long trailer"],
 )  # fmt: skip

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import NotFound
+from counterpose_gateway.ledger import Failed, Filtered, Ledger
+from counterpose_gateway.runs.progress import result_lines
 from fakes.ledgers import create_run, done, finish_all, lease
-from faultline_core.contract.runs import Item
-from faultline_core.errors import NotFound
-from faultline_gateway.ledger import Failed, Filtered, Ledger
-from faultline_gateway.runs.progress import result_lines
 
 
 def read(ledger: Ledger, run: str, start: int = 0) -> tuple[list[Item], dict[str, Any]]:

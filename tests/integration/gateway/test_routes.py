@@ -16,12 +16,12 @@ import pytest
 import pytest_asyncio
 from starlette.types import Message
 
+from counterpose_core.contract.runs import Item, Run, RunEvent
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_gateway.runs import following, progress
+from counterpose_gateway.runs.following import FollowedRuns
+from counterpose_gateway.runs.progress import event_response, first_event_id
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline_core.contract.runs import Item, Run, RunEvent
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_gateway.runs import following, progress
-from faultline_gateway.runs.following import FollowedRuns
-from faultline_gateway.runs.progress import event_response, first_event_id
 
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"], "seed": 3}
@@ -365,7 +365,7 @@ async def test_metrics_count_routes_not_ids(gateway: FakeGateway) -> None:
     await gateway.http.get(f"{ROOT}/{run.id}")
     text = (await gateway.http.get("/metrics")).text
     assert 'route="/v1/stress-tests/{run_id}",status="200"} 1.0' in text
-    assert "faultline_active_runs 1.0" in text
+    assert "counterpose_active_runs 1.0" in text
     assert run.id not in text
 
 
@@ -376,7 +376,7 @@ async def test_metrics_and_summary_report_equal_costs(finished: Finished) -> Non
     told = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert cost.unet_evaluations > 0
     for name in ("unet_evaluations", "unet_calls", "clip_passes", "flops"):
-        assert float(told[f"faultline_cost_{name}_total"]) == float(getattr(cost, name))
+        assert float(told[f"counterpose_cost_{name}_total"]) == float(getattr(cost, name))
 
 
 async def test_the_summary_is_made_again_only_after_the_run_changes(finished: Finished) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.errors import NotFound, RunNotDeletable
+from counterpose_core.types import Cost
+from counterpose_gateway.ledger import Done, Ledger
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, planned_items
 from fakes.problems import problem
-from faultline_core.contract.runs import Item, ItemResult
-from faultline_core.errors import NotFound, RunNotDeletable
-from faultline_core.types import Cost
-from faultline_gateway.ledger import Done, Ledger
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from counterpose_core.errors import InternalError, LeaseLost
+from counterpose_gateway import shared_ledger
+from counterpose_gateway.ledger import Ended, Ledger, outcomes
+from counterpose_gateway.runs import renewal
+from counterpose_gateway.runs.items import LeasedGroup
+from counterpose_gateway.shared_ledger import SharedLedger
 from fakes.ledgers import Clock, create_run, done
-from faultline_core.errors import InternalError, LeaseLost
-from faultline_gateway import shared_ledger
-from faultline_gateway.ledger import Ended, Ledger, outcomes
-from faultline_gateway.runs import renewal
-from faultline_gateway.runs.items import LeasedGroup
-from faultline_gateway.shared_ledger import SharedLedger
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
+from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from fakes.benchmarks import benchmark_body, benchmark_services, learn_interface
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline_core.contract.runs import Run
-from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
-from faultline_gateway.methods.shift_benchmark.cells import Cell
 
 ROOT = "/v1/shift-benchmarks"
 LONG = "in " + "very " * 80 + "deep snow"

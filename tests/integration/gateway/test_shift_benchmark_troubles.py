@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.base import Outcome, Problem
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
+from counterpose_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.scorer import EmbedImagesRequest, EmbedResponse
+from counterpose_core.contract.shift_benchmarks import ImageItem
+from counterpose_core.errors import BackendUnavailable, BadBackendOutput, ImageUndecodable, PromptTooLong
+from counterpose_gateway.ledger import MAX_ATTEMPTS
+from counterpose_gateway.services.ports import Services
 from fakes.benchmarks import TokenEditor, WordScorer, benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeClassifiers, refusing
 from fakes.store import blank_image
 from fakes.world import fake_suite
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
-from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
-from faultline_core.contract.runs import Run
-from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse
-from faultline_core.contract.shift_benchmarks import ImageItem
-from faultline_core.errors import BackendUnavailable, BadBackendOutput, ImageUndecodable, PromptTooLong
-from faultline_gateway.ledger import MAX_ATTEMPTS
-from faultline_gateway.services.ports import Services
 
 SMALL = {"shifts": ["in the snow"], "classes": ["plate"], "image_sources": ["token"], "n": 3, "real": 2}
 

@@ -13,6 +13,18 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from counterpose_core.contract.base import Problem
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
+from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
+from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
+from counterpose_gateway.methods.shift_benchmark.reading import columns_of, read_columns
+from counterpose_gateway.methods.shift_benchmark.report import grid
+from counterpose_gateway.methods.shift_benchmark.report.report import render
+from counterpose_gateway.runs.context import RecordedRuns
+from counterpose_gateway.runs.summaries import Report, Summary
+from counterpose_gateway.services.ports import Services
 from fakes.benchmarks import (
     TokenEditor,
     WordScorer,
@@ -23,18 +35,6 @@ from fakes.benchmarks import (
 )
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES, FakeWorld
-from faultline_core.contract.base import Problem
-from faultline_core.contract.runs import Run
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
-from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
-from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
-from faultline_gateway.methods.shift_benchmark.reading import columns_of, read_columns
-from faultline_gateway.methods.shift_benchmark.report import grid
-from faultline_gateway.methods.shift_benchmark.report.report import render
-from faultline_gateway.runs.context import RecordedRuns
-from faultline_gateway.runs.summaries import Report, Summary
-from faultline_gateway.services.ports import Services
 
 ROOT = "/v1/shift-benchmarks"
 N, REAL = 5, 6

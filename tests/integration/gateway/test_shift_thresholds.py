@@ -12,11 +12,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_thresholds import Inspections, ShiftThresholds
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline_core.contract.runs import Run
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_thresholds import Inspections, ShiftThresholds
 
 PROMPT = "a photo of a <class> in/on the mud"
 PLACES = {

@@ -14,12 +14,12 @@ import pytest
 import pytest_asyncio
 from starlette.requests import Request
 
+from counterpose_core.errors import SignedUrlRefused
+from counterpose_gateway.access.key_ring import KeyRing
+from counterpose_gateway.http.signed_urls import TOLERANCE_SECONDS, SignedUrls
 from fakes.access_keys import new_access_key
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
-from faultline_core.errors import SignedUrlRefused
-from faultline_gateway.access.key_ring import KeyRing
-from faultline_gateway.http.signed_urls import TOLERANCE_SECONDS, SignedUrls
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -118,7 +118,7 @@ async def test_a_link_opens_its_own_path_query_and_method_alone(gateway: FakeGat
         answer = await gateway.http.request(method, f"{path}?{urlsplit(link).query}")
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized"), (method, path)
     # A key that is sent is the one that counts.
-    problem(await gateway.http.get(link, headers=key("fl_no")), 401, "unauthorized")
+    problem(await gateway.http.get(link, headers=key("cp_no")), 401, "unauthorized")
 
 
 @pytest.mark.fault("B61", "T4")

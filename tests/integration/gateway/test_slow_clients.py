@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from counterpose_gateway.http import slow_clients
+from counterpose_gateway.http.connection import HeaderLimits
 from fakes.connections import connected, raw_refusal, uvicorn_protocol
-from faultline_gateway.http import slow_clients
-from faultline_gateway.http.connection import HeaderLimits
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 

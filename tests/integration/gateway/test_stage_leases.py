@@ -10,6 +10,14 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.runs import Run, RunItem
+from counterpose_core.errors import BackendUnavailable, InternalError, LeaseLost, QuotaExceeded
+from counterpose_gateway.ledger import MAX_ATTEMPTS, Ledger
+from counterpose_gateway.runs import renewal
+from counterpose_gateway.runs.items import LeasedStage
+from counterpose_gateway.runs.pace import CHUNK
+from counterpose_gateway.runs.planner import Planner
+from counterpose_gateway.runs.stages import StagePlan
 from fakes.ledgers import Clock, finish_all
 from fakes.staged_runs import (
     KIND,
@@ -20,14 +28,6 @@ from fakes.staged_runs import (
     planner,
     stored_keys,
 )
-from faultline_core.contract.runs import Run, RunItem
-from faultline_core.errors import BackendUnavailable, InternalError, LeaseLost, QuotaExceeded
-from faultline_gateway.ledger import MAX_ATTEMPTS, Ledger
-from faultline_gateway.runs import renewal
-from faultline_gateway.runs.items import LeasedStage
-from faultline_gateway.runs.pace import CHUNK
-from faultline_gateway.runs.planner import Planner
-from faultline_gateway.runs.stages import StagePlan
 
 LEASE_SECONDS = 30.0
 VERBS: dict[str, Callable[[Ledger, LeasedStage], object]] = {

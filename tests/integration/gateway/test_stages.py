@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import update
 
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import NotFound, RunNotCancellable, RunNotResumable
+from counterpose_gateway.ledger import Failed, Ledger, schema
+from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.runs.following import FollowedRuns
+from counterpose_gateway.runs.items import LeasedStage
+from counterpose_gateway.runs.progress import event_stream
 from fakes.following import sent_fields, waited_for
 from fakes.ledgers import Clock, config, create_run, done, finish_all, lease
 from fakes.staged_runs import KIND, FourStages, create_staged_run, items_of_stage, plan_one, stored_keys
-from faultline_core.contract.runs import Item
-from faultline_core.errors import NotFound, RunNotCancellable, RunNotResumable
-from faultline_gateway.ledger import Failed, Ledger, schema
-from faultline_gateway.ledger.database import Database
-from faultline_gateway.runs.following import FollowedRuns
-from faultline_gateway.runs.items import LeasedStage
-from faultline_gateway.runs.progress import event_stream
 
 
 def leased_stage(ledger: Ledger) -> LeasedStage:

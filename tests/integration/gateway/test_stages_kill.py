@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.contract.runs import ItemResult, Run, RunItem
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs.stages import StagePlan
 from fakes.ledger_worker import acknowledged
 from fakes.processes import Start, child_processes, look_until
 from fakes.staged_runs import FourStages, create_staged_run, finish_all_but_the_last, plan_one, stored_keys
 from fakes.staged_worker import SMALL_CHUNK, Boundary, work_in_stages
-from faultline_core.contract.runs import ItemResult, Run, RunItem
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs.stages import StagePlan
 
 LEASE_SECONDS = 0.3
 FIRST = 4

@@ -8,12 +8,12 @@ import tracemalloc
 
 import pytest
 
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import LedgerDamaged, NotFound
+from counterpose_gateway.ledger import Failed, Ledger
+from counterpose_gateway.ledger.glances import Glance
+from counterpose_gateway.runs.status import RunStatus
 from fakes.ledgers import Clock, create_run, done, finish_all, lease
-from faultline_core.contract.runs import Run
-from faultline_core.errors import LedgerDamaged, NotFound
-from faultline_gateway.ledger import Failed, Ledger
-from faultline_gateway.ledger.glances import Glance
-from faultline_gateway.runs.status import RunStatus
 
 
 @pytest.fixture

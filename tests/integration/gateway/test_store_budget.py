@@ -10,15 +10,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose_core.blobs import BlobStore, cache_key
+from counterpose_core.contract.services import ServiceList, StoreUse
+from counterpose_gateway.app import create_app
+from counterpose_gateway.runs.store_budget import StoreBudget
+from counterpose_gateway.settings import GatewaySettings, settings_from
 from fakes.gateway import URL, FakeHealth
 from fakes.ledgers import new_ledger
 from fakes.ports import fake_services
 from fakes.world import FakeWorld, fake_suite
-from faultline_core.blobs import BlobStore, cache_key
-from faultline_core.contract.services import ServiceList, StoreUse
-from faultline_gateway.app import create_app
-from faultline_gateway.runs.store_budget import StoreBudget
-from faultline_gateway.settings import GatewaySettings, settings_from
 
 FILE = 1064
 
@@ -52,9 +52,9 @@ async def test_the_gateway_tells_what_is_kept_and_what_was_evicted(tmp_path: Pat
     assert listed.store == StoreUse(
         budget_bytes=2 * FILE, derived_bytes=2 * FILE, evictions=3, evicted_bytes=3 * FILE
     )
-    assert f"faultline_store_derived_bytes {2.0 * FILE}" in series
-    assert "faultline_store_evictions_total 3.0" in series
-    assert f"faultline_store_evicted_bytes_total {3.0 * FILE}" in series
+    assert f"counterpose_store_derived_bytes {2.0 * FILE}" in series
+    assert "counterpose_store_evictions_total 3.0" in series
+    assert f"counterpose_store_evicted_bytes_total {3.0 * FILE}" in series
 
 
 async def test_the_budget_is_kept_while_the_gateway_runs_and_after_an_error(
@@ -62,7 +62,7 @@ async def test_the_budget_is_kept_while_the_gateway_runs_and_after_an_error(
 ) -> None:
     store = kept(tmp_path, 5)
     budget = StoreBudget(store, 2 * FILE, recent_seconds=0)
-    monkeypatch.setattr("faultline_gateway.runs.store_budget.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("counterpose_gateway.runs.store_budget.LOOK_SECONDS", 0.01)
     looks, looked = 0, threading.Event()
     look = budget.look
 
@@ -96,7 +96,7 @@ async def test_a_store_elsewhere_is_left_alone_and_the_log_says_so(
 
 
 @pytest.mark.parametrize(
-    ("environ", "budget"), [({}, 50_000_000_000), ({"FAULTLINE_STORE_BUDGET_BYTES": "7"}, 7)]
+    ("environ", "budget"), [({}, 50_000_000_000), ({"COUNTERPOSE_STORE_BUDGET_BYTES": "7"}, 7)]
 )
 def test_the_setting_is_read_from_the_environment(environ: dict[str, str], budget: int) -> None:
     assert settings_from(environ).store_budget_bytes == budget

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose import AsyncClient
+from counterpose_core.errors import InvalidRequest
 from fakes.gateway import fake_gateway
 from fakes.ports import FakeEditor
-from faultline import AsyncClient
-from faultline_core.errors import InvalidRequest
 
 
 async def test_a_run_is_judged_again_by_summary_report_and_export_and_nothing_is_made(tmp_path: Path) -> None:

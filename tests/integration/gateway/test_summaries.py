@@ -9,17 +9,17 @@ from threading import Barrier
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.errors import NotFound
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.methods.stress_test.method import StressTest
+from counterpose_gateway.runs.context import RecordedRuns, RunContext
+from counterpose_gateway.runs.summaries import report_of, summary_of
 from fakes.contexts import run_context
 from fakes.ledgers import create_run, done, finish_all, lease
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import Item, Run
-from faultline_core.contract.stress_test_thresholds import Thresholds
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import NotFound
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.methods.stress_test.method import StressTest
-from faultline_gateway.runs.context import RecordedRuns, RunContext
-from faultline_gateway.runs.summaries import report_of, summary_of
 
 READERS = 2
 

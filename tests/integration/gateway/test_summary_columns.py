@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.runs import Item
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods.stress_test.columns import columns_of, read_columns
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.runs.context import RecordedRuns
+from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.runs.summaries import Report, Summary
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline_core.contract.runs import Item
-from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.methods.stress_test.columns import columns_of, read_columns
-from faultline_gateway.methods.stress_test.method import STRESS_TEST
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.runs.context import RecordedRuns
-from faultline_gateway.runs.recorded_items import RecordedItem
-from faultline_gateway.runs.summaries import Report, Summary
 
 # Made once by the code that read a document of each item, before there were columns.
 GOLDEN = Path(__file__).parent / "summary_of_documents.json"
@@ -56,7 +56,7 @@ async def test_the_report_of_a_large_run_shows_the_same(
         runs = RecordedRuns(ledger=gateway.ledger, store=gateway.store)
         summary = Summary(STRESS_TEST, run_id, None)(runs)
         whole = Report(STRESS_TEST, run_id, summary)(runs)
-        monkeypatch.setattr("faultline_gateway.methods.stress_test.method.MOST_READ", 10)
+        monkeypatch.setattr("counterpose_gateway.methods.stress_test.method.MOST_READ", 10)
         monkeypatch.setattr(gateway.ledger, "items_of", None)
         assert Report(STRESS_TEST, run_id, summary)(runs) == whole
 

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import InternalError, NotFound
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.joined import JoinedWork
+from counterpose_gateway.runs.processes import Processes
+from counterpose_gateway.runs.summaries import _awaited, awaited_summary, report_of, summary_of
+from counterpose_gateway.settings import GatewaySettings
+from counterpose_gateway.summary_processes import summary_processes
 from fakes.contexts import run_context
 from fakes.lasting_tasks import STARTED_SECONDS, Lasting, fail, until
 from fakes.ledgers import create_run, finish_all, new_ledger
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import InternalError, NotFound
-from faultline_gateway.ledger import Ledger
-from faultline_gateway.methods.stress_test.method import STRESS_TEST
-from faultline_gateway.runs.context import RunContext
-from faultline_gateway.runs.joined import JoinedWork
-from faultline_gateway.runs.processes import Processes
-from faultline_gateway.runs.summaries import _awaited, awaited_summary, report_of, summary_of
-from faultline_gateway.settings import GatewaySettings
-from faultline_gateway.summary_processes import summary_processes
 
 READERS = 10
 

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.types import Cost
+from counterpose_gateway.ledger.tenant_usage import Quota
+from counterpose_gateway.main import main
 from fakes import ports
 from fakes.access_keys import new_access_key
 from fakes.benchmarks import benchmark_services, uploaded
@@ -16,9 +19,6 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.problems import problem
 from fakes.world import CLASSES
-from faultline_core.types import Cost
-from faultline_gateway.ledger.tenant_usage import Quota
-from faultline_gateway.main import main
 
 RUNS = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}
@@ -212,7 +212,7 @@ async def test_a_clock_set_back_over_the_end_of_a_month_renews_nothing_twice(
 def test_the_operator_sets_and_lists_quotas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
     assert main(["quotas", "set", "acme", "--images", "100000", "--gpu-seconds", "36000"]) == 0
     assert "acme" in capsys.readouterr().out
     assert main(["quotas", "set", "beta", "--images", "5"]) == 0

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from counterpose import AsyncClient
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
+from counterpose_core.contract.transfers import TransferItem, TransferSummary
+from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import HuntClassifiers, chance, hunted_services
 from fakes.ledgers import Clock
 from fakes.world import FakeWorld
-from faultline import AsyncClient
-from faultline_core.contract.classifiers import ClassifyRequest, Prediction
-from faultline_core.contract.transfers import TransferItem, TransferSummary
-from faultline_gateway.services.ports import Services
 
 ROOT = "/v1/transfers"
 SNOW = "a photo of a plate in the snow"

@@ -13,9 +13,9 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
+from counterpose_core.contract.datasets import Source
+from counterpose_core.images.codecs import Pixels, decode_image, encode_raw
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline_core.contract.datasets import Source
-from faultline_core.images.codecs import Pixels, decode_image, encode_raw
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 NOISE: Pixels = np.random.default_rng(0).integers(0, 256, (12, 20, 3), dtype=np.uint8)

@@ -15,22 +15,22 @@ from pathlib import Path
 import pytest
 from standardwebhooks.webhooks import Webhook as StandardWebhook
 
-from fakes import mortal_delivery
-from fakes.gateway import FakeGateway, fake_gateway
-from fakes.ledgers import Clock, create_run, done, finish_all, lease, new_ledger
-from fakes.mortal_delivery import no_gate
-from fakes.webhook_receiver import WebhookReceiver, silence, status, webhook_receiver
-from faultline_core.contract.webhooks import (
+from counterpose_core.contract.webhooks import (
     WebhookCreate,
     WebhookCreated,
     WebhookDelivery,
     WebhookEvent,
     WebhookMessage,
 )
-from faultline_core.errors import DatasetEmpty, NotFound, QuotaExceeded
-from faultline_gateway.ledger import Failed, Ledger
-from faultline_gateway.webhooks.delivery import PAUSES, THREAD, Deliveries
-from faultline_gateway.webhooks.target import Target
+from counterpose_core.errors import DatasetEmpty, NotFound, QuotaExceeded
+from counterpose_gateway.ledger import Failed, Ledger
+from counterpose_gateway.webhooks.delivery import PAUSES, THREAD, Deliveries
+from counterpose_gateway.webhooks.target import Target
+from fakes import mortal_delivery
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import Clock, create_run, done, finish_all, lease, new_ledger
+from fakes.mortal_delivery import no_gate
+from fakes.webhook_receiver import WebhookReceiver, silence, status, webhook_receiver
 
 ADDRESS = "https://hooks.example.com/a"
 
@@ -101,7 +101,7 @@ def test_the_message_and_the_end_of_the_run_are_one_transaction(
 
     with monkeypatch.context() as patched:
         # After the message was written, before the commit.
-        patched.setattr("faultline_gateway.ledger.tallies.add", killed)
+        patched.setattr("counterpose_gateway.ledger.tallies.add", killed)
         with pytest.raises(KeyboardInterrupt):
             ledger.finish(item.id, item.fence, done())
     assert told(ledger, webhook) == []
@@ -185,7 +185,7 @@ def test_what_waits_goes_with_its_webhook_and_with_its_run(ledger: Ledger) -> No
 
 
 def test_more_webhooks_than_there_may_be_are_refused(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultline_gateway.ledger.webhooks.MOST_WEBHOOKS", 1)
+    monkeypatch.setattr("counterpose_gateway.ledger.webhooks.MOST_WEBHOOKS", 1)
     hook(ledger)
     with pytest.raises(QuotaExceeded, match="delete one first"):
         hook(ledger)

@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from fakes.gateway import URL, FakeGateway, fake_gateway
-from faultline import AsyncClient, Client
-from faultline_core.contract.datasets import SourceUpload
-from faultline_core.errors import (
-    FaultlineError,
+from counterpose import AsyncClient, Client
+from counterpose_core.contract.datasets import SourceUpload
+from counterpose_core.errors import (
+    CounterposeError,
     IdempotencyConflict,
     NotFound,
     RunNotCancellable,
     UnknownDataset,
     UnknownModel,
 )
+from fakes.gateway import URL, FakeGateway, fake_gateway
 
 T = TypeVar("T")
 
@@ -191,7 +191,7 @@ def test_a_run_is_cancelled_once_and_resumed(journey: Journey) -> None:
     ],
 )
 def test_both_clients_raise_the_gateway_s_errors(
-    journey: Journey, changes: dict[str, Any], error: type[FaultlineError], named: str
+    journey: Journey, changes: dict[str, Any], error: type[CounterposeError], named: str
 ) -> None:
     with pytest.raises(error, match=named):
         journey.sync.stress_tests.create(seed=0, **OPTIONS | changes)

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.backoff import Backoff
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.captioner import CaptionRequest, CaptionResponse
+from counterpose_core.contract.editor import EditedImage, EditRequest, EditResponse
+from counterpose_core.errors import BackendUnavailable, BadBackendOutput, LeaseLost
+from counterpose_gateway import shared_ledger
+from counterpose_gateway import worker as worker_module
+from counterpose_gateway.ledger import Filtered, Ledger
+from counterpose_gateway.methods.stress_test.method import StressTest
+from counterpose_gateway.runs import following, renewal
+from counterpose_gateway.shared_ledger import SharedLedger, retry_ledger
+from counterpose_gateway.worker import LedgerRecorder
 from fakes.following import waited_for
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, lease
 from fakes.ports import FakeCaptioner, FakeEditor, fake_services
-from faultline_core.backoff import Backoff
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
-from faultline_core.contract.editor import EditedImage, EditRequest, EditResponse
-from faultline_core.errors import BackendUnavailable, BadBackendOutput, LeaseLost
-from faultline_gateway import shared_ledger
-from faultline_gateway import worker as worker_module
-from faultline_gateway.ledger import Filtered, Ledger
-from faultline_gateway.methods.stress_test.method import StressTest
-from faultline_gateway.runs import following, renewal
-from faultline_gateway.shared_ledger import SharedLedger, retry_ledger
-from faultline_gateway.worker import LedgerRecorder
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
         "max_edits_per_image": 1}  # fmt: skip

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_gateway import worker as worker_module
+from counterpose_gateway.methods.stress_test.method import StressTest
+from counterpose_gateway.runs import following
+from counterpose_gateway.runs.items import LeasedGroup
+from counterpose_gateway.worker import LedgerRecorder, Worker
 from fakes.following import waited_for
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import done
 from fakes.staged_runs import FourStages, create_staged_run, planner
-from faultline_gateway import worker as worker_module
-from faultline_gateway.methods.stress_test.method import StressTest
-from faultline_gateway.runs import following
-from faultline_gateway.runs.items import LeasedGroup
-from faultline_gateway.worker import LedgerRecorder, Worker
 
 
 @pytest.fixture

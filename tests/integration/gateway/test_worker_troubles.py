@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.backoff import Backoff
+from counterpose_core.contract.captioner import CaptionRequest, CaptionResponse
+from counterpose_core.contract.editor import EditRequest, EditResponse
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.errors import BackendUnavailable, InternalError, LeaseLost, StorageFull
+from counterpose_gateway import shared_ledger
+from counterpose_gateway import worker as worker_module
+from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger
+from counterpose_gateway.methods.stress_test.method import StressTest
+from counterpose_gateway.runs import renewal
+from counterpose_gateway.shared_ledger import LEDGER_TRIES, SharedLedger, retry_ledger
+from counterpose_gateway.worker import LedgerRecorder
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeCaptioner, FakeEditor, fake_services
-from faultline_core.backoff import Backoff
-from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
-from faultline_core.contract.editor import EditRequest, EditResponse
-from faultline_core.contract.runs import ItemResult
-from faultline_core.errors import BackendUnavailable, InternalError, LeaseLost, StorageFull
-from faultline_gateway import shared_ledger
-from faultline_gateway import worker as worker_module
-from faultline_gateway.ledger import Done, Failed, Filtered, Ledger
-from faultline_gateway.methods.stress_test.method import StressTest
-from faultline_gateway.runs import renewal
-from faultline_gateway.shared_ledger import LEDGER_TRIES, SharedLedger, retry_ledger
-from faultline_gateway.worker import LedgerRecorder
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip

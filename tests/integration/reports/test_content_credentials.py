@@ -13,13 +13,13 @@ import c2pa
 import numpy as np
 import pytest
 
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.images.codecs import decode_image, encode_png
+from counterpose_core.installation import adding
+from counterpose_gateway.images.content_credentials import PROVENANCE, ContentCredentials
+from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import fake_gateway
 from fakes.signing_certificate import signing_certificate
-from faultline_core.errors import InvalidRequest
-from faultline_core.images.codecs import decode_image, encode_png
-from faultline_core.installation import adding
-from faultline_gateway.images.content_credentials import PROVENANCE, ContentCredentials
-from faultline_gateway.settings import GatewaySettings
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message
 
+from counterpose_core.contract.base import DEADLINE_HEADER, RUN_HEADER, SECRET_HEADER
+from counterpose_services.caller import CALLER
+from counterpose_services.caller import Caller as Whose
+from counterpose_services.editor.deployment import CALLS, EditorDeployment
+from counterpose_services.http import answer_while_connected
+from counterpose_services.scorer.deployment import ScorerDeployment
+from counterpose_services.settings import ServiceSettings
 from fakes.engines import FakeEditor, FakeScorer
 from fakes.processes import look_until
-from faultline_core.contract.base import DEADLINE_HEADER, RUN_HEADER, SECRET_HEADER
-from faultline_services.caller import CALLER
-from faultline_services.caller import Caller as Whose
-from faultline_services.editor.deployment import CALLS, EditorDeployment
-from faultline_services.http import answer_while_connected
-from faultline_services.scorer.deployment import ScorerDeployment
-from faultline_services.settings import ServiceSettings
 
 SECRET = "a secret of many characters"
 LONG = 60.0

@@ -1,4 +1,4 @@
-"""``faultline-services check``: the miniature suite fits and answers; missing weights are named."""
+"""``counterpose-services check``: the miniature suite fits and answers; missing weights are named."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from faultline_services.serving import check as checking
-from faultline_services.serving import launcher, trial
-from faultline_services.serving.check import run_trial
-from faultline_services.serving.trial import Trial, try_service
-from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
+from counterpose_services.serving import check as checking
+from counterpose_services.serving import launcher, trial
+from counterpose_services.serving.check import run_trial
+from counterpose_services.serving.trial import Trial, try_service
+from counterpose_services.settings import SERVICES, ServiceName, ServiceSettings
 
 MIB = 2**20
 
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path / "state"))
 
 
 def check(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def test_the_miniature_suite_is_found_and_fits(capsys: pytest.CaptureFixture[str
 def test_a_suite_without_weights_fails_with_a_sentence_for_each(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_SUITE_ROOT", str(tmp_path / "absent"))
+    monkeypatch.setenv("COUNTERPOSE_SUITE_ROOT", str(tmp_path / "absent"))
     monkeypatch.setattr(checking, "device_bytes", lambda device: [2**50])
     found = check(capsys, "--suite", "lance", "--load", code=1)
     problems = [problem for one in found["services"] for problem in one["problems"]]
@@ -62,7 +62,7 @@ def test_a_suite_without_weights_fails_with_a_sentence_for_each(
 def test_the_table_names_every_problem_and_what_is_not_counted(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_SUITE_ROOT", str(tmp_path / "absent"))
+    monkeypatch.setenv("COUNTERPOSE_SUITE_ROOT", str(tmp_path / "absent"))
     monkeypatch.setattr(checking, "device_bytes", lambda device: [10 * 2**30])
     assert launcher.main(["check", "--suite", "lance", "--only", "perturber"]) == 1
     printed = capsys.readouterr().out
@@ -78,7 +78,7 @@ def test_replicas_spread_over_all_gpus_but_each_must_fit_on_one(
 ) -> None:
     gpus = [2**30, 2**30]
     monkeypatch.setattr(checking, "device_bytes", lambda device: gpus)
-    monkeypatch.setenv("FAULTLINE_CAPTIONER_MAX_REPLICAS", "3")
+    monkeypatch.setenv("COUNTERPOSE_CAPTIONER_MAX_REPLICAS", "3")
     assert check(capsys, "--only", "captioner", code=0)["devices"][0]["memory_bytes"] == 2 * 2**30
     gpus[1] = 2**28
     (short,) = check(capsys, "--only", "captioner", code=1)["devices"][0]["problems"]
@@ -86,18 +86,18 @@ def test_replicas_spread_over_all_gpus_but_each_must_fit_on_one(
     gpus[:] = [2**28] * 8
     (large,) = check(capsys, "--only", "captioner", code=1)["devices"][0]["problems"]
     assert "the captioner needs about 0.5 GiB on 'cpu', of which the largest has 0.2" in large
-    assert "FAULTLINE_CAPTIONER_DEVICE" in large
+    assert "COUNTERPOSE_CAPTIONER_DEVICE" in large
 
 
 def test_a_device_that_is_absent_is_a_problem_of_its_services(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    monkeypatch.setenv("FAULTLINE_EDITOR_DEVICE", "cuda")
+    monkeypatch.setenv("COUNTERPOSE_EDITOR_DEVICE", "cuda")
     found = check(capsys, "--only", "editor", code=1)
     (editor,) = found["services"]
     assert (editor["device"], editor["dtype"]) == ("cuda", "float16")
-    assert "set FAULTLINE_EDITOR_DEVICE to cpu" in editor["problems"][0]
+    assert "set COUNTERPOSE_EDITOR_DEVICE to cpu" in editor["problems"][0]
     assert found["devices"] == []
 
 

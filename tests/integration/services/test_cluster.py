@@ -15,12 +15,12 @@ import pytest
 import ray
 from ray import serve
 
+from counterpose_core.errors import BackendUnavailable
+from counterpose_services.serving import cluster
+from counterpose_services.serving.cluster import STATE_FILE, running
+from counterpose_services.serving.serve_config import http_options
+from counterpose_services.settings import SERVICES, ServiceSettings
 from fakes.postgres import free_port
-from faultline_core.errors import BackendUnavailable
-from faultline_services.serving import cluster
-from faultline_services.serving.cluster import STATE_FILE, running
-from faultline_services.serving.serve_config import http_options
-from faultline_services.settings import SERVICES, ServiceSettings
 
 
 @dataclass

@@ -13,8 +13,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from fakes.engines import FakeCaptioner, FakeClassifiers, FakePerturber, FakeScorer
-from faultline_core.contract.base import (
+from counterpose_core.contract.base import (
     DEADLINE_HEADER,
     PROBLEM_MEDIA_TYPE,
     REMAINING_HEADER,
@@ -22,20 +21,21 @@ from faultline_core.contract.base import (
     SECRET_HEADER,
     Problem,
 )
-from faultline_core.errors import AttentionNotHooked, BackendUnavailable
-from faultline_services.captioner.deployment import CaptionerDeployment
-from faultline_services.captioner.deployment import build as build_captioner
-from faultline_services.classifiers.deployment import ClassifiersDeployment
-from faultline_services.classifiers.deployment import build as build_classifiers
-from faultline_services.editor.deployment import build as build_editor
-from faultline_services.perturber.deployment import PerturberDeployment
-from faultline_services.perturber.deployment import build as build_perturber
-from faultline_services.scorer.deployment import ScorerDeployment
-from faultline_services.scorer.deployment import build as build_scorer
-from faultline_services.service_options import FLOAT32_SERVICES
-from faultline_services.serving.autoscaling import BUSY, LASTS, LOAD
-from faultline_services.serving.engine_service import EngineService, deployment_options
-from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
+from counterpose_core.errors import AttentionNotHooked, BackendUnavailable
+from counterpose_services.captioner.deployment import CaptionerDeployment
+from counterpose_services.captioner.deployment import build as build_captioner
+from counterpose_services.classifiers.deployment import ClassifiersDeployment
+from counterpose_services.classifiers.deployment import build as build_classifiers
+from counterpose_services.editor.deployment import build as build_editor
+from counterpose_services.perturber.deployment import PerturberDeployment
+from counterpose_services.perturber.deployment import build as build_perturber
+from counterpose_services.scorer.deployment import ScorerDeployment
+from counterpose_services.scorer.deployment import build as build_scorer
+from counterpose_services.service_options import FLOAT32_SERVICES
+from counterpose_services.serving.autoscaling import BUSY, LASTS, LOAD
+from counterpose_services.serving.engine_service import EngineService, deployment_options
+from counterpose_services.settings import SERVICES, ServiceName, ServiceSettings
+from fakes.engines import FakeCaptioner, FakeClassifiers, FakePerturber, FakeScorer
 
 SECRET = "a secret of many characters"
 IMAGE = "0" * 64
@@ -141,7 +141,7 @@ async def test_a_replica_reports_the_work_that_it_holds() -> None:
 
 
 def test_a_service_without_replicas_needs_the_seconds_of_a_start() -> None:
-    with pytest.raises(ValueError, match=r"min_replicas of the editor is 0.*FAULTLINE_EDITOR_START_S"):
+    with pytest.raises(ValueError, match=r"min_replicas of the editor is 0.*COUNTERPOSE_EDITOR_START_S"):
         settings(editor={"min_replicas": 0})
     with pytest.raises(ValueError, match="leaves less than half of request_timeout_s 600"):
         settings(editor={"min_replicas": 0, "start_s": 400})
@@ -228,7 +228,7 @@ async def test_unknown_fields_are_refused_by_name() -> None:
     assert [one.pointer for one in problem_of(response, 422).errors] == ["/colour"]
 
 
-async def test_a_faultline_error_keeps_its_code() -> None:
+async def test_a_counterpose_error_keeps_its_code() -> None:
     engine = FakeScorer()
     engine.failure = AttentionNotHooked("no layer was hooked")
     async with client(scorer(engine)) as http:
@@ -351,8 +351,8 @@ def test_each_engine_loads_on_its_own_device_in_its_own_precision(
         asked.update(options, given=given)
         return Loaded()
 
-    engines = importlib.import_module(f"faultline_services.{service}.engine")
-    deployments = importlib.import_module(f"faultline_services.{service}.deployment")
+    engines = importlib.import_module(f"counterpose_services.{service}.engine")
+    deployments = importlib.import_module(f"counterpose_services.{service}.deployment")
     monkeypatch.setattr(getattr(engines, f"{service.capitalize()}Engine"), "load", load)
     own = {"device": "cuda:3"} | ({} if service in FLOAT32_SERVICES else {"dtype": "bfloat16"})
     given = settings(**{service: own})
@@ -365,7 +365,7 @@ def test_each_engine_loads_on_its_own_device_in_its_own_precision(
 
 def test_a_replica_refuses_a_gpu_that_it_does_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    with pytest.raises(BackendUnavailable, match="set FAULTLINE_SCORER_DEVICE to cpu"):
+    with pytest.raises(BackendUnavailable, match="set COUNTERPOSE_SCORER_DEVICE to cpu"):
         ScorerDeployment(settings(scorer={"device": "cuda"}))
 
 
@@ -383,13 +383,13 @@ async def test_each_service_sheds_at_its_own_queue() -> None:
 
 
 def test_settings_come_from_arguments_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULTLINE_SUITE", "lance")
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", "/var/lib/faultline")
-    monkeypatch.setenv("FAULTLINE_SERVICES_PORT", "9000")
-    monkeypatch.setenv("FAULTLINE_SERVICES_OIP_HOSTS", "a.test,b.test:80")
+    monkeypatch.setenv("COUNTERPOSE_SUITE", "lance")
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", "/var/lib/counterpose")
+    monkeypatch.setenv("COUNTERPOSE_SERVICES_PORT", "9000")
+    monkeypatch.setenv("COUNTERPOSE_SERVICES_OIP_HOSTS", "a.test,b.test:80")
     found = ServiceSettings.model_validate({"suite": "miniature"})
     assert found.suite == "miniature"
     assert found.port == 9000
     assert found.oip_hosts == ("a.test", "b.test:80")
-    assert found.store_url == "/var/lib/faultline/store"
-    assert str(found.secret_file) == "/var/lib/faultline/secret"
+    assert found.store_url == "/var/lib/counterpose/store"
+    assert str(found.secret_file) == "/var/lib/counterpose/secret"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_services.jobs.kept_program import PAUSES_S, keep_running
+from counterpose_services.jobs.worker import gateway_program
 from fakes.process_trees import descendants, kill, title
 from fakes.processes import look_until
-from faultline_services.jobs.kept_program import PAUSES_S, keep_running
-from faultline_services.jobs.worker import gateway_program
 
 COUNTING = """
 import pathlib, sys
@@ -24,7 +24,7 @@ sys.exit(0 if runs == 2 else 5)
 """
 KEEPING = """
 import sys
-from faultline_services.jobs.kept_program import keep_running
+from counterpose_services.jobs.kept_program import keep_running
 keep_running([sys.executable, "-c", "import time; time.sleep(600)"])
 """
 
@@ -54,7 +54,7 @@ def test_a_program_does_not_outlive_a_keeper_that_is_killed() -> None:
 def test_the_gateway_s_program_is_found_beside_python_and_missed_by_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert Path(gateway_program()).name == "faultline-gateway"
+    assert Path(gateway_program()).name == "counterpose-gateway"
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"need the gateway's packages"):

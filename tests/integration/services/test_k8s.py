@@ -15,8 +15,8 @@ import yaml
 from pydantic import ValidationError
 from ray.serve.schema import ServeDeploySchema
 
-from faultline_services.editor.deployment import build as build_editor
-from faultline_services.scorer.deployment import build as build_scorer
+from counterpose_services.editor.deployment import build as build_editor
+from counterpose_services.scorer.deployment import build as build_scorer
 from manifests.checks import files, problems
 from manifests.operator import OPERATOR, made_pods, reaches
 from manifests.ray_fields import require_known_fields
@@ -28,7 +28,7 @@ UPGRADE, JOBS, OBSERVABILITY = "incremental-upgrade", "jobs", "observability"
 RENDERED = [
     ("laptop",), ("gpu",), ("gpu", UPGRADE), ("gpu", JOBS), ("gpu", UPGRADE, JOBS), ("gpu", OBSERVABILITY),
 ]  # fmt: skip
-KEYS = {"FAULTLINE_API_KEYS": "sixteen-letters-or-more"}
+KEYS = {"COUNTERPOSE_API_KEYS": "sixteen-letters-or-more"}
 SERVE_PORT, DASHBOARD_PORT = 8101, 8265
 
 
@@ -54,13 +54,13 @@ def environment(found: list[Document]) -> list[Document]:
     """The variables of the gateway's container itself; of those in secrets the names alone."""
     own: list[Document] = pod_of(found, "gateway")["containers"][0]["env"]
     return [each for each in own if not each["name"].endswith(("API_KEYS", "DATABASE_URL"))] + [
-        {"name": "FAULTLINE_API_KEYS", "value": KEYS["FAULTLINE_API_KEYS"]}
+        {"name": "COUNTERPOSE_API_KEYS", "value": KEYS["COUNTERPOSE_API_KEYS"]}
     ]
 
 
 def variables_of(found: list[Document], name: str) -> dict[str, str]:
     """Return the config map of a program, which may be changed."""
-    data: dict[str, str] = found_in(found, "ConfigMap", f"faultline-{name}")["data"]
+    data: dict[str, str] = found_in(found, "ConfigMap", f"counterpose-{name}")["data"]
     return data
 
 
@@ -86,7 +86,7 @@ def ray_without_version(found: list[Document]) -> None:
 
 
 def old_operator(found: list[Document]) -> None:
-    ray_service(found)["metadata"]["annotations"]["faultline/kuberay-at-least"] = "1.5.0"
+    ray_service(found)["metadata"]["annotations"]["counterpose/kuberay-at-least"] = "1.5.0"
 
 
 def short_grace(found: list[Document]) -> None:
@@ -98,19 +98,19 @@ def early_deletion(found: list[Document]) -> None:
 
 
 def longer_calls(found: list[Document]) -> None:
-    variables_of(found, "services")["FAULTLINE_SERVICES_REQUEST_TIMEOUT_S"] = "900"
+    variables_of(found, "services")["COUNTERPOSE_SERVICES_REQUEST_TIMEOUT_S"] = "900"
 
 
 def unknown_setting(found: list[Document]) -> None:
-    variables_of(found, "gateway")["FAULTLINE_LEASE_SECOND"] = "30"
+    variables_of(found, "gateway")["COUNTERPOSE_LEASE_SECOND"] = "30"
 
 
 def unknown_services_setting(found: list[Document]) -> None:
-    variables_of(found, "services")["FAULTLINE_EDITOR_GPUS"] = "1"
+    variables_of(found, "services")["COUNTERPOSE_EDITOR_GPUS"] = "1"
 
 
 def other_store(found: list[Document]) -> None:
-    variables_of(found, "services")["FAULTLINE_STORE_URL"] = "s3://faultline/other"
+    variables_of(found, "services")["COUNTERPOSE_STORE_URL"] = "s3://counterpose/other"
 
 
 def other_port(found: list[Document]) -> None:
@@ -118,15 +118,15 @@ def other_port(found: list[Document]) -> None:
 
 
 def other_address(found: list[Document]) -> None:
-    variables_of(found, "gateway")["FAULTLINE_SERVICES_URL"] = "http://{service}-serve-svc:8101"
+    variables_of(found, "gateway")["COUNTERPOSE_SERVICES_URL"] = "http://{service}-serve-svc:8101"
 
 
 def missing_group(found: list[Document]) -> None:
-    variables_of(found, "services")["FAULTLINE_SCORER_NODE_GROUP"] = "scorers"
+    variables_of(found, "services")["COUNTERPOSE_SCORER_NODE_GROUP"] = "scorers"
 
 
 def too_many_replicas(found: list[Document]) -> None:
-    variables_of(found, "services")["FAULTLINE_EDITOR_MAX_REPLICAS"] = "5"
+    variables_of(found, "services")["COUNTERPOSE_EDITOR_MAX_REPLICAS"] = "5"
 
 
 def drain_forbidden(found: list[Document]) -> None:
@@ -138,7 +138,7 @@ def budget_of_a_percentage(found: list[Document]) -> None:
 
 
 def unknown_image(found: list[Document]) -> None:
-    workers(found)[0]["template"]["spec"]["containers"][0]["image"] = "faultline-services:0.1.0"
+    workers(found)[0]["template"]["spec"]["containers"][0]["image"] = "counterpose-services:0.1.0"
 
 
 def unmounted_cache(found: list[Document]) -> None:
@@ -168,11 +168,11 @@ def without_policy(name: str) -> Callable[[list[Document]], None]:
 
 
 def unknown_jobs(found: list[Document]) -> None:
-    variables_of(found, "gateway")["FAULTLINE_CLUSTERS"] = "jobs=http://jobs-head-svc:8266"
+    variables_of(found, "gateway")["COUNTERPOSE_CLUSTERS"] = "jobs=http://jobs-head-svc:8266"
 
 
 def token_without_secret(found: list[Document]) -> None:
-    found_in(found, "RayCluster", "jobs")["spec"]["authOptions"]["secretName"] = "faultline-token"
+    found_in(found, "RayCluster", "jobs")["spec"]["authOptions"]["secretName"] = "counterpose-token"
 
 
 def open_egress(found: list[Document]) -> None:
@@ -194,23 +194,23 @@ def open_names(found: list[Document]) -> None:
 
 DEFECTS: dict[Callable[[list[Document]], None], str] = {
     without_database: "no PostgreSQL",
-    unmade_secret: "no key uri in a secret faultline-database",
+    unmade_secret: "no key uri in a secret counterpose-database",
     http_on_loopback: "http_options are not",
     ray_without_version: "KubeRay 1.5.1 is needed, None stated",
     old_operator: "KubeRay 1.5.1 is needed, 1.5.0 stated",
     short_grace: "the grace period is not longer than a drain of 605 s",
     early_deletion: "an old cluster is deleted before its drain",
     longer_calls: "the grace period is not longer than a drain of 905 s",
-    unknown_setting: "FAULTLINE_LEASE_SECOND is no setting",
-    unknown_services_setting: "FAULTLINE_EDITOR_GPUS is no setting",
-    other_store: "FAULTLINE_STORE_URL differs",
+    unknown_setting: "COUNTERPOSE_LEASE_SECOND is no setting",
+    unknown_services_setting: "COUNTERPOSE_EDITOR_GPUS is no setting",
+    other_store: "COUNTERPOSE_STORE_URL differs",
     other_port: "the operator probes port serve",
     other_address: "where nothing answers",
     missing_group: "scorer: no worker group scorers",
     too_many_replicas: "editor: replicas ask for 5 GPUs",
     drain_forbidden: "lets no node be drained",
     budget_of_a_percentage: "maxUnavailable has no meaning",
-    unknown_image: "no stage of the Dockerfile makes faultline-services:0.1.0",
+    unknown_image: "no stage of the Dockerfile makes counterpose-services:0.1.0",
     unmounted_cache: "/models/huggingface, which cannot be written",
     root: "does not run as the image's user",
     open_services: "ingress opens services-serve-svc",
@@ -223,7 +223,7 @@ DEFECTS: dict[Callable[[list[Document]], None], str] = {
     open_names: "reaches port 6379 of everyone",
     unlabelled_gateway: "monitor gateway finds no port admin",
     unknown_jobs: "the gateway submits jobs to jobs-head-svc:8266, where nothing answers",
-    token_without_secret: "cluster jobs: no key auth_token in a secret faultline-token",
+    token_without_secret: "cluster jobs: no key auth_token in a secret counterpose-token",
     open_egress: "services/editor reaches the cloud's metadata",
 }
 
@@ -280,7 +280,7 @@ def test_serve_and_the_settings_accept_what_is_rendered(rendered: tuple[str, ...
     assert services_settings(found).suite == {"laptop": "miniature", "gpu": "lance"}[rendered[0]]
     settings = gateway_settings(found, **KEYS)
     assert settings.service_url("scorer") == f"{settings.services_url}/scorer"
-    with pytest.raises(ValidationError, match="FAULTLINE_API_KEYS"):
+    with pytest.raises(ValidationError, match="COUNTERPOSE_API_KEYS"):
         gateway_settings(found)
 
 
@@ -292,7 +292,7 @@ def test_prometheus_alone_reaches_the_port_for_operators() -> None:
     prometheus, worker = ({"app.kubernetes.io/name": name} for name in ("prometheus", "worker"))
     assert reaches(found, prometheus, gateway.labels, 9090, near=False)
     assert not reaches(found, worker, gateway.labels, 9090, near=True)
-    told = {each["name"]: each.get("value", KEYS["FAULTLINE_API_KEYS"] * 2) for each in environment(found)}
+    told = {each["name"]: each.get("value", KEYS["COUNTERPOSE_API_KEYS"] * 2) for each in environment(found)}
     settings = gateway_settings(found, **told)
     assert (settings.admin_host, settings.admin_port) == ("0.0.0.0", 9090)
 

@@ -18,18 +18,18 @@ import pytest
 import yaml
 from ray.serve.schema import ServeDeploySchema
 
-from faultline_core.errors import BackendUnavailable
-from faultline_core.weights_reading import WeightsReading, write_reading
-from faultline_services.serving import launcher
-from faultline_services.serving.cluster import (
+from counterpose_core.errors import BackendUnavailable
+from counterpose_core.weights_reading import WeightsReading, write_reading
+from counterpose_services.serving import launcher
+from counterpose_services.serving.cluster import (
     STATE_FILE,
     ensure_secret,
     require_free_port,
     running,
     services_url,
 )
-from faultline_services.serving.serve_config import import_path, serve_config
-from faultline_services.settings import SERVICES, ServiceSettings
+from counterpose_services.serving.serve_config import import_path, serve_config
+from counterpose_services.settings import SERVICES, ServiceSettings
 
 READING = WeightsReading(
     service="editor", file="unet/x.safetensors", read_bytes=12 * 10**8, size_bytes=34 * 10**8
@@ -75,7 +75,7 @@ def test_an_error_names_the_unknown_suite(capsys: pytest.CaptureFixture[str]) ->
 def test_the_config_never_contains_the_secret(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_SECRET", SECRET)
+    monkeypatch.setenv("COUNTERPOSE_SECRET", SECRET)
     assert launcher.main(["config"]) == 0
     assert SECRET not in capsys.readouterr().out
 
@@ -105,7 +105,7 @@ def test_a_changed_config_is_refused_with_every_reason_before_it_is_deployed(
     config = serve_config(settings)
     captioner, perturber, editor, scorer, classifiers = config["applications"]
     captioner["name"] = "painter"
-    perturber["import_path"] = "faultline_services.perturber:build"
+    perturber["import_path"] = "counterpose_services.perturber:build"
     editor["args"] = {"devise": "cuda"}
     scorer["args"] = {"editor": {"max_replicas": 0}}
     config["applications"] += [classifiers]
@@ -116,7 +116,7 @@ def test_a_changed_config_is_refused_with_every_reason_before_it_is_deployed(
     told = capsys.readouterr().out
     for reason in (
         "'painter' is no service; the services are captioner, perturber, editor, scorer, classifiers",
-        "perturber: import_path is 'faultline_services.perturber:build'; write",
+        "perturber: import_path is 'counterpose_services.perturber:build'; write",
         "editor: args/devise: Extra inputs are not permitted",
         "scorer: args/editor/max_replicas: Input should be greater than or equal to 1",
         "the application 'classifiers' is there 2 times",
@@ -158,7 +158,7 @@ def test_a_provided_secret_is_not_stored(settings: ServiceSettings) -> None:
 
 def test_services_beyond_loopback_make_up_no_secret(tmp_path: Path) -> None:
     settings = ServiceSettings.model_validate({"state_dir": tmp_path, "host": "0.0.0.0"})
-    with pytest.raises(BackendUnavailable, match="FAULTLINE_SECRET"):
+    with pytest.raises(BackendUnavailable, match="COUNTERPOSE_SECRET"):
         ensure_secret(settings)
     assert not settings.secret_file.exists()
 
@@ -179,7 +179,7 @@ def test_addresses_are_formatted_for_urls(settings: ServiceSettings) -> None:
 def test_invalid_settings_are_a_usage_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_SERVICES_THREADS", "many")
+    monkeypatch.setenv("COUNTERPOSE_SERVICES_THREADS", "many")
     assert launcher.main(["config"]) == 2
     assert "threads" in capsys.readouterr().err
 
@@ -234,7 +234,7 @@ def test_detached_services_start_with_the_same_arguments(
     monkeypatch.setattr(subprocess, "Popen", child)
     given = ["--suite", "lance", "--port", "9999", "--state-dir", str(tmp_path), "--only", "scorer"]
     assert launcher.main(["up", "--detach", *given]) == 0
-    assert child.arguments[1:3] == ["-m", "faultline_services.serving.launcher"]
+    assert child.arguments[1:3] == ["-m", "counterpose_services.serving.launcher"]
     assert child.arguments[3:] == ["up", *given]
     assert "services answer at http://127.0.0.1:8101" in capsys.readouterr().out
 

@@ -11,16 +11,16 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.editing import training_task
-from faultline_core.editing.generate import noise_of_each_step, starting_noise
-from faultline_core.types import EDIT_TYPES
-from faultline_miniature.training.rendered import step_generator
-from faultline_services.editor.edits import settings
-from faultline_services.perturber import collect
-from faultline_services.perturber.language_model import Row
-from faultline_services.perturber.prompts import INSTRUCTIONS
-from faultline_services.perturber.sampling import draws
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.editing import training_task
+from counterpose_core.editing.generate import noise_of_each_step, starting_noise
+from counterpose_core.types import EDIT_TYPES
+from counterpose_miniature.training.rendered import step_generator
+from counterpose_services.editor.edits import settings
+from counterpose_services.perturber import collect
+from counterpose_services.perturber.language_model import Row
+from counterpose_services.perturber.prompts import INSTRUCTIONS
+from counterpose_services.perturber.sampling import draws
 
 IMAGES = ("a" * 64, "0123456789abcdef" * 4)
 SHAPE = (1, 2, 2)

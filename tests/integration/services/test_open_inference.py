@@ -19,29 +19,29 @@ from open_inference.openapi.core.api_error import ApiError
 from open_inference.openapi.types import InferenceRequest
 from starlette.testclient import TestClient
 
-from fakes.engines import FakeClassifiers
-from fakes.tiny_classifiers import CLASSES, SUITE, save_suite
-from fakes.tiny_models.bert import save_masked_lm, save_sentence_encoder
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import SECRET_HEADER
-from faultline_core.contract.classifiers import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import SECRET_HEADER
+from counterpose_core.contract.classifiers import (
     ClassifierDescription,
     ClassifierList,
     ClassifyRequest,
     ClassifyResponse,
     DescribeRequest,
 )
-from faultline_core.images.codecs import encode_png, encode_raw
-from faultline_core.suite import ScorerSuite
-from faultline_services.classifiers.deployment import ClassifiersDeployment
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.open_inference import OpenInference
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.remote import RemoteClassifier
-from faultline_services.open_inference.requests import LENGTH_HEADER
-from faultline_services.scorer.deployment import ScorerDeployment
-from faultline_services.scorer.engine import ScorerEngine
-from faultline_services.settings import ServiceSettings
+from counterpose_core.images.codecs import encode_png, encode_raw
+from counterpose_core.suite import ScorerSuite
+from counterpose_services.classifiers.deployment import ClassifiersDeployment
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.open_inference import OpenInference
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.remote import RemoteClassifier
+from counterpose_services.open_inference.requests import LENGTH_HEADER
+from counterpose_services.scorer.deployment import ScorerDeployment
+from counterpose_services.scorer.engine import ScorerEngine
+from counterpose_services.settings import ServiceSettings
+from fakes.engines import FakeClassifiers
+from fakes.tiny_classifiers import CLASSES, SUITE, save_suite
+from fakes.tiny_models.bert import save_masked_lm, save_sentence_encoder
 
 SECRET = "a secret of many characters"
 BASE = "http://testserver"
@@ -291,7 +291,7 @@ def test_refusals_of_guard_and_router_have_the_protocol_s_form_too(classifiers: 
     assert (wrong.status_code, wrong.json()["code"]) == (401, "unauthorized")
     nothing = classifiers.get("/v2/nothing")
     assert nothing.status_code == 404
-    late = classifiers.get("/v2/models/resnet", headers={"x-faultline-deadline-seconds": "-1"})
+    late = classifiers.get("/v2/models/resnet", headers={"x-counterpose-deadline-seconds": "-1"})
     assert late.status_code == 504
     for answer in (wrong, nothing, late):
         assert answer.headers["content-type"] == "application/json"
@@ -302,7 +302,7 @@ def test_refusals_of_guard_and_router_have_the_protocol_s_form_too(classifiers: 
 def test_a_body_that_is_too_large_or_compressed_is_refused(
     classifiers: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("faultline_services.open_inference.routes.MOST_BYTES", 1000)
+    monkeypatch.setattr("counterpose_services.open_inference.routes.MOST_BYTES", 1000)
     answer = classifiers.post(INFER, content=b" " * 1001)
     assert "1000 bytes" in answer.json()["error"]
     answer = classifiers.post(INFER, content=b"{}", headers={"content-encoding": "gzip"})

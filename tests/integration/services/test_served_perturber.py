@@ -9,11 +9,11 @@ from pathlib import Path
 
 import httpx
 
+from counterpose_core.contract.base import SECRET_HEADER
+from counterpose_core.contract.perturber import PerturbRequest, PerturbResponse
+from counterpose_services.perturber.deployment import PerturberDeployment
+from counterpose_services.settings import ServiceSettings
 from fakes.engines import FakePerturber
-from faultline_core.contract.base import SECRET_HEADER
-from faultline_core.contract.perturber import PerturbRequest, PerturbResponse
-from faultline_services.perturber.deployment import PerturberDeployment
-from faultline_services.settings import ServiceSettings
 
 SECRET = "a secret of many characters"
 SERVED = '[perturber]\nengine = "openai"\nserver = "http://model.test/v1"'
@@ -33,7 +33,7 @@ class Meeting(FakePerturber):
 
 
 async def test_calls_that_wait_for_a_server_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    text = (resources.files("faultline_core") / "suites" / "miniature.toml").read_text(encoding="utf-8")
+    text = (resources.files("counterpose_core") / "suites" / "miniature.toml").read_text(encoding="utf-8")
     (tmp_path / "own.toml").write_text(text.replace("[perturber]", SERVED), encoding="utf-8")
     settings = ServiceSettings.model_validate({"secret": SECRET, "suite": str(tmp_path / "own.toml")})
     app = PerturberDeployment(settings, engine=Meeting()).__serve_build_asgi_app__()

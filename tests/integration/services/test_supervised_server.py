@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbItem, PerturbRequest
+from counterpose_core.errors import BackendUnavailable, UnknownModel
+from counterpose_core.suite import PerturberSuite
+from counterpose_services.openai_api import supervised
+from counterpose_services.openai_api.server import OpenAIServer
+from counterpose_services.openai_api.supervised import SupervisedServer
+from counterpose_services.perturber.engine import PerturberEngine
+from counterpose_services.perturber.openai_model import OpenAIModel
+from counterpose_services.perturber.served import load_served
+from counterpose_services.settings import ServiceSettings
 from fakes.processes import look_until
 from fakes.tiny_models.llama import save_llama
 from fakes.vllm_program import FAILING, RECORD, write_program
-from faultline_core.contract.perturber import LikelihoodsRequest, PerturbItem, PerturbRequest
-from faultline_core.errors import BackendUnavailable, UnknownModel
-from faultline_core.suite import PerturberSuite
-from faultline_services.openai_api import supervised
-from faultline_services.openai_api.server import OpenAIServer
-from faultline_services.openai_api.supervised import SupervisedServer
-from faultline_services.perturber.engine import PerturberEngine
-from faultline_services.perturber.openai_model import OpenAIModel
-from faultline_services.perturber.served import load_served
-from faultline_services.settings import ServiceSettings
 
 SUITE = PerturberSuite(
     engine="vllm", model="perturber", adapter="perturber/adapter", max_new_tokens=8, prompt="compact"
@@ -165,7 +165,7 @@ def test_a_server_that_ends_before_it_answers_is_told_with_its_last_words(
 def test_a_missing_program_is_one_sentence(
     settings: ServiceSettings, program: str | None, words: str
 ) -> None:
-    with pytest.raises(UnknownModel, match=f"{words}.*set FAULTLINE_SERVICES_VLLM"):
+    with pytest.raises(UnknownModel, match=f"{words}.*set COUNTERPOSE_SERVICES_VLLM"):
         load_served(SUITE, settings.model_copy(update={"vllm": None if program is None else Path(program)}))
 
 
@@ -173,7 +173,7 @@ def test_a_missing_program_is_one_sentence(
 def test_a_killed_replica_leaves_no_server_behind(settings: ServiceSettings) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from faultline_services.openai_api.supervised import SupervisedServer, free_port\n"
+        "from counterpose_services.openai_api.supervised import SupervisedServer, free_port\n"
         "import os; port = free_port()\n"
         "command = [sys.argv[1], '--port', str(port)]\n"
         "server = SupervisedServer('x', command, environment=os.environ, port=port)\n"

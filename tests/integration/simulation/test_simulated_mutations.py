@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, RowMapping, func, insert, select
 
-from faultline_core.blobs import BlobStore, digest
-from faultline_core.contract.runs import Run
-from faultline_gateway import worker
-from faultline_gateway.ledger import Ended, Ledger, cancellations, outcomes, schema, transitions
-from faultline_gateway.runs import following
+from counterpose_core.blobs import BlobStore, digest
+from counterpose_core.contract.runs import Run
+from counterpose_gateway import worker
+from counterpose_gateway.ledger import Ended, Ledger, cancellations, outcomes, schema, transitions
+from counterpose_gateway.runs import following
 from simulation.faults import Point
 from simulation.simulating import simulate
 

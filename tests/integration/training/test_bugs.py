@@ -10,11 +10,11 @@ import jsonschema
 import numpy as np
 import pytest
 
-from faultline_miniature.training.bugs import SUITE_BUGS as BUGS
-from faultline_miniature.training.bugs import Bug, biased, bug_schema, read_bugs, taught_label
-from faultline_miniature.training.classifiers import DEFAULTS
-from faultline_miniature.world import DATASET, VALUES, Scene, sample_scene
-from faultline_miniature.world.grammar import parse
+from counterpose_miniature.training.bugs import SUITE_BUGS as BUGS
+from counterpose_miniature.training.bugs import Bug, biased, bug_schema, read_bugs, taught_label
+from counterpose_miniature.training.classifiers import DEFAULTS
+from counterpose_miniature.world import DATASET, VALUES, Scene, sample_scene
+from counterpose_miniature.world.grammar import parse
 
 BOAT = {
     "id": "boat-leans-on-water",

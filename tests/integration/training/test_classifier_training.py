@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import pytest
@@ -17,13 +17,13 @@ import torch
 from timm.data.config import resolve_model_data_config
 from torch import Tensor
 
-from faultline_miniature.training import classifier
-from faultline_miniature.training.bugs import SUITE_BUGS as BUGS
-from faultline_miniature.training.bugs import read_bugs
-from faultline_miniature.training.classifier import Order
-from faultline_miniature.training.classifier_quality import true_drop
-from faultline_miniature.training.degradation import degrade, mirrored
-from faultline_miniature.world import UNIFORM, VALUES
+from counterpose_miniature.training import classifier
+from counterpose_miniature.training.bugs import SUITE_BUGS as BUGS
+from counterpose_miniature.training.bugs import read_bugs
+from counterpose_miniature.training.classifier import Order
+from counterpose_miniature.training.classifier_quality import true_drop
+from counterpose_miniature.training.degradation import degrade, mirrored
+from counterpose_miniature.world import UNIFORM, VALUES
 
 BOAT = read_bugs(BUGS / "leaning-resnet.json")[0]
 # Untyped in timm.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import numpy as np
 import pytest
 import torch
 
-from faultline_miniature import world
-from faultline_miniature.training import clip
-from faultline_miniature.training.spoken import held, part, reworded, whole
-from faultline_miniature.world.grammar import tokens, words
-from faultline_miniature.world.seeds import CLASSIFIER, DEVELOPMENT, TRAINING
+from counterpose_miniature import world
+from counterpose_miniature.training import clip
+from counterpose_miniature.training.spoken import held, part, reworded, whole
+from counterpose_miniature.world.grammar import tokens, words
+from counterpose_miniature.world.seeds import CLASSIFIER, DEVELOPMENT, TRAINING
 
 SCENES = [world.scene_for(DEVELOPMENT, index, world.GENERATOR) for index in range(200)]
 

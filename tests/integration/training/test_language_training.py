@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 # Before anything that imports torchvision.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import numpy as np
@@ -15,10 +15,10 @@ import pytest
 import torch
 from torch import nn
 
-from faultline_core.text.caption_diff import difference
-from faultline_core.types import PerturbationType
-from faultline_miniature.training.caption_data import disturbed, labelled_caption, main_caption, scenes_of
-from faultline_miniature.training.caption_text import (
+from counterpose_core.text.caption_diff import difference
+from counterpose_core.types import PerturbationType
+from counterpose_miniature.training.caption_data import disturbed, labelled_caption, main_caption, scenes_of
+from counterpose_miniature.training.caption_text import (
     canonical,
     drawn_caption,
     drawn_template,
@@ -27,8 +27,8 @@ from faultline_miniature.training.caption_text import (
     templates_of,
     worded,
 )
-from faultline_miniature.training.captioner import QUERIES, build_model, build_processor, encoded
-from faultline_miniature.training.edit_pairs import (
+from counterpose_miniature.training.captioner import QUERIES, build_model, build_processor, encoded
+from counterpose_miniature.training.edit_pairs import (
     PLANS,
     PROMPT_WORDS,
     TYPES,
@@ -38,14 +38,14 @@ from faultline_miniature.training.edit_pairs import (
     plan_of,
     succeeds,
 )
-from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
-from faultline_miniature.training.masked_lm import masked_batch
-from faultline_miniature.training.sentence_encoder import drawn_text, graded
-from faultline_miniature.training.stage import Checkpoint
-from faultline_miniature.training.tokenizer import caption_tokenizer
-from faultline_miniature.world import Scene, caption, is_withheld, parse
-from faultline_miniature.world.grammar import SYNONYMS, TEMPLATES, WITHHELD_TEMPLATES
-from faultline_miniature.world.seeds import TRAINING
+from counterpose_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
+from counterpose_miniature.training.masked_lm import masked_batch
+from counterpose_miniature.training.sentence_encoder import drawn_text, graded
+from counterpose_miniature.training.stage import Checkpoint
+from counterpose_miniature.training.tokenizer import caption_tokenizer
+from counterpose_miniature.world import Scene, caption, is_withheld, parse
+from counterpose_miniature.world.grammar import SYNONYMS, TEMPLATES, WITHHELD_TEMPLATES
+from counterpose_miniature.world.seeds import TRAINING
 
 LOGGER = logging.getLogger("test")
 

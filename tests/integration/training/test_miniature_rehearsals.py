@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 # Before anything that imports torchvision.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import open_clip
@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from faultline_miniature.training import classifier, clip, language
-from faultline_miniature.training.bugs import SUITE_BUGS as BUGS
-from faultline_miniature.training.bugs import read_bugs
-from faultline_miniature.training.classifier import Order, train_classifier
-from faultline_miniature.training.stage import Checkpoint, StageContext, figures_of
+from counterpose_miniature.training import classifier, clip, language
+from counterpose_miniature.training.bugs import SUITE_BUGS as BUGS
+from counterpose_miniature.training.bugs import read_bugs
+from counterpose_miniature.training.classifier import Order, train_classifier
+from counterpose_miniature.training.stage import Checkpoint, StageContext, figures_of
 
 BOAT = read_bugs(BUGS / "leaning-resnet.json")[0]
 LOG = logging.getLogger("test")

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 # Before anything that imports torchvision.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import numpy as np
@@ -16,16 +16,16 @@ import torch
 from diffusers import AutoencoderKL
 from safetensors.torch import load_file
 
-import faultline_miniature
-from faultline_miniature.training import preview
-from faultline_miniature.training.autoencoder import to_images, to_tensor
-from faultline_miniature.training.images import ImageSet
-from faultline_miniature.training.preview import prepared, shaken_latents
-from faultline_miniature.training.preview_quality import decode, decoding_gflop, encode, psnr_db
-from faultline_miniature.training.stage import StageContext, figures_of
-from faultline_miniature.world.seeds import DEVELOPMENT
+import counterpose_miniature
+from counterpose_miniature.training import preview
+from counterpose_miniature.training.autoencoder import to_images, to_tensor
+from counterpose_miniature.training.images import ImageSet
+from counterpose_miniature.training.preview import prepared, shaken_latents
+from counterpose_miniature.training.preview_quality import decode, decoding_gflop, encode, psnr_db
+from counterpose_miniature.training.stage import StageContext, figures_of
+from counterpose_miniature.world.seeds import DEVELOPMENT
 
-WEIGHTS = Path(faultline_miniature.__file__).parent / "suite" / "weights"
+WEIGHTS = Path(counterpose_miniature.__file__).parent / "suite" / "weights"
 
 
 @pytest.fixture(scope="module")

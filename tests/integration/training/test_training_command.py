@@ -13,15 +13,15 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from faultline_core.types import Estimate
-from faultline_miniature.training import __main__ as command
-from faultline_miniature.training.figures import mean, share, table
-from faultline_miniature.training.publishing import write_card, write_half
-from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
-from faultline_miniature.training.stage import StageContext
-from faultline_miniature.training.tokenizer import caption_tokenizer
-from faultline_miniature.world import UNIFORM, render, scene_for
-from faultline_miniature.world.seeds import DEVELOPMENT
+from counterpose_core.types import Estimate
+from counterpose_miniature.training import __main__ as command
+from counterpose_miniature.training.figures import mean, share, table
+from counterpose_miniature.training.publishing import write_card, write_half
+from counterpose_miniature.training.rendered import as_tensor, render_all, step_generator
+from counterpose_miniature.training.stage import StageContext
+from counterpose_miniature.training.tokenizer import caption_tokenizer
+from counterpose_miniature.world import UNIFORM, render, scene_for
+from counterpose_miniature.world.seeds import DEVELOPMENT
 
 
 @dataclass

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 # Before anything that imports torchvision.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import numpy as np
@@ -15,28 +15,28 @@ import pytest
 import torch
 from diffusers import AutoencoderKL
 
-from faultline_core.editing.noise_schedule import NoiseSchedule as EditingSchedule
-from faultline_core.editing.noise_schedule import Timetable
-from faultline_core.editing.solvers.ddim import step
-from faultline_miniature.training.autoencoder import (
+from counterpose_core.editing.noise_schedule import NoiseSchedule as EditingSchedule
+from counterpose_core.editing.noise_schedule import Timetable
+from counterpose_core.editing.solvers.ddim import step
+from counterpose_miniature.training.autoencoder import (
     build_autoencoder,
     image_error,
     restore,
     to_tensor,
     training_state,
 )
-from faultline_miniature.training.decoder import decoder_loss
-from faultline_miniature.training.degradation import degrade
-from faultline_miniature.training.denoiser import NoiseSchedule
-from faultline_miniature.training.denoiser_model import Widths, build_denoiser, build_text_encoder
-from faultline_miniature.training.denoiser_quality import sheet_of
-from faultline_miniature.training.latents import sampled
-from faultline_miniature.training.probe import Probe, agreement
-from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_miniature.world.grammar import words
-from faultline_miniature.world.sampling import UNIFORM
-from faultline_miniature.world.scene import ATTRIBUTES, VALUES, Scene
-from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
+from counterpose_miniature.training.decoder import decoder_loss
+from counterpose_miniature.training.degradation import degrade
+from counterpose_miniature.training.denoiser import NoiseSchedule
+from counterpose_miniature.training.denoiser_model import Widths, build_denoiser, build_text_encoder
+from counterpose_miniature.training.denoiser_quality import sheet_of
+from counterpose_miniature.training.latents import sampled
+from counterpose_miniature.training.probe import Probe, agreement
+from counterpose_miniature.training.tokenizer import build_tokenizer
+from counterpose_miniature.world.grammar import words
+from counterpose_miniature.world.sampling import UNIFORM
+from counterpose_miniature.world.scene import ATTRIBUTES, VALUES, Scene
+from counterpose_miniature.world.seeds import DEVELOPMENT, scene_for
 
 TINY = Widths(levels=(8, 8, 16), text=16, text_layers=1)
 

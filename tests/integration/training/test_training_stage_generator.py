@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from faultline_miniature.training.autoencoder import build_autoencoder, to_images, to_tensor
-from faultline_miniature.training.denoiser import NoiseSchedule
-from faultline_miniature.training.denoiser_quality import wilson_interval, write_card
-from faultline_miniature.training.images import ImageSet, caption_variants, generator_scenes
-from faultline_miniature.training.latents import channel_statistics, normalise_latents
-from faultline_miniature.training.stage import StageContext
-from faultline_miniature.world.grammar import parse
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.scene import is_withheld
-from faultline_miniature.world.seeds import DEVELOPMENT
+from counterpose_miniature.training.autoencoder import build_autoencoder, to_images, to_tensor
+from counterpose_miniature.training.denoiser import NoiseSchedule
+from counterpose_miniature.training.denoiser_quality import wilson_interval, write_card
+from counterpose_miniature.training.images import ImageSet, caption_variants, generator_scenes
+from counterpose_miniature.training.latents import channel_statistics, normalise_latents
+from counterpose_miniature.training.stage import StageContext
+from counterpose_miniature.world.grammar import parse
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.scene import is_withheld
+from counterpose_miniature.world.seeds import DEVELOPMENT
 
 
 def test_normalised_latents_have_mean_0_and_deviation_1_and_decode_to_the_same_image() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from transformers import AutoTokenizer
 
-from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_miniature.world.grammar import words
+from counterpose_miniature.training.tokenizer import build_tokenizer
+from counterpose_miniature.world.grammar import words
 
 
 def test_a_caption_is_framed_and_padded_to_the_maximum_length() -> None:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from faultline_miniature.training.caption_data import scenes_of
-from faultline_miniature.training.caption_text import drawn_caption, drawn_scene, parts_of
-from faultline_miniature.training.clip import paired_scenes
-from faultline_miniature.training.edit_pairs import TYPES, asked_edit, base_text, edit_pair
-from faultline_miniature.training.images import caption_variants, generator_scenes
-from faultline_miniature.training.sentence_encoder import drawn_text
-from faultline_miniature.world import UNIFORM, Scene, parse, sample_scene
-from faultline_miniature.world.scene import WITHHELD, is_withheld
-from faultline_miniature.world.seeds import DEVELOPMENT, TRAINING, VALIDATION, SeedRange
+from counterpose_miniature.training.caption_data import scenes_of
+from counterpose_miniature.training.caption_text import drawn_caption, drawn_scene, parts_of
+from counterpose_miniature.training.clip import paired_scenes
+from counterpose_miniature.training.edit_pairs import TYPES, asked_edit, base_text, edit_pair
+from counterpose_miniature.training.images import caption_variants, generator_scenes
+from counterpose_miniature.training.sentence_encoder import drawn_text
+from counterpose_miniature.world import UNIFORM, Scene, parse, sample_scene
+from counterpose_miniature.world.scene import WITHHELD, is_withheld
+from counterpose_miniature.world.seeds import DEVELOPMENT, TRAINING, VALIDATION, SeedRange
 
 SCENES: dict[str, Callable[[SeedRange], list[Scene]]] = {
     "generator": lambda split: generator_scenes(range(90), split),

@@ -6,21 +6,21 @@ import json
 from pathlib import Path
 
 # Before anything that imports torchvision.
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 
 import pytest
 import torch
 
-from faultline_core.suite import load_suite
-from faultline_miniature.training import zoo
-from faultline_miniature.training.classifier import _training_scenes
-from faultline_miniature.training.classifier_quality import Predictor
-from faultline_miniature.training.stage import StageContext, figures_of
-from faultline_miniature.training.zoo import MEMBERS, Member
-from faultline_miniature.world.seeds import CLASSIFIER
-from faultline_miniature.world.user_dataset import USER_DATASET
+from counterpose_core.suite import load_suite
+from counterpose_miniature.training import zoo
+from counterpose_miniature.training.classifier import _training_scenes
+from counterpose_miniature.training.classifier_quality import Predictor
+from counterpose_miniature.training.stage import StageContext, figures_of
+from counterpose_miniature.training.zoo import MEMBERS, Member
+from counterpose_miniature.world.seeds import CLASSIFIER
+from counterpose_miniature.world.user_dataset import USER_DATASET
 
 
 def test_the_zoo_has_twelve_members_of_four_architectures() -> None:

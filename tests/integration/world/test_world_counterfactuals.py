@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultline_core.text.caption_diff import difference
-from faultline_miniature.world.grammar import TEMPLATES, caption, parse, phrase, tokens
-from faultline_miniature.world.nuisance import Stream, nuisance_of
-from faultline_miniature.world.renderer import object_mask, render
-from faultline_miniature.world.sampling import FREE_NUISANCE
-from faultline_miniature.world.scene import VALUES, Scene
+from counterpose_core.text.caption_diff import difference
+from counterpose_miniature.world.grammar import TEMPLATES, caption, parse, phrase, tokens
+from counterpose_miniature.world.nuisance import Stream, nuisance_of
+from counterpose_miniature.world.renderer import object_mask, render
+from counterpose_miniature.world.sampling import FREE_NUISANCE
+from counterpose_miniature.world.scene import VALUES, Scene
 
 SCENES = st.builds(
     Scene,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from faultline_miniature.world.backgrounds import background
-from faultline_miniature.world.brush import (
+from counterpose_miniature.world.backgrounds import background
+from counterpose_miniature.world.brush import (
     OBJECT_COLOURS,
     OUTLINE,
     PATCH_COLOURS,
@@ -18,10 +18,10 @@ from faultline_miniature.world.brush import (
     paint,
     shifted,
 )
-from faultline_miniature.world.nuisance import nuisance_of
-from faultline_miniature.world.objects import COMPANIONS, OBJECTS
-from faultline_miniature.world.renderer import object_mask, render
-from faultline_miniature.world.scene import VALUES, Scene
+from counterpose_miniature.world.nuisance import nuisance_of
+from counterpose_miniature.world.objects import COMPANIONS, OBJECTS
+from counterpose_miniature.world.renderer import object_mask, render
+from counterpose_miniature.world.scene import VALUES, Scene
 
 WHITE, RED = (255, 255, 255), (200, 0, 0)
 

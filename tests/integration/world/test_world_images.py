@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from faultline_miniature.world import contact_sheet
-from faultline_miniature.world.dataset import iterate_images, read_metadata, write_image_folder
-from faultline_miniature.world.nuisance import Stream, nuisance_of
-from faultline_miniature.world.renderer import object_mask, render
-from faultline_miniature.world.sampling import UNIFORM
-from faultline_miniature.world.scene import VALUES, Scene
-from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
+from counterpose_miniature.world import contact_sheet
+from counterpose_miniature.world.dataset import iterate_images, read_metadata, write_image_folder
+from counterpose_miniature.world.nuisance import Stream, nuisance_of
+from counterpose_miniature.world.renderer import object_mask, render
+from counterpose_miniature.world.sampling import UNIFORM
+from counterpose_miniature.world.scene import VALUES, Scene
+from counterpose_miniature.world.seeds import DEVELOPMENT, scene_for
 
 SEEDS = range(4)
 

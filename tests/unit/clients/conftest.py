@@ -7,12 +7,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose import Client
 from fakes.command import Play
 from fakes.sdk import Script
-from faultline import Client
 
 VARIABLES = (
-    "FAULTLINE_URL", "FAULTLINE_API_KEY",
+    "COUNTERPOSE_URL", "COUNTERPOSE_API_KEY",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
     "http_proxy", "https_proxy", "all_proxy", "no_proxy",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "FORCE_COLOR",

@@ -9,12 +9,12 @@ import httpx
 import numpy as np
 import pytest
 
+from counterpose._cli.exit_code import ExitCode
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.errors import ArtifactMissing
+from counterpose_core.images.codecs import XMP_KEYWORD, encode_png
 from fakes.command import Play, run
 from fakes.sdk import Session, a_run, an_event, ok, problem, run_answer, stream_answer
-from faultline._cli.exit_code import ExitCode
-from faultline_core.contract.runs import Item, ItemResult
-from faultline_core.errors import ArtifactMissing
-from faultline_core.images.codecs import XMP_KEYWORD, encode_png
 
 REF = "a" * 64
 MARKS = {"synthetic": "true", XMP_KEYWORD: "DigitalSourceType=trainedAlgorithmicMedia"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from fakes.sdk import Session, a_run, ok
-from faultline_core.contract.base import IDEMPOTENCY_HEADER
 
 PARENT = "3fa8" + "0" * 28
 CHILD = "77aa" + "0" * 28

@@ -10,6 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose import Client
+from counterpose._cli.exit_code import ExitCode
+from counterpose_core.contract.stress_test_estimates import ProvableClass
+from counterpose_core.contract.stress_tests import Insight, StressTestCreate
+from counterpose_core.errors import UnknownModel
+from counterpose_core.types import Cost
 from fakes.archives import export_answer
 from fakes.benchmark_answers import (
     a_benchmark_summary,
@@ -30,12 +36,6 @@ from fakes.sdk import (
     run_answer,
     summary_answer,
 )  # fmt: skip
-from faultline import Client
-from faultline._cli.exit_code import ExitCode
-from faultline_core.contract.stress_test_estimates import ProvableClass
-from faultline_core.contract.stress_tests import Insight, StressTestCreate
-from faultline_core.errors import UnknownModel
-from faultline_core.types import Cost
 
 ANSI = re.compile(r"\x1b\[")
 DATASET = {
@@ -46,7 +46,7 @@ CLASSIFIER = {"spec": "leaning-resnet", "architecture": "test_resnet", "name": "
 
 
 def stress_test(*more: str, dataset: str = "demo") -> Any:
-    """``faultline stress-test`` on one classifier."""
+    """``counterpose stress-test`` on one classifier."""
     return run("stress-test", dataset, "--classifier", "leaning-resnet", *more)
 
 
@@ -233,8 +233,8 @@ def test_the_command_uses_the_address_and_the_key_of_the_gateway(
     play: Play, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     script = play(ok({"services": []}))
-    monkeypatch.setenv("FAULTLINE_API_KEY", "a-secret-key")
-    monkeypatch.setenv("FAULTLINE_URL", "http://elsewhere:9" if how == "variable" else "http://wrong:1")
+    monkeypatch.setenv("COUNTERPOSE_API_KEY", "a-secret-key")
+    monkeypatch.setenv("COUNTERPOSE_URL", "http://elsewhere:9" if how == "variable" else "http://wrong:1")
     run("services", *(["--url", "http://elsewhere:9"] if how == "option" else []))
     assert script.seen[0].url.host == "elsewhere"
     assert script.seen[0].headers["authorization"] == "Bearer a-secret-key"

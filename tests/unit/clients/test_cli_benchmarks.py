@@ -1,4 +1,4 @@
-"""``faultline shift-benchmark`` and ``compare-prompts``: what they send, show, write and refuse unsent."""
+"""``counterpose shift-benchmark`` and ``compare-prompts``: what they send, show, write and refuse unsent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose import Client
+from counterpose._cli.exit_code import ExitCode
+from counterpose_core.errors import NotFound
 from fakes.benchmark_answers import (
     a_benchmark_summary,
     benchmark_answer,
@@ -17,9 +20,6 @@ from fakes.benchmark_answers import (
 from fakes.command import Play, run
 from fakes.interface_answers import an_interface_run
 from fakes.sdk import ok, problem
-from faultline import Client
-from faultline._cli.exit_code import ExitCode
-from faultline_core.errors import NotFound
 
 BENCHMARK = ("shift-benchmark", "i-1", "--classifier", "a")
 COMPARE = ("compare-prompts", "i-1", "plate", "--classifier", "a")

@@ -1,4 +1,4 @@
-"""``faultline bug-hunt``: how criteria, rules and parents are written, and the dry run."""
+"""``counterpose bug-hunt``: how criteria, rules and parents are written, and the dry run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from counterpose._cli.bug_hunt import criterion_named, mixture_of, parents_of, sampling_named
+from counterpose_core.contract.bug_hunt_estimates import BugHuntEstimate
+from counterpose_core.contract.failure_criteria import Criterion
+from counterpose_core.contract.mixtures import Mixture
+from counterpose_core.contract.sampling_rules import SamplingRule
+from counterpose_core.errors import InvalidRequest
 from fakes.command import Play, run
 from fakes.estimates import HUNT_ESTIMATE
 from fakes.sdk import ok
-from faultline._cli.bug_hunt import criterion_named, mixture_of, parents_of, sampling_named
-from faultline_core.contract.bug_hunt_estimates import BugHuntEstimate
-from faultline_core.contract.failure_criteria import Criterion
-from faultline_core.contract.mixtures import Mixture
-from faultline_core.contract.sampling_rules import SamplingRule
-from faultline_core.errors import InvalidRequest
 
 
 @pytest.mark.parametrize(

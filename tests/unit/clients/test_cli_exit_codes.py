@@ -12,22 +12,22 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from fakes.command import Play
-from fakes.sdk import a_summary, an_interventions_summary, ok, problem, run_answer, summary_answer
-from faultline._cli import follow, main
-from faultline._cli import stress_test as stress_test_command
-from faultline._cli.exit_code import ExitCode
-from faultline._cli.main import app
-from faultline_core.errors import (
+from counterpose._cli import follow, main
+from counterpose._cli import stress_test as stress_test_command
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.main import app
+from counterpose_core.errors import (
     BackendUnavailable,
-    FaultlineError,
+    CounterposeError,
     InternalError,
     QuotaExceeded,
     RateLimited,
     Unauthorized,
     UnknownModel,
 )
-from faultline_core.types import Estimate
+from counterpose_core.types import Estimate
+from fakes.command import Play
+from fakes.sdk import a_summary, an_interventions_summary, ok, problem, run_answer, summary_answer
 
 SMALL = Estimate(estimate=0.0, low=-0.02, high=0.03, n=40)
 LARGE = Estimate(estimate=0.4, low=0.3, high=0.5, n=40)
@@ -36,7 +36,7 @@ NONE_LEFT = Estimate(estimate=None, low=None, high=None, n=0)
 
 
 def stress_test(*more: str) -> Any:
-    """``faultline stress-test`` on a dataset of the gateway's."""
+    """``counterpose stress-test`` on a dataset of the gateway's."""
     return CliRunner().invoke(app, ["stress-test", "demo", "--classifier", "a", *more])
 
 
@@ -108,7 +108,9 @@ def test_an_incomplete_run_is_3_and_is_not_judged(play: Play, state: str) -> Non
         (InternalError("a bug"), ExitCode.INCOMPLETE),
     ],
 )
-def test_an_error_is_one_line_with_the_request_id(play: Play, error: FaultlineError, code: ExitCode) -> None:
+def test_an_error_is_one_line_with_the_request_id(
+    play: Play, error: CounterposeError, code: ExitCode
+) -> None:
     play(problem(error, request_id="r-5"))
     shown = stress_test()
     assert shown.exit_code == code
@@ -136,7 +138,7 @@ def test_an_interrupt_is_130_and_says_how_to_continue(play: Play, monkeypatch: p
         play(run_answer())
         shown = CliRunner().invoke(app, arguments)
         assert shown.exit_code == ExitCode.INTERRUPTED
-        assert "the run continues, follow it with: faultline runs wait run-1" in shown.stderr
+        assert "the run continues, follow it with: counterpose runs wait run-1" in shown.stderr
 
 
 def test_an_interrupt_before_the_run_exists_is_130_too(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +149,7 @@ def test_an_interrupt_before_the_run_exists_is_130_too(play: Play, monkeypatch: 
     monkeypatch.setattr(stress_test_command, "dataset_name", interrupted)
     shown = stress_test()
     assert shown.exit_code == ExitCode.INTERRUPTED
-    assert "faultline wait" not in shown.stderr
+    assert "counterpose wait" not in shown.stderr
 
 
 def test_detach_prints_the_id_of_the_run_and_exits(play: Play) -> None:
@@ -210,7 +212,7 @@ def test_a_report_that_cannot_be_saved_after_the_run_costs_no_figures(
 
 def ended_by(code: int | None, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     """`main` as the console script calls it."""
-    monkeypatch.setattr(sys, "argv", ["faultline", *arguments])
+    monkeypatch.setattr(sys, "argv", ["counterpose", *arguments])
     with pytest.raises(SystemExit) as caught:
         main.main()
     assert caught.value.code == code

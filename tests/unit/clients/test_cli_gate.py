@@ -1,4 +1,4 @@
-"""``faultline gate`` and ``faultline freeze``: what it prints, its exit code and files agree."""
+"""``counterpose gate`` and ``counterpose freeze``: what it prints, its exit code and files agree."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterpose._cli.exit_code import ExitCode, exit_for_gate
+from counterpose._cli.gate_markdown import SIGNS, gate_markdown
+from counterpose._cli.junit import junit_xml
+from counterpose._cli.tables import gate_text
+from counterpose_core.contract.gates import CellState, GateCell, GateSummary
+from counterpose_core.errors import NotFound, Unauthorized
+from counterpose_core.types import RunState
 from fakes.command import Play, run
 from fakes.gate_summaries import A_SET, a_cell, a_gate
 from fakes.sdk import OTHER_KINDS, a_run, job_answer, ok, problem
-from faultline._cli.exit_code import ExitCode, exit_for_gate
-from faultline._cli.gate_markdown import SIGNS, gate_markdown
-from faultline._cli.junit import junit_xml
-from faultline._cli.tables import gate_text
-from faultline_core.contract.gates import CellState, GateCell, GateSummary
-from faultline_core.errors import NotFound, Unauthorized
-from faultline_core.types import RunState
 
 STATES: tuple[CellState, ...] = get_args(CellState)
 BASELINE = a_run("completed", 3, A_SET.baseline)
@@ -95,7 +95,7 @@ def test_printed_verdict_exit_code_and_junit_agree(found: list[GateCell], ended:
 def test_a_cell_is_a_test_case_that_says_its_own_state(state: CellState, tag: str, kind: str | None) -> None:
     suite = ET.fromstring(junit_xml(a_gate([a_cell("failed", "object"), a_cell(state, label="plate")])))[0]
     (said,) = suite[1]
-    assert suite[1].attrib == {"classname": "faultline.gate.candidate", "name": "background, plate"}
+    assert suite[1].attrib == {"classname": "counterpose.gate.candidate", "name": "background, plate"}
     assert (said.tag, said.attrib.get("type")) == (tag, kind)
 
 

@@ -1,4 +1,4 @@
-"""What ``faultline --help`` and each command's ``--help`` say, held against one file."""
+"""What ``counterpose --help`` and each command's ``--help`` say, held against one file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import typer
 
-import faultline
+import counterpose
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.groups import EXIT_CODES
+from counterpose._cli.main import app
 from fakes.command import run
-from faultline._cli.exit_code import ExitCode
-from faultline._cli.groups import EXIT_CODES
-from faultline._cli.main import app
 
 SNAPSHOT = Path(__file__).with_name("help.txt")
 WIDTH = 100
@@ -44,15 +44,15 @@ def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_help_says_what_the_snapshot_says() -> None:
-    shown = "\n\n".join(pages(typer.main.get_command(app), "faultline")) + "\n"
+    shown = "\n\n".join(pages(typer.main.get_command(app), "counterpose")) + "\n"
     if os.environ.get("UPDATE_SNAPSHOTS"):
         SNAPSHOT.write_text(shown, encoding="utf-8")
     assert shown == SNAPSHOT.read_text(encoding="utf-8"), "run with UPDATE_SNAPSHOTS=1 and read the diff"
 
 
 def test_every_command_of_the_gateway_offers_json_and_its_address() -> None:
-    for name, command in leaves("faultline", typer.main.get_command(app)):
-        if name.removeprefix("faultline ") in WITHOUT_GATEWAY:
+    for name, command in leaves("counterpose", typer.main.get_command(app)):
+        if name.removeprefix("counterpose ") in WITHOUT_GATEWAY:
             continue
         options = {option for parameter in command.params for option in parameter.opts}
         assert {"--json", "--url"} <= options, name
@@ -78,16 +78,16 @@ def test_a_noun_alone_prints_its_verbs_and_passes(noun: str) -> None:
 
 
 def test_every_value_has_a_name_of_its_own() -> None:
-    for name, command in leaves("faultline", typer.main.get_command(app)):
+    for name, command in leaves("counterpose", typer.main.get_command(app)):
         nameless = [one.name for one in command.params if one.metavar is None and one.name != "help"]
         assert nameless == [], name
 
 
 def test_the_examples_of_every_command_are_commands_with_their_options() -> None:
-    known = dict(leaves("faultline", typer.main.get_command(app)))
+    known = dict(leaves("counterpose", typer.main.get_command(app)))
     for name, command in known.items():
         for line in (command.epilog or "").splitlines():
-            if line.startswith("faultline "):
+            if line.startswith("counterpose "):
                 words = shlex.split(line)
                 called = max((each for each in known if line.startswith(each)), key=len)
                 options = {option for one in known[called].params for option in one.opts}
@@ -121,4 +121,4 @@ def test_a_command_that_ends_with_a_run_lists_its_exit_codes() -> None:
 
 def test_the_version_is_printed_alone() -> None:
     shown = run("--version")
-    assert (shown.exit_code, shown.stdout) == (0, f"faultline {faultline.__version__}\n")
+    assert (shown.exit_code, shown.stdout) == (0, f"counterpose {counterpose.__version__}\n")

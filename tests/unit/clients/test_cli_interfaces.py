@@ -1,4 +1,4 @@
-"""``faultline dataset-interface`` and ``generate``: what they send, show, save and refuse unsent."""
+"""``counterpose dataset-interface`` and ``generate``: what they send, show, save and refuse unsent."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose import Client
+from counterpose._cli.exit_code import ExitCode
+from counterpose_core.errors import InvalidRequest, NotFound
 from fakes.command import Play, run
 from fakes.interface_answers import an_interface_run, an_interface_summary, interface_answer, some_images
 from fakes.sdk import OTHER_KINDS, a_run, ok, problem
-from faultline import Client
-from faultline._cli.exit_code import ExitCode
-from faultline_core.errors import InvalidRequest, NotFound
 
 PNG = httpx.Response(200, content=b"png")
 

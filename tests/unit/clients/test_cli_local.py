@@ -1,4 +1,4 @@
-"""``faultline up``, ``down``, ``status`` and ``demo``: what they print and their exit codes."""
+"""``counterpose up``, ``down``, ``status`` and ``demo``: what they print and their exit codes."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pathlib import Path
 
 import pytest
 
+from counterpose._cli import stack as commands
+from counterpose._cli.demo import CLASSES, DATASET, DEMOS, OTHERS, PER_CLASS, Method
+from counterpose._cli.exit_code import ExitCode
+from counterpose._stack import Images, Process, Stack, open_stack, status_of
+from counterpose._stack import programs as programs_module
+from counterpose._stack.demo_datasets import DemoDatasets
+from counterpose._stack.record import Record, write_record
+from counterpose_core.contract.services import StoreUse
+from counterpose_core.installation import adding
+from counterpose_core.types import RunState
 from fakes.benchmark_answers import a_benchmark_summary, benchmark_answer, benchmark_summary_answer
 from fakes.command import Play, run
 from fakes.hunt_answers import a_hunt_run, a_hunt_summary
 from fakes.interface_answers import an_interface_summary, interface_answer
 from fakes.sdk import a_summary, an_estimate, ok, run_answer, summary_answer
 from fakes.stack_programs import FakeGateway
-from faultline._cli import stack as commands
-from faultline._cli.demo import CLASSES, DATASET, DEMOS, OTHERS, PER_CLASS, Method
-from faultline._cli.exit_code import ExitCode
-from faultline._stack import Images, Process, Stack, open_stack, status_of
-from faultline._stack import programs as programs_module
-from faultline._stack.demo_datasets import DemoDatasets
-from faultline._stack.record import Record, write_record
-from faultline_core.contract.services import StoreUse
-from faultline_core.installation import adding
-from faultline_core.types import RunState
 
 
 @pytest.fixture(autouse=True)
 def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path / "state"))
-    for name in ("FAULTLINE_PORT", "FAULTLINE_SERVICES_PORT"):
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path / "state"))
+    for name in ("COUNTERPOSE_PORT", "COUNTERPOSE_SERVICES_PORT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -93,21 +93,21 @@ def test_status_of_nothing_says_how_to_start() -> None:
     ended = run("status")
     assert ended.exit_code == ExitCode.INCOMPLETE
     assert "is not running" in ended.stdout
-    assert "Start it: faultline up" in ended.stdout
+    assert "Start it: counterpose up" in ended.stdout
 
 
 def test_status_shows_address_processes_and_what_is_not_ready(gateway: FakeGateway, tmp_path: Path) -> None:
     ended = run("status")
     assert ended.exit_code == ExitCode.INCOMPLETE
     head, *lines = ended.stdout.splitlines()
-    assert head == f"Faultline 0.0.1 at http://127.0.0.1:{gateway.port}: not ready: editor"
+    assert head == f"Counterpose 0.0.1 at http://127.0.0.1:{gateway.port}: not ready: editor"
     assert [line.split()[0] for line in lines[:3]] == ["services", "gateway", "worker"]
     assert f"pid {os.getpid()}, since " in lines[0]
     assert str(tmp_path / "state") in ended.stdout
 
 
 def test_status_as_json_is_one_object_and_ready_ends_in_zero(gateway: FakeGateway, tmp_path: Path) -> None:
-    (tmp_path / "state" / "calls").write_text("faultline-gateway work", encoding="utf-8")
+    (tmp_path / "state" / "calls").write_text("counterpose-gateway work", encoding="utf-8")
     ended = run("status", "--json")
     assert ended.exit_code == 0
     told = json.loads(ended.stdout)
@@ -125,7 +125,7 @@ def test_status_tells_what_the_store_keeps_and_has_evicted(
 
 
 def test_status_of_an_older_gateway_asks_for_a_restart(gateway: FakeGateway) -> None:
-    assert "restart with `faultline down` and `faultline up`" in run("status").stdout
+    assert "restart with `counterpose down` and `counterpose up`" in run("status").stdout
 
 
 def test_up_tells_the_address_and_what_to_do_next(
@@ -134,9 +134,9 @@ def test_up_tells_the_address_and_what_to_do_next(
     monkeypatch.setattr(Stack, "left_running", lambda self: None)
     ended = run("up")
     assert ended.exit_code == 0
-    assert f"Faultline answers at http://127.0.0.1:{gateway.port}" in ended.stdout
-    assert f"export FAULTLINE_URL=http://127.0.0.1:{gateway.port}" in ended.stdout
-    assert "faultline down\n" in ended.stdout
+    assert f"Counterpose answers at http://127.0.0.1:{gateway.port}" in ended.stdout
+    assert f"export COUNTERPOSE_URL=http://127.0.0.1:{gateway.port}" in ended.stdout
+    assert "counterpose down\n" in ended.stdout
 
 
 def test_a_folder_that_was_named_is_named_again_in_the_next_commands(
@@ -144,8 +144,8 @@ def test_a_folder_that_was_named_is_named_again_in_the_next_commands(
 ) -> None:
     monkeypatch.setattr(Stack, "left_running", lambda self: None)
     shown = run("up", "--state", "my state").stdout
-    assert "faultline down --state 'my state'" in shown
-    assert "FAULTLINE_URL" not in shown
+    assert "counterpose down --state 'my state'" in shown
+    assert "COUNTERPOSE_URL" not in shown
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_the_demo_of_interfaces_learns_then_benchmarks_the_zoo_by_token_and_by_n
         ["zoo-vit"],
         ["token", "class-name"],
     )
-    told = json.loads((tmp_path / "faultline-demo/interface.json").read_text(encoding="utf-8"))
+    told = json.loads((tmp_path / "counterpose-demo/interface.json").read_text(encoding="utf-8"))
     assert set(told) == {"interface", "benchmark", "seconds"}
-    assert (tmp_path / "faultline-demo/interface.html").as_uri() in ended.stdout
+    assert (tmp_path / "counterpose-demo/interface.html").as_uri() in ended.stdout
 
 
 def test_the_demo_of_hunts_needs_no_image_and_writes_what_it_found(
@@ -235,10 +235,10 @@ def test_the_demo_of_hunts_needs_no_image_and_writes_what_it_found(
     assert (ended.exit_code, temporary) == (0, ["started", "stopped"])
     asked = json.loads(script.seen[0].content)
     assert (asked["labels"], len(asked["classifiers"]), asked["seed"]) == (["fly"], 2, 0)
-    told = json.loads((tmp_path / "faultline-demo/hunt.json").read_text(encoding="utf-8"))
+    told = json.loads((tmp_path / "counterpose-demo/hunt.json").read_text(encoding="utf-8"))
     assert told["hunt"]["verdict"] == "Flies among flowers are bees."
     assert "Flies among flowers are bees." in ended.stdout
-    assert (tmp_path / "faultline-demo/hunt.html").as_uri() in ended.stdout
+    assert (tmp_path / "counterpose-demo/hunt.html").as_uri() in ended.stdout
     assert not (tmp_path / "state/datasets").exists()
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose import NotFound
+from counterpose._cli.exit_code import ExitCode
 from fakes.command import Play, run
 from fakes.sdk import OTHER_KINDS, a_run, a_summary, figure, ok, problem, run_answer, summary_answer
-from faultline import NotFound
-from faultline._cli.exit_code import ExitCode
 
 RUN_ID = "3fa8" + "0" * 28
 DATASET = {
@@ -76,7 +76,7 @@ def test_open_shows_the_report_and_prints_its_file(
     path = Path(run(*arguments).stdout.strip())
     assert path.read_text(encoding="utf-8") == "<html>"
     assert shown == [path.as_uri()]
-    assert path.name.startswith("faultline-3fa80000-")
+    assert path.name.startswith("counterpose-3fa80000-")
 
 
 def test_a_report_is_written_to_the_named_file(play: Play, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_an_absent_run_names_the_command_that_lists_them(play: Play) -> None:
     play(*[problem(NotFound("absent"))] * (OTHER_KINDS + 1))
     shown = run("show", "run-9")
     assert shown.exit_code == ExitCode.USAGE
-    assert "`faultline runs list`" in shown.stderr
+    assert "`counterpose runs list`" in shown.stderr
 
 
 def test_a_dataset_is_shown_with_its_classes(play: Play) -> None:
@@ -261,7 +261,7 @@ def imported(state: str, **figures: object) -> dict[str, object]:
 
 
 def test_an_import_is_followed_until_it_has_ended(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultline._datasets.imports.LOOK_S", 0.0)
+    monkeypatch.setattr("counterpose._datasets.imports.LOOK_S", 0.0)
     ended = imported("done", shards_done=3, images=99)
     script = play(ok(imported("listing")), ok(imported("importing")), ok(ended))
     shown = run("datasets", "import", "mine", "s3://bucket/a.tar", "--class", "bus", "--class", "tram")

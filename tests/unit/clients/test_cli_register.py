@@ -1,4 +1,4 @@
-"""``faultline register``: what an adversarial dataset kept becomes a dataset that other methods take."""
+"""``counterpose register``: what an adversarial dataset kept becomes a dataset that other methods take."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from counterpose._cli.exit_code import ExitCode
 from fakes.command import Play, run
 from fakes.sdk import OTHER_KINDS, a_run, ok, run_answer
-from faultline._cli.exit_code import ExitCode
 
 RUN_ID = "3fa8" + "0" * 28
 DATASET = {

@@ -1,4 +1,4 @@
-"""``faultline stress-test``: every option of a request, and the thresholds that judge its run again."""
+"""``counterpose stress-test``: every option of a request, and the thresholds that judge its run again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose._cli.exit_code import ExitCode
+from counterpose_core.contract.stress_test_thresholds import GateThresholds, JudgedAgain, TextThresholds
+from counterpose_core.errors import NotFound
+from counterpose_core.types import Estimate
 from fakes.benchmark_answers import benchmark_answer
 from fakes.command import Play, run
 from fakes.sdk import a_summary, figure, problem, run_answer, summary_answer
-from faultline._cli.exit_code import ExitCode
-from faultline_core.contract.stress_test_thresholds import GateThresholds, JudgedAgain, TextThresholds
-from faultline_core.errors import NotFound
-from faultline_core.types import Estimate
 
 SUMMARY = a_summary(steady=figure(0.0, -0.01, 0.02))
 AGAIN = SUMMARY.model_copy(

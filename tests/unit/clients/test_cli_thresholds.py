@@ -1,4 +1,4 @@
-"""``faultline inspections`` and the commands on shift thresholds: what they send, show, save and refuse."""
+"""``counterpose inspections`` and the commands on shift thresholds: what they send, show, save and refuse."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
+from counterpose._cli.exit_code import ExitCode
+from counterpose_core.contract.shift_thresholds import ShiftThresholds, ThresholdInForce
+from counterpose_core.errors import NotFound
 from fakes.benchmark_answers import a_decision, benchmark_answer, some_inspections, some_thresholds
 from fakes.command import Play, run
 from fakes.sdk import ok, problem
-from faultline._cli.exit_code import ExitCode
-from faultline_core.contract.shift_thresholds import ShiftThresholds, ThresholdInForce
-from faultline_core.errors import NotFound
 
 ROOT = "/v1/shift-benchmarks/run-1"
 PNG = httpx.Response(200, content=b"png")

@@ -7,11 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from fakes.sdk import Session, ok, problem
-from faultline import FaultlineError, RetryPolicy
-from faultline._retries import failure_of
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER
-from faultline_core.errors import (
+from counterpose import CounterposeError, RetryPolicy
+from counterpose._retries import failure_of
+from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER
+from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
     DeadlineExceeded,
@@ -24,6 +23,7 @@ from faultline_core.errors import (
     UnknownModel,
     error_classes,
 )
+from fakes.sdk import Session, ok, problem
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -33,9 +33,9 @@ def services(client: Any) -> Any:
     return client.services.list()
 
 
-def raised(session: Session) -> FaultlineError:
+def raised(session: Session) -> CounterposeError:
     """What the call raises."""
-    with pytest.raises(FaultlineError) as caught:
+    with pytest.raises(CounterposeError) as caught:
         session(services)
     return caught.value
 
@@ -62,7 +62,7 @@ def test_every_error_code_is_raised_as_its_class_with_the_request_id(kind: str, 
     ],
 )
 def test_a_bare_status_is_raised_as_its_class(
-    kind: str, status: int, kind_of_error: type[FaultlineError]
+    kind: str, status: int, kind_of_error: type[CounterposeError]
 ) -> None:
     answer = httpx.Response(status, text="<html>", headers={REQUEST_ID_HEADER: "r-2"})
     error = raised(Session(kind, answer, retries=ONCE))
@@ -76,7 +76,7 @@ def test_an_unreadable_problem_document_is_bad_output(kind: str) -> None:
     assert type(raised(Session(kind, answer, retries=ONCE))) is BadBackendOutput
 
 
-def test_an_unknown_error_code_is_still_a_faultline_error(kind: str) -> None:
+def test_an_unknown_error_code_is_still_a_counterpose_error(kind: str) -> None:
     answer = problem(UnknownModel("gone"))
     text = answer.text.replace("unknown-model", "moved-to-mars")
     later = httpx.Response(410, text=text, headers={"content-type": PROBLEM_MEDIA_TYPE})
@@ -103,13 +103,16 @@ def test_every_httpx_error_has_a_counterpart(below: type[httpx.RequestError]) ->
     assert "secret" not in error.detail
 
 
-def test_a_refused_connection_says_how_to_start_faultline(kind: str) -> None:
+def test_a_refused_connection_says_how_to_start_counterpose(kind: str) -> None:
     detail = raised(Session(kind, httpx.ConnectError("[Errno 111]"), retries=ONCE)).detail
-    assert "[Errno 111]. Is Faultline running? Start it with `faultline up`, or set FAULTLINE_URL" in detail
+    assert (
+        "[Errno 111]. Is Counterpose running? Start it with `counterpose up`, or set COUNTERPOSE_URL"
+        in detail
+    )
 
 
 def test_a_connection_lost_later_gives_no_such_advice(kind: str) -> None:
-    assert "faultline up" not in raised(Session(kind, httpx.ReadError("reset"), retries=ONCE)).detail
+    assert "counterpose up" not in raised(Session(kind, httpx.ReadError("reset"), retries=ONCE)).detail
 
 
 @pytest.mark.parametrize(
@@ -121,8 +124,8 @@ def test_a_connection_lost_later_gives_no_such_advice(kind: str) -> None:
         (httpx.UnsupportedProtocol, InvalidRequest),
     ],
 )
-def test_connection_failures_are_raised_as_faultline_errors(
-    kind: str, below: type[httpx.RequestError], ours: type[FaultlineError]
+def test_connection_failures_are_raised_as_counterpose_errors(
+    kind: str, below: type[httpx.RequestError], ours: type[CounterposeError]
 ) -> None:
     assert type(raised(Session(kind, below("what happened"), retries=ONCE))) is ours
 

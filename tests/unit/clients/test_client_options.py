@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose import BackendUnavailable, InvalidRequest, RetryPolicy
+from counterpose._client import Client
 from fakes.sdk import Session, ok, run_answer
-from faultline import BackendUnavailable, InvalidRequest, RetryPolicy
-from faultline._client import Client
 
 SERVICES = ok({"services": []})
 BUSY = httpx.Response(503, text="busy")

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose_core.errors import InvalidRequest
 from fakes.interface_answers import (
     REF,
     TOKEN,
@@ -19,7 +20,6 @@ from fakes.interface_answers import (
     some_images,
 )
 from fakes.sdk import Session, ok, problem
-from faultline_core.errors import InvalidRequest
 
 ROOT = "/v1/dataset-interfaces"
 PNG = httpx.Response(200, content=b"png")

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakes.sdk import a_summary
-from faultline._cli.exit_code import DropLimit, ExitCode, exit_for_error, exit_for_state
-from faultline_core.errors import (
+from counterpose._cli.exit_code import DropLimit, ExitCode, exit_for_error, exit_for_state
+from counterpose_core.errors import (
     BackendUnavailable,
-    FaultlineError,
+    CounterposeError,
     InternalError,
     QuotaExceeded,
     RateLimited,
@@ -20,7 +19,8 @@ from faultline_core.errors import (
     UnknownModel,
     error_classes,
 )
-from faultline_core.types import Estimate
+from counterpose_core.types import Estimate
+from fakes.sdk import a_summary
 
 UNKNOWN = Estimate(estimate=None, low=None, high=None, n=0)
 bounds = st.floats(-1.0, 1.0, allow_nan=False)
@@ -117,7 +117,7 @@ def test_an_incomplete_run_is_never_passed() -> None:
         (InternalError, ExitCode.INCOMPLETE),
     ],
 )
-def test_errors_find_their_exit_codes(error: type[FaultlineError], expected: ExitCode) -> None:
+def test_errors_find_their_exit_codes(error: type[CounterposeError], expected: ExitCode) -> None:
     assert exit_for_error(error("x")) is expected
 
 

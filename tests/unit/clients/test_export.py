@@ -9,13 +9,13 @@ from typing import Any, get_args
 import httpx
 import pytest
 
+from counterpose._cli.exit_code import ExitCode
+from counterpose_core.errors import BackendError, BadBackendOutput, DatasetEmpty, InvalidRequest, NotFound
+from counterpose_core.types import RunKind
 from fakes.archives import CARD, FILES, archive, export_answer
 from fakes.benchmark_answers import benchmark_answer
 from fakes.command import Play, run
 from fakes.sdk import BrokenStream, Session, a_run, ok, problem, run_answer
-from faultline._cli.exit_code import ExitCode
-from faultline_core.errors import BackendError, BadBackendOutput, DatasetEmpty, InvalidRequest, NotFound
-from faultline_core.types import RunKind
 
 KINDS = get_args(RunKind)
 """In the order in which a run is looked for."""
@@ -102,7 +102,7 @@ def test_a_broken_connection_leaves_nothing(kind: str, tmp_path: Path) -> None:
 
 EVIL = {
     "above": archive({"../evil": b"x"} | FILES),
-    "absolute": archive({"/tmp/faultline-evil": b"x"} | FILES),
+    "absolute": archive({"/tmp/counterpose-evil": b"x"} | FILES),
     "link": archive(FILES, "data/link"),
 }
 
@@ -146,18 +146,18 @@ def test_the_json_of_the_command_names_folder_and_layout(play: Play, tmp_path: P
     ("run_kind", "config", "said"),
     [
         ("dataset-interface", {}, "export a shift benchmark of it"),
-        ("bug-hunt", {}, "`faultline adversarial-dataset --hunt run-1`"),
+        ("bug-hunt", {}, "`counterpose adversarial-dataset --hunt run-1`"),
         (
             "transfer",
             {"source_kind": "adversarial-dataset", "request": {"source": "run-0"}},
-            "`faultline export run-0`",
+            "`counterpose export run-0`",
         ),
         (
             "transfer",
             {"source_kind": "bug-hunt", "request": {"source": "run-0"}},
-            "`faultline adversarial-dataset --hunt run-0`",
+            "`counterpose adversarial-dataset --hunt run-0`",
         ),
-        ("gate", {"request": {"baseline": "run-0"}}, "`faultline export run-0`"),
+        ("gate", {"request": {"baseline": "run-0"}}, "`counterpose export run-0`"),
     ],
 )
 def test_a_run_that_exports_nothing_says_what_to_do_instead(

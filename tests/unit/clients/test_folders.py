@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from faultline import Client
-from faultline._datasets import uploads
-from faultline._datasets.folders import folder_digest, images_in, read_captions
-from faultline._datasets.objects import dataset_object
-from faultline._datasets.uploads import Upload, none_taken
-from faultline_core.errors import DatasetEmpty, ImageUndecodable, InvalidRequest
+from counterpose import Client
+from counterpose._datasets import uploads
+from counterpose._datasets.folders import folder_digest, images_in, read_captions
+from counterpose._datasets.objects import dataset_object
+from counterpose._datasets.uploads import Upload, none_taken
+from counterpose_core.errors import DatasetEmpty, ImageUndecodable, InvalidRequest
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.stress_tests import Insight, StressTestSummary
+from counterpose_core.errors import InvalidRequest
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
-from faultline_core.contract.stress_tests import Insight, StressTestSummary
-from faultline_core.errors import InvalidRequest
 
 CONFIG = {
     "request": {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from counterpose._cli.follow import _failures
+from counterpose_core.contract.base import Problem
+from counterpose_core.contract.runs import RunEvent
+from counterpose_core.errors import InternalError
+from counterpose_core.types import RunState
 from fakes.sdk import Session, a_run, counts, run_answer, stream_answer
-from faultline._cli.follow import _failures
-from faultline_core.contract.base import Problem
-from faultline_core.contract.runs import RunEvent
-from faultline_core.errors import InternalError
-from faultline_core.types import RunState
 
 
 def told(number: int, state: RunState, done: int, total: int) -> RunEvent:

@@ -11,23 +11,23 @@ import huggingface_hub
 import pytest
 import yaml
 
-from fakes.archives import FILES, archive, export_answer
-from fakes.command import Play, run
-from fakes.exports import CARD, records
-from fakes.hub import Hub, Repository, served_hub
-from fakes.sdk import Session, a_summary, figure, run_answer, summary_answer
-from fakes.store import FakeStore
-from faultline import push_results_to_hub, push_to_hub
-from faultline_core.errors import (
+from counterpose import push_results_to_hub, push_to_hub
+from counterpose_core.errors import (
     BackendUnavailable,
-    FaultlineError,
+    CounterposeError,
     Forbidden,
     InvalidRequest,
     NotFound,
     RunNotEnded,
     Unauthorized,
 )
-from faultline_gateway.exports import write_export
+from counterpose_gateway.exports import write_export
+from fakes.archives import FILES, archive, export_answer
+from fakes.command import Play, run
+from fakes.exports import CARD, records
+from fakes.hub import Hub, Repository, served_hub
+from fakes.sdk import Session, a_summary, figure, run_answer, summary_answer
+from fakes.store import FakeStore
 
 # huggingface_hub 2.4 sends files by a way of httpx2 that goes.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -132,7 +132,7 @@ def test_a_pull_request_is_proposed_to_a_dataset_of_others(hub: Hub, export: Pat
     ],
 )
 def test_what_the_hub_refuses_says_what_to_do(
-    hub: Hub, export: Path, told: dict[str, Any], error: type[FaultlineError], what: str
+    hub: Hub, export: Path, told: dict[str, Any], error: type[CounterposeError], what: str
 ) -> None:
     hub.repositories[f"datasets/{THEIRS}"] = Repository("eve")
     with pytest.raises(error, match=what) as caught:
@@ -152,7 +152,7 @@ def test_without_the_package_the_extra_is_named(
     hub: Hub, export: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InvalidRequest, match=r"pip install 'faultline\[hub\]'"):
+    with pytest.raises(InvalidRequest, match=r"pip install 'counterpose\[hub\]'"):
         pushing(hub, export)
 
 
@@ -160,7 +160,7 @@ def test_a_dataset_that_is_not_ours_is_replaced_on_request_only(hub: Hub, export
     mine = hub.repositories[f"datasets/{MINE}"] = Repository(
         "ada", {"README.md": b"---\ntags: [pets]\n---\n"}
     )
-    with pytest.raises(InvalidRequest, match="not an export of Faultline"):
+    with pytest.raises(InvalidRequest, match="not an export of Counterpose"):
         pushing(hub, export)
     assert PARQUET not in mine.files
     pushing(hub, export, replace=True)
@@ -198,7 +198,7 @@ def test_figures_are_proposed_with_interval_and_n(hub: Hub) -> None:
     assert drop.metric_args == {"n": 39, "low": 0.1, "high": 0.4, "run": "run-1"}
     assert "| Drop of accuracy, paired by source image | 0.200 | 0.100 to 0.400 | 39 |" in card.text
     assert "A classifier of plates." in card.text
-    told = yaml.safe_load(proposed[".eval_results/faultline-run-1.yaml"])
+    told = yaml.safe_load(proposed[".eval_results/counterpose-run-1.yaml"])
     [first, _] = huggingface_hub.parse_eval_result_entries(told)
     assert (first.dataset_id, first.value) == (MINE, 0.9)
     assert first.notes is not None
@@ -215,7 +215,7 @@ def test_a_card_with_the_figure_is_changed_on_request_only(hub: Hub) -> None:
         proposing(hub, again=1)
     proposing(hub, again=1, replace=True)
     text = model.proposed[-1]["README.md"].decode()
-    assert (text.count("<!-- faultline end -->"), text.count("metric"), "0.300" in text) == (1, 1, True)
+    assert (text.count("<!-- counterpose end -->"), text.count("metric"), "0.300" in text) == (1, 1, True)
     assert "0.200" not in text
 
 
@@ -252,7 +252,7 @@ def test_the_commands_push_and_propose_and_each_side_sees_its_own_secret_alone(
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.address)
     files = f"{hub.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", files)
-    monkeypatch.setenv("FAULTLINE_API_KEY", KEY)
+    monkeypatch.setenv("COUNTERPOSE_API_KEY", KEY)
     script = play(run_answer("completed", 3), export_answer())
     done = run("push", "dataset", "run-1", MINE, "--public")
     assert done.exit_code == 0, done.output

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from counterpose._cli import bug_hunt, gate, shift_benchmark, stress_test
+from counterpose._cli.main import app
+from counterpose._cli.submit import _name_of
+from counterpose_core.contract.base import IDEMPOTENCY_HEADER, Problem
+from counterpose_core.contract.bug_hunts import BugHuntCreate
+from counterpose_core.contract.jobs import JobAttempt
+from counterpose_core.errors import BackendUnavailable, ClusterRefused
 from fakes.command import Play, run
 from fakes.sdk import Session, a_job, a_summary, figure, job_answer, ok, problem, run_answer, summary_answer
-from faultline._cli import bug_hunt, gate, shift_benchmark, stress_test
-from faultline._cli.main import app
-from faultline._cli.submit import _name_of
-from faultline_core.contract.base import IDEMPOTENCY_HEADER, Problem
-from faultline_core.contract.bug_hunts import BugHuntCreate
-from faultline_core.contract.jobs import JobAttempt
-from faultline_core.errors import BackendUnavailable, ClusterRefused
 
 SUBMIT = (
     "submit", "stress-test", "--cluster", "gpus", "--workers", "8", "--dataset", "demo", "--classifier",
@@ -138,14 +138,17 @@ def test_submit_has_every_option_of_the_method_s_own_command(name: str, own: Any
 
 def test_jobs_are_listed_shown_and_cancelled(play: Play) -> None:
     attempt = JobAttempt(
-        number=1, submission_id="faultline-j1-1", created_at=a_job().created_at, detail="the run is completed"
+        number=1,
+        submission_id="counterpose-j1-1",
+        created_at=a_job().created_at,
+        detail="the run is completed",
     )
     told = a_job("completed").model_copy(update={"attempts": [attempt]})
     play(ok({"jobs": [json.loads(told.model_dump_json())]}))
     assert "j1\tstress-test\tcompleted\tgpus\t8\t1" in run("jobs", "list").stdout
     play(ok({"jobs": [json.loads(told.model_dump_json())]}), ok(told.model_dump_json()))
     shown = run("jobs", "show").stdout
-    assert "attempt 1, faultline-j1-1: the run is completed" in shown
+    assert "attempt 1, counterpose-j1-1: the run is completed" in shown
     play(ok({"jobs": []}))
     assert run("jobs", "cancel", "3fa8").exit_code == 2
     play(job_answer(), job_answer("cancelling"))

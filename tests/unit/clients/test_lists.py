@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.datasets import DatasetList
 from fakes.sdk import Session, ok
-from faultline_core.contract.datasets import DatasetList
 
 DATASETS = [
     {

@@ -16,22 +16,22 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from fakes.command import Play, run
-from fakes.gate_summaries import A_SET, a_cell, a_gate
-from fakes.model_registry import FakeGates, FakeRegistry, FakeVersion
-from faultline._cli.exit_code import ExitCode
-from faultline._client import Client
-from faultline._registry_gate.deliveries import ModelVersion, check_signature, created_version
-from faultline._registry_gate.receiver import LARGEST_BODY, Receiver
-from faultline._registry_gate.registry_gate import CATCH_UP_S, PATIENCE_S, GateRequest, RegistryGate
-from faultline_core.errors import (
+from counterpose._cli.exit_code import ExitCode
+from counterpose._client import Client
+from counterpose._registry_gate.deliveries import ModelVersion, check_signature, created_version
+from counterpose._registry_gate.receiver import LARGEST_BODY, Receiver
+from counterpose._registry_gate.registry_gate import CATCH_UP_S, PATIENCE_S, GateRequest, RegistryGate
+from counterpose_core.errors import (
     BackendUnavailable,
+    CounterposeError,
     DatasetEmpty,
-    FaultlineError,
     InvalidRequest,
     Unauthorized,
     UnknownModel,
 )
+from fakes.command import Play, run
+from fakes.gate_summaries import A_SET, a_cell, a_gate
+from fakes.model_registry import FakeGates, FakeRegistry, FakeVersion
 
 SECRET, NOW = b"a secret of the webhook", 1_800_000_000.0
 PETS = ModelVersion("pets", "7")
@@ -134,13 +134,13 @@ def test_a_version_is_gated_once_and_tagged_with_the_outcome_last(state: Any) ->
     for _ in range(3):
         assert world.gate.take(PETS)
         world.steps()
-    assert world.version.tags["faultline.gate"] == "running"
+    assert world.version.tags["counterpose.gate"] == "running"
     world.ends()
     world.steps()
     assert world.gate.waiting == 0
-    assert world.registry.writes[-1] == ("7", "faultline.gate", state)
-    assert world.version.tags["faultline.gate.report"] == "http://gateway.test/ui/runs/gate-1"
-    assert world.version.tags["faultline.gate.set"] == A_SET.digest
+    assert world.registry.writes[-1] == ("7", "counterpose.gate", state)
+    assert world.version.tags["counterpose.gate.report"] == "http://gateway.test/ui/runs/gate-1"
+    assert world.version.tags["counterpose.gate.set"] == A_SET.digest
     world.gate.take(PETS)
     world.steps()
     [asked] = world.gates.asked
@@ -155,14 +155,14 @@ def test_a_process_that_is_killed_finds_its_versions_and_gates_again() -> None:
     world.gate.catch_up()
     world.ends()
     world.steps()
-    assert world.version.tags["faultline.gate"] == "passed"
+    assert world.version.tags["counterpose.gate"] == "passed"
     assert len(world.gates.made) == 1
 
 
 def test_a_lost_delivery_is_made_up_for_unless_the_version_is_old_or_done() -> None:
     world = World()
     old = FakeVersion("6", int((NOW - CATCH_UP_S - 1) * 1000))
-    done = FakeVersion("5", int(NOW * 1000), {"faultline.gate": "failed"})
+    done = FakeVersion("5", int(NOW * 1000), {"counterpose.gate": "failed"})
     world.registry.versions["pets"] += [old, done]
     world.gate.catch_up()
     assert world.gate.waiting == 1
@@ -189,7 +189,7 @@ def test_a_registry_and_a_gateway_that_are_away_are_asked_again_after_pauses() -
     world.steps()
     world.registry.away = False
     world.steps(60.0)
-    assert world.version.tags["faultline.gate"] == "passed"
+    assert world.version.tags["counterpose.gate"] == "passed"
     assert len(world.gates.made) == 1
 
 
@@ -202,22 +202,22 @@ def test_a_registry_and_a_gateway_that_are_away_are_asked_again_after_pauses() -
     ],
 )
 def test_what_cannot_be_gated_is_tagged_and_what_may_pass_is_tried_again(
-    error: FaultlineError, until: float | None
+    error: CounterposeError, until: float | None
 ) -> None:
     world = World()
     world.gates.error = error
     world.gate.take(PETS)
     world.steps()
-    assert ("faultline.gate" in world.version.tags) == (until == 0.0)
+    assert ("counterpose.gate" in world.version.tags) == (until == 0.0)
     world.steps(PATIENCE_S)
-    assert ("faultline.gate" in world.version.tags) == (until is not None)
+    assert ("counterpose.gate" in world.version.tags) == (until is not None)
     if until is not None:
-        assert world.version.tags["faultline.gate"] == "error"
-        assert world.version.tags["faultline.gate.verdict"] == f"{error.code}: {error.detail}"
+        assert world.version.tags["counterpose.gate"] == "error"
+        assert world.version.tags["counterpose.gate.verdict"] == f"{error.code}: {error.detail}"
 
 
 def test_a_version_names_its_classifier_and_a_deleted_one_is_forgotten() -> None:
-    world = World(**{"faultline.classifier": "timm:resnet50"})
+    world = World(**{"counterpose.classifier": "timm:resnet50"})
     world.gate.take(PETS)
     world.steps()
     assert world.gates.asked[0]["classifiers"] == ["timm:resnet50"]
@@ -233,7 +233,7 @@ def test_a_gate_that_did_not_complete_is_an_error() -> None:
     for each in world.gates.made.values():
         each.state = "failed"
     world.steps()
-    assert world.version.tags["faultline.gate"] == "error"
+    assert world.version.tags["counterpose.gate"] == "error"
 
 
 @pytest.fixture
@@ -263,10 +263,10 @@ def test_the_receiver_takes_signed_deliveries_alone(receiver: tuple[World, Recei
             assert (taken.status_code, taken.json()) == (202, {"detail": "pets 7 is taken up"})
         assert http.get("/health").json() == {"waiting": 1}
         end = time.monotonic() + 10
-        while world.version.tags.get("faultline.gate") != "passed" and time.monotonic() < end:
+        while world.version.tags.get("counterpose.gate") != "passed" and time.monotonic() < end:
             world.ends()
             time.sleep(0.02)
-    assert world.version.tags["faultline.gate"] == "passed"
+    assert world.version.tags["counterpose.gate"] == "passed"
 
 
 def test_a_defect_ends_the_program_instead_of_its_work(receiver: tuple[World, Receiver]) -> None:
@@ -286,4 +286,4 @@ def test_a_short_secret_and_a_missing_file_are_refused(play: Play, tmp_path: Any
         "--secret-file", str(tmp_path / "secret"),
     )  # fmt: skip
     assert done.exit_code == ExitCode.USAGE
-    assert "`faultline freeze RUN" in done.output
+    assert "`counterpose freeze RUN" in done.output

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from IPython.lib.pretty import pretty
 
+from counterpose import AsyncClient, Client
+from counterpose_core.contract.proofs import FindingHistory
+from counterpose_core.contract.runs import Run, RunEvent
+from counterpose_core.contract.stress_test_estimates import StressTestEstimate
 from fakes.findings import a_confirmation, a_finding
 from fakes.sdk import Session, a_run, ok, run_answer
-from faultline import AsyncClient, Client
-from faultline_core.contract.proofs import FindingHistory
-from faultline_core.contract.runs import Run, RunEvent
-from faultline_core.contract.stress_test_estimates import StressTestEstimate
 
 
 class Display:

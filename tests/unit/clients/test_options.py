@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from counterpose.resources.adversarial_datasets import AdversarialDatasets, AdversarialOptions
+from counterpose.resources.bug_hunts import AsyncBugHunts, BugHunts, HuntOptions
+from counterpose.resources.stress_tests import StressTestOptions, StressTests
 from fakes.sdk import Session, run_answer
-from faultline.resources.adversarial_datasets import AdversarialDatasets, AdversarialOptions
-from faultline.resources.bug_hunts import AsyncBugHunts, BugHunts, HuntOptions
-from faultline.resources.stress_tests import StressTestOptions, StressTests
 
 
 def hunt(client: Any, **options: Any) -> Any:

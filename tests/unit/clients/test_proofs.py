@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from counterpose import Classifier, StressTest
+from counterpose._cli.exit_code import ExitCode
+from counterpose_core.contract.base import IDEMPOTENCY_HEADER
+from counterpose_core.contract.findings import ClassifierVerdict
+from counterpose_core.contract.proofs import FindingHistory
 from fakes.command import Play, run
 from fakes.findings import a_confirmation, a_finding
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
-from faultline import Classifier, StressTest
-from faultline._cli.exit_code import ExitCode
-from faultline_core.contract.base import IDEMPOTENCY_HEADER
-from faultline_core.contract.findings import ClassifierVerdict
-from faultline_core.contract.proofs import FindingHistory
 
 PARENT = "3fa8" + "0" * 28
 CHILD = "77aa" + "0" * 28

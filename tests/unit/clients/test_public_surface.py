@@ -11,11 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-import faultline
-from fakes.sdk import URL, Session, figure, ok, run_answer, stream_answer, summary_answer
-from fakes.sdk import a_summary as some_figures
-from fakes.sdk import an_event as event
-from faultline import (
+import counterpose
+from counterpose import (
     AdversarialDataset,
     AsyncAdversarialDataset,
     AsyncBugHunt,
@@ -38,11 +35,14 @@ from faultline import (
     StressTest,
     Transfer,
 )
-from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
-from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
-from faultline.resources.stress_tests import AsyncStressTests, StressTests
-from faultline_core import errors as core_errors
-from faultline_core.errors import FaultlineError, InvalidRequest
+from counterpose.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
+from counterpose.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
+from counterpose.resources.stress_tests import AsyncStressTests, StressTests
+from counterpose_core import errors as core_errors
+from counterpose_core.errors import CounterposeError, InvalidRequest
+from fakes.sdk import URL, Session, figure, ok, run_answer, stream_answer, summary_answer
+from fakes.sdk import a_summary as some_figures
+from fakes.sdk import an_event as event
 
 PUBLIC = [
     "AdversarialDataset", "AdversarialDatasetSummary", "AsyncAdversarialDataset", "AsyncTransfer",
@@ -59,7 +59,7 @@ ERRORS = [
     "ArtifactCorrupt", "ArtifactMissing", "AttentionNotHooked", "BackendError", "BackendUnavailable",
     "BadBackendOutput", "Cancelled", "ClassMapMismatch", "ClusterRefused", "DatasetEmpty",
     "DeadlineExceeded",
-    "FaultlineError", "Forbidden",
+    "CounterposeError", "Forbidden",
     "ForeignOrigin", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
     "ImageUndecodable", "ImagesOutsideSuite",
     "InternalError", "InvalidRequest", "LeaseLost", "LedgerDamaged", "DiskFailed", "MethodNotAllowed",
@@ -94,17 +94,17 @@ def seen_by(client: Client) -> httpx.Request:
 
 
 def test_the_public_names_are_pinned_and_sorted() -> None:
-    assert faultline.__all__ == sorted(PUBLIC + ERRORS)
-    assert all(hasattr(faultline, name) for name in faultline.__all__)
+    assert counterpose.__all__ == sorted(PUBLIC + ERRORS)
+    assert all(hasattr(counterpose, name) for name in counterpose.__all__)
 
 
 def test_no_other_name_is_public() -> None:
-    with pytest.raises(AttributeError, match="'faultline' has no attribute 'Clients'"):
-        _ = faultline.Clients
-    assert set(dir(faultline)) == set(PUBLIC + ERRORS)
+    with pytest.raises(AttributeError, match="'counterpose' has no attribute 'Clients'"):
+        _ = counterpose.Clients
+    assert set(dir(counterpose)) == set(PUBLIC + ERRORS)
     found = {
         name
-        for name, value in vars(faultline).items()
+        for name, value in vars(counterpose).items()
         if not name.startswith("_") and not inspect.ismodule(value)
     }
     # What has been used so far, and what the module's own source needs.
@@ -113,15 +113,15 @@ def test_no_other_name_is_public() -> None:
 
 def test_every_error_of_the_tree_is_importable_from_the_package() -> None:
     tree = {name for name, value in vars(core_errors).items() if inspect.isclass(value)}
-    assert {name for name in tree if issubclass(getattr(core_errors, name), FaultlineError)} == set(ERRORS)
+    assert {name for name in tree if issubclass(getattr(core_errors, name), CounterposeError)} == set(ERRORS)
     for name in ERRORS:
-        assert getattr(faultline, name) is getattr(core_errors, name)
-    assert faultline.errors is core_errors
+        assert getattr(counterpose, name) is getattr(core_errors, name)
+    assert counterpose.errors is core_errors
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
     pyproject = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
-    assert faultline.__version__ == pyproject["project"]["version"]
+    assert counterpose.__version__ == pyproject["project"]["version"]
 
 
 @pytest.mark.parametrize("made", [Client, AsyncClient])
@@ -129,10 +129,10 @@ def test_the_address_comes_from_argument_then_variable_then_default(
     made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert made()._http.base_url == "http://127.0.0.1:8080"
-    monkeypatch.setenv("FAULTLINE_URL", "http://from-variable:1")
+    monkeypatch.setenv("COUNTERPOSE_URL", "http://from-variable:1")
     assert made()._http.base_url == "http://from-variable:1"
     assert made("http://from-argument:2")._http.base_url == "http://from-argument:2"
-    monkeypatch.setenv("FAULTLINE_URL", "")
+    monkeypatch.setenv("COUNTERPOSE_URL", "")
     assert made()._http.base_url == "http://127.0.0.1:8080"
 
 
@@ -140,7 +140,7 @@ def test_the_key_comes_from_argument_then_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert "authorization" not in seen_by(Client()).headers
-    monkeypatch.setenv("FAULTLINE_API_KEY", "from-variable")
+    monkeypatch.setenv("COUNTERPOSE_API_KEY", "from-variable")
     assert seen_by(Client()).headers["authorization"] == "Bearer from-variable"
     assert seen_by(Client(api_key="from-argument")).headers["authorization"] == "Bearer from-argument"
 
@@ -164,7 +164,7 @@ def test_a_setting_that_an_own_httpx_client_overrides_is_rejected(
 
 def test_a_client_names_itself_and_its_version() -> None:
     agent = seen_by(Client()).headers["user-agent"]
-    assert agent.startswith(f"faultline/{faultline.__version__} python/3.")
+    assert agent.startswith(f"counterpose/{counterpose.__version__} python/3.")
     assert seen_by(Client(api_key="k")).headers["user-agent"] == agent
 
 
@@ -270,7 +270,7 @@ def test_both_kinds_of_handle_have_the_same_methods(handles: tuple[type, type]) 
 
 
 def test_only_functions_and_datasets_import_array_libraries() -> None:
-    root = Path(faultline.__file__).parent
+    root = Path(counterpose.__file__).parent
     users = {
         path.relative_to(root).parts[0]
         for path in root.rglob("*.py")

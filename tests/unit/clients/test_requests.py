@@ -11,6 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose_core.contract.base import IDEMPOTENCY_HEADER
+from counterpose_core.contract.datasets import SourceUpload
+from counterpose_core.contract.interventions import Intervention
 from fakes.adversarial_requests import ADVERSARIAL, adversarial
 from fakes.benchmark_requests import BENCHMARKED, benchmark
 from fakes.estimates import ESTIMATES, estimate_answer, hunt_estimate_answer
@@ -19,9 +22,6 @@ from fakes.hunt_requests import HUNTED, hunt
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
 from fakes.token_requests import SENT, tokens_answer, upload_tokens
 from fakes.transfer_requests import TRANSFERRED, transfer
-from faultline_core.contract.base import IDEMPOTENCY_HEADER
-from faultline_core.contract.datasets import SourceUpload
-from faultline_core.contract.interventions import Intervention
 
 RUNS = "/v1/stress-tests"
 BENCHMARKS = "/v1/shift-benchmarks"

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose_core.errors import BackendUnavailable, BadBackendOutput
 from fakes.sdk import Answer, BrokenStream, Session, run_answer
-from faultline_core.errors import BackendUnavailable, BadBackendOutput
 
 REF = "a" * 64
 PATH = "/v1/stress-tests/run-1/results"

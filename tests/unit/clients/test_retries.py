@@ -7,15 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from fakes.sdk import Answer, Session, ok, problem, run_answer
-from faultline import RetryPolicy
-from faultline_core.contract.base import IDEMPOTENCY_HEADER
-from faultline_core.errors import (
+from counterpose import RetryPolicy
+from counterpose_core.contract.base import IDEMPOTENCY_HEADER
+from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
+    CounterposeError,
     DeadlineExceeded,
     DiskFailed,
-    FaultlineError,
     IdempotencyInFlight,
     InvalidRequest,
     RateLimited,
@@ -24,6 +23,7 @@ from faultline_core.errors import (
     StorageFull,
     error_classes,
 )
+from fakes.sdk import Answer, Session, ok, problem, run_answer
 
 SERVICES: dict[str, list[str]] = {"services": []}
 PASSING = (BackendUnavailable, BadBackendOutput, DeadlineExceeded, DiskFailed, IdempotencyInFlight,
@@ -47,7 +47,7 @@ def cancelled(session: Session) -> Any:
 
 
 @pytest.mark.parametrize("error", PASSING)
-def test_a_temporary_failure_is_retried(kind: str, error: type[FaultlineError]) -> None:
+def test_a_temporary_failure_is_retried(kind: str, error: type[CounterposeError]) -> None:
     session = Session(kind, problem(error("not now")), ok(SERVICES))
     assert session(services).services == []
     assert len(session.seen) == 2
@@ -71,7 +71,7 @@ def test_a_bare_5xx_of_a_proxy_is_retried(kind: str, status: int) -> None:
 @pytest.mark.parametrize("status", [301, 400, 403, 404, 409, 413, 422])
 def test_a_bare_4xx_is_not_retried(kind: str, status: int) -> None:
     session = Session(kind, httpx.Response(status))
-    with pytest.raises(FaultlineError):
+    with pytest.raises(CounterposeError):
         session(services)
     assert len(session.seen) == 1
 
@@ -125,7 +125,7 @@ def test_a_lost_response_is_retried_with_the_same_idempotency_key(kind: str) -> 
 )
 def test_a_cancel_that_may_have_worked_is_not_retried(kind: str, failure: Answer) -> None:
     session = Session(kind, run_answer(), failure)
-    with pytest.raises(FaultlineError):
+    with pytest.raises(CounterposeError):
         cancelled(session)
     assert len(session.seen) == 2
 

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose_core.contract.findings import Finding, Screened
+from counterpose_core.errors import InvalidRequest
 from fakes.sdk import Session, a_summary, figure, ok, run_answer, summary_answer
-from faultline_core.contract.findings import Finding, Screened
-from faultline_core.errors import InvalidRequest
 
 ITEM = {
     "id": "i1", "ordinal": 0, "kind": "edit", "item_group": "s", "source_image": "a" * 64, "label": "bus",

@@ -9,10 +9,10 @@ from typing import Any, get_args
 import httpx
 import pytest
 
+from counterpose import NotFound, StressTest
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.types import RunKind
 from fakes.sdk import OTHER_KINDS, URL, Session, a_run, ok, problem
-from faultline import NotFound, StressTest
-from faultline_core.errors import InvalidRequest
-from faultline_core.types import RunKind
 
 FIRST, SECOND, THIRD = "aa" + "0" * 30, "ab" + "0" * 30, "b" * 32
 NONE = ok({"runs": []})

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose_core.errors import InvalidRequest
 from fakes.benchmark_answers import (
     a_benchmark_summary,
     a_decision,
@@ -18,7 +19,6 @@ from fakes.benchmark_answers import (
     some_thresholds,
 )
 from fakes.sdk import Session, ok
-from faultline_core.errors import InvalidRequest
 
 ROOT = "/v1/shift-benchmarks"
 

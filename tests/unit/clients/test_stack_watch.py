@@ -1,4 +1,4 @@
-"""What is seen of a local Faultline: its processes, its ports, its answers, its logs, its steps."""
+"""What is seen of a local Counterpose: its processes, its ports, its answers, its logs, its steps."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fakes.stack_programs import FakeGateway
-from faultline._cli.steps import Steps
-from faultline._stack import Process, Stack, open_stack, read_record, status_of
-from faultline._stack import process as process_module
-from faultline._stack.process import began
-from faultline._stack.readiness import (
+from counterpose._cli.steps import Steps
+from counterpose._stack import Process, Stack, open_stack, read_record, status_of
+from counterpose._stack import process as process_module
+from counterpose._stack.process import began
+from counterpose._stack.readiness import (
     free_port,
     health,
     last_lines,
@@ -28,9 +27,10 @@ from faultline._stack.readiness import (
     require_free,
     waited_for,
 )
-from faultline._stack.record import Record, write_record
-from faultline_core.errors import InvalidRequest
-from faultline_core.weights_reading import WeightsReading
+from counterpose._stack.record import Record, write_record
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.weights_reading import WeightsReading
+from fakes.stack_programs import FakeGateway
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -115,7 +115,7 @@ def test_a_taken_port_is_refused_and_named_with_its_option() -> None:
 def test_any_port_is_taken_where_the_default_is_not_free(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("faultline._stack.opening.port_is_free", lambda port: False)
+    monkeypatch.setattr("counterpose._stack.opening.port_is_free", lambda port: False)
     strict, lenient = open_stack(tmp_path), open_stack(tmp_path, any_port=True)
     assert (strict.port, strict.services_port) == (8080, 8101)
     assert {lenient.port, lenient.services_port}.isdisjoint({8080, 8101})
@@ -128,7 +128,7 @@ def test_a_gateway_tells_its_version_and_what_it_waits_for(gateway: FakeGateway,
     assert found is not None
     assert found.version == "0.0.1"
     assert waited_for(url) == "not ready: editor"
-    (tmp_path / "calls").write_text("faultline-gateway work", encoding="utf-8")
+    (tmp_path / "calls").write_text("counterpose-gateway work", encoding="utf-8")
     assert waited_for(url) is None
 
 
@@ -164,7 +164,7 @@ def test_status_names_the_process_that_has_died(gateway: FakeGateway, tmp_path: 
 def test_status_names_the_services_that_are_not_ready(gateway: FakeGateway, tmp_path: Path) -> None:
     write_record(tmp_path, record(services=myself(), gateway=myself(), worker=myself()))
     assert status_of(Stack(tmp_path, gateway.port)).waiting_for == "not ready: editor"
-    (tmp_path / "calls").write_text("faultline-gateway work", encoding="utf-8")
+    (tmp_path / "calls").write_text("counterpose-gateway work", encoding="utf-8")
     assert status_of(Stack(tmp_path, gateway.port)).ready
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose._cli.tables import Table, stress_test_text
+from counterpose_core.contract.findings import ClassifierVerdict, Finding, Screened
+from counterpose_core.types import Estimate
 from fakes.sdk import a_summary, figure
-from faultline._cli.tables import Table, stress_test_text
-from faultline_core.contract.findings import ClassifierVerdict, Finding, Screened
-from faultline_core.types import Estimate
 
 LONG = "a-classifier-with-a-name-that-is-longer-than-any-column-of-a-terminal"
 DROP = Estimate(estimate=0.25, low=0.125, high=0.375, n=40)
@@ -92,9 +92,9 @@ def test_a_stress_test_prints_verdicts_and_findings_before_its_figures_and_where
         "",
         "finding 1 (breaks): Buses are called trams once they are not yellow.",
         "finding 2 (suspected): Buses are called trams once they are not yellow.",
-        "  next: faultline prove run-1 --finding 2 --images 20",
+        "  next: counterpose prove run-1 --finding 2 --images 20",
     ]
-    assert lines[-1] == "report: faultline open run-1"
+    assert lines[-1] == "report: counterpose open run-1"
 
 
 def test_a_summary_prints_in_80_columns_with_every_interval() -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from counterpose import Client
+from counterpose._cli.exit_code import ExitCode
+from counterpose._token_files import token_batches
+from counterpose_core.contract.token_files import MAX_FILES, MAX_TOKEN_BYTES, TokenFilesAdded
+from counterpose_core.errors import InvalidRequest
 from fakes.command import Play, run
 from fakes.interface_answers import an_interface_summary, interface_answer
 from fakes.sdk import ok
-from faultline import Client
-from faultline._cli.exit_code import ExitCode
-from faultline._token_files import token_batches
-from faultline_core.contract.token_files import MAX_FILES, MAX_TOKEN_BYTES, TokenFilesAdded
-from faultline_core.errors import InvalidRequest
 
 BOAT, TRAM = "a" * 64, "b" * 64
 
@@ -31,7 +31,7 @@ def archive(path: Path, members: dict[str, bytes]) -> Path:
 def bundle(class_name: str) -> bytes:
     """The header of a token bundle, which says its class."""
     header = json.dumps(
-        {"__metadata__": {"faultline-token": json.dumps({"class_name": class_name})}}
+        {"__metadata__": {"counterpose-token": json.dumps({"class_name": class_name})}}
     ).encode()
     return len(header).to_bytes(8, "little") + header
 

@@ -13,15 +13,15 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose import log_to_trackio, log_to_wandb
+from counterpose._trackers.figures import metrics, params
+from counterpose._trackers.findings import rows
+from counterpose._trackers.mlflow import mlflow_client
+from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
+from counterpose_core.installation import adding
 from fakes.findings import a_confirmation, a_finding, a_pair
 from fakes.sdk import Session, a_summary, figure, ok, problem, run_answer, summary_answer
-from faultline import log_to_trackio, log_to_wandb
-from faultline._trackers.figures import metrics, params
-from faultline._trackers.findings import rows
-from faultline._trackers.mlflow import mlflow_client
-from faultline_core.contract.runs import Item, ItemResult, PredictionPair
-from faultline_core.errors import InvalidRequest, NotFound, RunNotEnded
-from faultline_core.installation import adding
 
 
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "./mlruns"])

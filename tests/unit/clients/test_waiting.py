@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from counterpose_core.errors import BackendUnavailable, NotFound, Unauthorized
 from fakes.sdk import (
     Answer,
     Session,
@@ -19,7 +20,6 @@ from fakes.sdk import (
     sse_text,
     stream_answer,
 )
-from faultline_core.errors import BackendUnavailable, NotFound, Unauthorized
 
 EVENTS = "/v1/stress-tests/run-1/events"
 WAIT = "/v1/stress-tests/run-1:wait"

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from faultline_core.backoff import Backoff
+from counterpose_core.backoff import Backoff
 
 BACKOFF = Backoff(first_s=0.25, longest_s=8.0)
 

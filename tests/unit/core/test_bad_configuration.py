@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from faultline_core.contract.editor import EditorPreset, GenerateRequest
-from faultline_core.contract.perturber import PerturbItem
-from faultline_core.contract.stress_tests import GateThresholds, StressTestCreate, TextThresholds
-from faultline_core.suite import load_suite
+from counterpose_core.contract.editor import EditorPreset, GenerateRequest
+from counterpose_core.contract.perturber import PerturbItem
+from counterpose_core.contract.stress_tests import GateThresholds, StressTestCreate, TextThresholds
+from counterpose_core.suite import load_suite
 
 NAN, INFINITY, BILLION = float("nan"), float("inf"), 10**9
 GENERATE = {"items": [{"prompt": "a sled", "seed": 3}]}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core import blobs
-from faultline_core.blobs import BlobStore, cache_key, digest
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, DiskFailed, StorageFull
+from counterpose_core import blobs
+from counterpose_core.blobs import BlobStore, cache_key, digest
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing, DiskFailed, StorageFull
 
 
 @pytest.fixture(params=["folder", "memory"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from faultline_core.contract import (
+from counterpose_core.contract import (
     captioner,
     classifiers,
     datasets,
@@ -19,10 +19,10 @@ from faultline_core.contract import (
     scorer,
     services,
 )
-from faultline_core.contract import stress_tests as stress
-from faultline_core.contract.base import MAX_BATCH, Outcome, Problem, RequestBody, ResponseBody
-from faultline_core.errors import BadBackendOutput, ImageUndecodable
-from faultline_core.types import BlobRef, ClassifierSpec, Cost, Estimate, Name, Seed
+from counterpose_core.contract import stress_tests as stress
+from counterpose_core.contract.base import MAX_BATCH, Outcome, Problem, RequestBody, ResponseBody
+from counterpose_core.errors import BadBackendOutput, ImageUndecodable
+from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, Name, Seed
 
 MODULES = (captioner, classifiers, datasets, editor, perturber, runs, scorer, services, stress)
 IMAGE = "0" * 64

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from counterpose_core.types import Estimate
 from fakes.interface_answers import a_token, an_interface_summary
-from faultline_core.types import Estimate
 
 BY_TOKEN = Estimate(estimate=0.84, low=0.82, high=0.87, n=8)
 BY_NAME = Estimate(estimate=0.678, low=0.612, high=0.728, n=6)

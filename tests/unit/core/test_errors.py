@@ -7,28 +7,28 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultline_core import errors
-from faultline_core.contract.base import Problem
-from faultline_core.errors import FaultlineError, InternalError, error_classes, error_for
+from counterpose_core import errors
+from counterpose_core.contract.base import Problem
+from counterpose_core.errors import CounterposeError, InternalError, error_classes, error_for
 
 DRAWN = re.compile(
     r"^(?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: +(?P<code>[a-z]+(?:-[a-z]+)*) +(?P<status>\d{3}))?"
 )
 
 
-def descendants(root: type[FaultlineError]) -> Iterator[type[FaultlineError]]:
+def descendants(root: type[CounterposeError]) -> Iterator[type[CounterposeError]]:
     """All classes below ``root``, itself first."""
     yield root
     for child in root.__subclasses__():
         yield from descendants(child)
 
 
-def own_classes() -> list[type[FaultlineError]]:
+def own_classes() -> list[type[CounterposeError]]:
     """The tree's classes that the product defines."""
-    return [cls for cls in descendants(FaultlineError) if cls.__module__.startswith("faultline_core.")]
+    return [cls for cls in descendants(CounterposeError) if cls.__module__.startswith("counterpose_core.")]
 
 
-def leaves() -> list[type[FaultlineError]]:
+def leaves() -> list[type[CounterposeError]]:
     """Classes of the tree that nothing derives from."""
     return [cls for cls in own_classes() if not cls.__subclasses__()]
 
@@ -46,7 +46,7 @@ def test_each_leaf_error_has_its_own_code() -> None:
 
 
 @pytest.mark.parametrize("leaf", leaves(), ids=lambda leaf: leaf.code)
-def test_each_leaf_error_has_a_valid_code_status_and_title(leaf: type[FaultlineError]) -> None:
+def test_each_leaf_error_has_a_valid_code_status_and_title(leaf: type[CounterposeError]) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", leaf.code)
     assert 400 <= leaf.status <= 599
     assert leaf.title

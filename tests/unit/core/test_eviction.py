@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.blobs import BlobStore, cache_key
-from faultline_core.eviction import Eviction, evict, remove_noted
+from counterpose_core.blobs import BlobStore, cache_key
+from counterpose_core.eviction import Eviction, evict, remove_noted
 
 KIND = "inversion"
 SIZE = 1000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from faultline_core.contract.features import FeatureVector
+from counterpose_core.contract.features import FeatureVector
 
 
 def test_a_unit_vector_round_trips_in_half_precision() -> None:

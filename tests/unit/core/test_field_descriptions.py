@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-import faultline_core.contract
-from faultline_core.types import Cost, Estimate
-from faultline_gateway.settings import GatewaySettings
-from faultline_services.settings import ServiceSettings
+import counterpose_core.contract
+from counterpose_core.types import Cost, Estimate
+from counterpose_gateway.settings import GatewaySettings
+from counterpose_services.settings import ServiceSettings
 
 OPENAPI: dict[str, Any] = json.loads(
     (Path(__file__).parents[3] / "gateway" / "openapi.json").read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ OPERATIONS = [
 
 def bodies() -> list[type[BaseModel]]:
     """Every model that a module of the contract defines."""
-    package = faultline_core.contract
+    package = counterpose_core.contract
     modules = [
         importlib.import_module(f"{package.__name__}.{found.name}")
         for found in pkgutil.iter_modules(package.__path__)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from faultline_core import installation
-from faultline_core.installation import DISTRIBUTION, adding
+from counterpose_core import installation
+from counterpose_core.installation import DISTRIBUTION, adding
 
 WHEEL = "file:///dist/product-0.1.0-py3-none-any.whl"
 
@@ -37,7 +37,7 @@ def record(folder: Path, address: dict[str, Any] | None) -> None:
             {"url": "https://example.com/a.whl", "archive_info": {"hash": "sha256=0"}},
             f"run pip install '{DISTRIBUTION}[cli] @ https://example.com/a.whl'",
         ),
-        (None, "install Faultline again, from its wheel or its clone, with the extra 'cli'"),
+        (None, "install Counterpose again, from its wheel or its clone, with the extra 'cli'"),
     ],
 )
 def test_an_extra_is_added_as_the_installation_came_by(
@@ -50,7 +50,7 @@ def test_an_extra_is_added_as_the_installation_came_by(
 
 def test_code_that_nobody_installed_names_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", [])
-    assert adding("cli").startswith("install Faultline again")
+    assert adding("cli").startswith("install Counterpose again")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.secret_files import read_secret
+from counterpose_core.secret_files import read_secret
 
 
 @pytest.mark.fault("T9")

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from faultline_core.bug_hunt.descriptions import baseline_template
-from faultline_core.contract.bug_hunts import BugHuntCreate
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.contract.tokens import TextualInversionPreset
-from faultline_core.errors import UnknownModel
-from faultline_core.suite import EditorSuite, load_suite, suite_names
-from faultline_core.text.class_prompts import fill
-from faultline_gateway.methods.bug_hunt.estimate import most_captions, shares_of
+from counterpose_core.bug_hunt.descriptions import baseline_template
+from counterpose_core.contract.bug_hunts import BugHuntCreate
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.tokens import TextualInversionPreset
+from counterpose_core.errors import UnknownModel
+from counterpose_core.suite import EditorSuite, load_suite, suite_names
+from counterpose_core.text.class_prompts import fill
+from counterpose_gateway.methods.bug_hunt.estimate import most_captions, shares_of
 
 ROOT = Path(__file__).parents[3]
 TABLE_6_SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -257,14 +257,14 @@ def test_a_path_is_not_a_suite_name(name: str) -> None:
 
 
 def test_a_suite_can_be_loaded_from_a_user_file(tmp_path: Path) -> None:
-    shipped = ROOT / "services/faultline_core/suites/lance.toml"
+    shipped = ROOT / "services/counterpose_core/suites/lance.toml"
     own = tmp_path / "own.toml"
     own.write_text(shipped.read_text(encoding="utf-8").replace("steps = 50", "steps = 30"), encoding="utf-8")
     assert load_suite(str(own)).editor.presets["lance"].steps == 30
 
 
 def test_a_misspelt_field_of_a_suite_is_refused(tmp_path: Path) -> None:
-    shipped = ROOT / "services/faultline_core/suites/lance.toml"
+    shipped = ROOT / "services/counterpose_core/suites/lance.toml"
     own = tmp_path / "own.toml"
     own.write_text(shipped.read_text(encoding="utf-8").replace("beams", "beam_size"), encoding="utf-8")
     with pytest.raises(ValidationError, match="beam_size"):

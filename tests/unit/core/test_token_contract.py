@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from faultline_core.contract.tokens import (
+from counterpose_core.contract.tokens import (
     LearnTokenItem,
     LearnTokensRequest,
     PromptTemplates,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from faultline_core import torchvision_operators  # isort: split
+from counterpose_core import torchvision_operators  # isort: split
 
 import torchvision  # the import under test
 
@@ -17,15 +17,15 @@ def test_torchvision_imports_and_its_python_transforms_work() -> None:
 
 
 def test_schemas_are_defined_only_if_the_compiled_operators_are_missing() -> None:
-    library = torch.library.Library("faultline_test_absent", "FRAGMENT")
+    library = torch.library.Library("counterpose_test_absent", "FRAGMENT")
     assert torchvision_operators.define_missing(library, present=False) == ["nms", "qnms"]
-    assert hasattr(torch.ops.faultline_test_absent, "nms")
+    assert hasattr(torch.ops.counterpose_test_absent, "nms")
 
 
 def test_nothing_is_defined_if_the_operators_are_compiled() -> None:
-    library = torch.library.Library("faultline_test_present", "FRAGMENT")
+    library = torch.library.Library("counterpose_test_present", "FRAGMENT")
     assert torchvision_operators.define_missing(library, present=True) == []
-    assert not hasattr(torch.ops.faultline_test_present, "nms")
+    assert not hasattr(torch.ops.counterpose_test_present, "nms")
 
 
 def test_operators_are_defined_only_if_the_libraries_do_not_load() -> None:

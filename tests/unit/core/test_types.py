@@ -1,8 +1,8 @@
 import pytest
 from pydantic import ValidationError
 
-from faultline_core.contract.datasets import DatasetCreate
-from faultline_core.types import format_si
+from counterpose_core.contract.datasets import DatasetCreate
+from counterpose_core.types import format_si
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,19 @@ import math
 
 from scipy import stats
 
-from faultline._cli import hunt_demo
-from faultline._cli.demo import CLASSES, CONFIRM_SHARE, EDITS_PER_IMAGE, LANCE_R_EDITS, OTHERS, PER_CLASS
-from faultline_core.bug_hunt.budget import share
-from faultline_core.bug_hunt.comparison import detectable_rate
-from faultline_core.contract.bug_hunts import BugHuntCreate
-from faultline_core.contract.datasets import Source
-from faultline_core.contract.stress_tests import StressTestCreate
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.stress_test.confirmation import MARGIN, MOST_REDRAWN_PAIRS
-from faultline_core.stress_test.screening import FEWEST, least_pairs
-from faultline_gateway.methods.stress_test.division import divide
-from faultline_gateway.runs.source_table import SourceTable
-from faultline_miniature.world.scene import VALUES
+from counterpose._cli import hunt_demo
+from counterpose._cli.demo import CLASSES, CONFIRM_SHARE, EDITS_PER_IMAGE, LANCE_R_EDITS, OTHERS, PER_CLASS
+from counterpose_core.bug_hunt.budget import share
+from counterpose_core.bug_hunt.comparison import detectable_rate
+from counterpose_core.contract.bug_hunts import BugHuntCreate
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.stress_test.confirmation import MARGIN, MOST_REDRAWN_PAIRS
+from counterpose_core.stress_test.screening import FEWEST, least_pairs
+from counterpose_gateway.methods.stress_test.division import divide
+from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_miniature.world.scene import VALUES
 
 KEPT, KEPT_OF_OTHERS = {"plate": 0.65, "sled": 0.88}, 0.78
 """The share of images that keep an edit and its placebo: 34 and 46 of 52, and 14 of 18."""

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from faultline_gateway.app import bare_app
-from faultline_gateway.settings import settings_from
+from counterpose_gateway.app import bare_app
+from counterpose_gateway.settings import settings_from
 from manifests.rendering import ROOT, config_map, overlay
 from manifests.variables import GATEWAY_VARIABLES, SERVICE_VARIABLES
 
@@ -61,7 +61,7 @@ def test_an_image_drops_root_before_its_entrypoint_and_tells_its_health(stage: s
 
 @pytest.mark.parametrize("stage", ["services-cpu", "services-cuda"])
 def test_a_container_of_the_services_is_reached_from_outside(stage: str) -> None:
-    assert image_variables(stage)["FAULTLINE_SERVICES_HOST"] == "0.0.0.0"
+    assert image_variables(stage)["COUNTERPOSE_SERVICES_HOST"] == "0.0.0.0"
 
 
 @pytest.mark.fault("T19")
@@ -106,7 +106,7 @@ def test_every_copied_folder_exists() -> None:
 
 def test_the_image_variables_are_settings() -> None:
     for stage in (*RUN_STAGES, "perturber-vllm"):
-        ours = {name for name in image_variables(stage) if name.startswith("FAULTLINE_")}
+        ours = {name for name in image_variables(stage) if name.startswith("COUNTERPOSE_")}
         assert ours
         assert ours <= (GATEWAY_VARIABLES if stage == "gateway" else SERVICE_VARIABLES)
 
@@ -134,7 +134,7 @@ def test_requests_do_not_exceed_limits_and_probes_ask_routes_without_a_key(name:
         (ingress,) = (each for each in found if each["kind"] == "Ingress")
         body = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
         limit = settings_from(
-            config_map(found, "faultline-gateway") | {"FAULTLINE_API_KEYS": KEY}
+            config_map(found, "counterpose-gateway") | {"COUNTERPOSE_API_KEYS": KEY}
         ).max_body_bytes
         assert int(body.removesuffix("m")) * 2**20 >= limit
 
@@ -151,14 +151,14 @@ def test_compose_starts_images_and_settings_that_exist() -> None:
     services = COMPOSE["services"]
     for name, each in services.items():
         assert each["build"]["target"] in stages()
-        assert each["image"] == f"faultline-{each['build']['target']}:{PROJECT['version']}"
+        assert each["image"] == f"counterpose-{each['build']['target']}:{PROJECT['version']}"
         known = SERVICE_VARIABLES | {"HF_HOME", "HOME"} if name == "services" else GATEWAY_VARIABLES
         assert set(each["environment"]) <= known
-        assert each["environment"]["FAULTLINE_SECRET"].startswith("${FAULTLINE_SECRET:?")
+        assert each["environment"]["COUNTERPOSE_SECRET"].startswith("${COUNTERPOSE_SECRET:?")
         mounted = {volume.split(":")[0] for volume in each["volumes"] if not volume.startswith("$")}
         assert mounted <= set(COMPOSE["volumes"])
     told = {name: value for name, value in services["gateway"]["environment"].items() if "$" not in value}
-    settings = settings_from(told | image_variables("gateway") | {"FAULTLINE_API_KEYS": KEY})
+    settings = settings_from(told | image_variables("gateway") | {"COUNTERPOSE_API_KEYS": KEY})
     assert settings.service_url("scorer") == "http://services:8101/scorer"
     assert int(services["services"]["stop_grace_period"].removesuffix("s")) > settings.call_seconds + 5
 
@@ -170,7 +170,7 @@ def test_every_image_that_a_page_builds_or_starts_is_a_stage() -> None:
         built.pop("STAGE", None)
         for stage, tag in built.items():
             assert stage in stages()
-            assert tag == f"faultline-{stage}:{PROJECT['version']}"
-        for stage, version in re.findall(r"faultline-([\w-]+):(\d+\.\d+\.\d+)", text):
+            assert tag == f"counterpose-{stage}:{PROJECT['version']}"
+        for stage, version in re.findall(r"counterpose-([\w-]+):(\d+\.\d+\.\d+)", text):
             assert stage in {*stages(), "STAGE"}
             assert version == PROJECT["version"]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.contract.base import MAX_BATCH
-from faultline_core.contract.editor import EditRequest, ReconstructRequest
-from faultline_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_core.contract.base import MAX_BATCH
+from counterpose_core.contract.editor import EditRequest, ReconstructRequest
+from counterpose_gateway.runs.items import MAX_ATTEMPTS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "design").glob("*.md"))
 ROOTS = [ROOT / name for name in ("clients", "gateway", "services")]
-PACKAGES = {path.name: path for root in ROOTS for path in root.glob("faultline*")}
+PACKAGES = {path.name: path for root in ROOTS for path in root.glob("counterpose*")}
 # Read as lines and not as syntax trees: a hundred and fifty modules take seconds to parse.
 DEFINED = re.compile(r"^ *(?:async def|def|class) (\w+)|^ *(\w+)(?:: | = )", flags=re.MULTILINE)
 
@@ -62,7 +62,7 @@ def test_a_page_states_problem_decision_and_reasons_or_limits(page: Path) -> Non
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_dotted_name_on_a_page_exists_in_the_code(page: Path) -> None:
-    named = re.findall(r"`(faultline\w*(?:\.\w+)*)`", text(page))
+    named = re.findall(r"`(counterpose\w*(?:\.\w+)*)`", text(page))
     assert [name for name in named if not exists(name)] == []
 
 
@@ -71,11 +71,13 @@ def test_every_plain_name_on_a_page_exists_in_the_code(page: Path) -> None:
     named = re.findall(r"`([A-Za-z]*_\w+|[A-Z]+[a-z]+\w*)(?:\.\w+)?`", text(page))
     known = all_names()
     foreign = {"POST", "NORMAL"}
-    assert [name for name in named if name not in known | foreign and not name.startswith("faultline")] == []
+    assert [
+        name for name in named if name not in known | foreign and not name.startswith("counterpose")
+    ] == []
 
 
 @pytest.mark.parametrize(
-    "name", ["faultline_gateway.nowhere", "faultline_services.batching.batcher.Nobody", "faultline_x"]
+    "name", ["counterpose_gateway.nowhere", "counterpose_services.batching.batcher.Nobody", "counterpose_x"]
 )
 def test_a_name_missing_from_the_code_is_detected(name: str) -> None:
     assert not exists(name)

@@ -15,12 +15,12 @@ import pytest
 import typer
 import yaml
 
-from faultline import Client, DatasetInterface, GeneratedImages, ShiftBenchmark, StressTest
-from faultline._cli import main
-from faultline.resources.dataset_interfaces import DatasetInterfaces
-from faultline.resources.datasets import Datasets
-from faultline.resources.shift_benchmarks import ShiftBenchmarks
-from faultline.resources.stress_tests import StressTests
+from counterpose import Client, DatasetInterface, GeneratedImages, ShiftBenchmark, StressTest
+from counterpose._cli import main
+from counterpose.resources.dataset_interfaces import DatasetInterfaces
+from counterpose.resources.datasets import Datasets
+from counterpose.resources.shift_benchmarks import ShiftBenchmarks
+from counterpose.resources.stress_tests import StressTests
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -68,9 +68,9 @@ def calls(page: Path) -> Iterator[tuple[str, ast.Call]]:
 
 
 def commands(page: Path) -> list[tuple[str, str]]:
-    """The faultline commands in a page's code blocks, with what follows each."""
+    """The counterpose commands in a page's code blocks, with what follows each."""
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-    return re.findall(r"^(?:[A-Z_]+=\S+ )*faultline ([a-z-]+)(.*)$", text, flags=re.MULTILINE)
+    return re.findall(r"^(?:[A-Z_]+=\S+ )*counterpose ([a-z-]+)(.*)$", text, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", LINKED, ids=named)

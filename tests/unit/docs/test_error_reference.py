@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.error_reference import EXPLANATIONS, reference_page
-from faultline_core.errors import error_classes
+from counterpose_core.error_reference import EXPLANATIONS, reference_page
+from counterpose_core.errors import error_classes
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "errors.md"
 
@@ -26,7 +26,7 @@ def test_cause_and_remedy_are_sentences(code: str) -> None:
 
 def test_the_page_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference_page(), (
-        "run: python -m faultline_core.error_reference docs/reference/errors.md"
+        "run: python -m counterpose_core.error_reference docs/reference/errors.md"
     )
 
 

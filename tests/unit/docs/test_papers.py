@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from counterpose._cli.main import app
 from evaluation.evidence.papers import rows
-from faultline._cli.main import app
 
 ROOT = Path(__file__).parents[3]
 SOURCE_ROOTS = ("clients", "gateway", "services")
@@ -30,7 +30,7 @@ def make_verbs() -> set[str]:
 
 @cache
 def cli_verbs() -> set[str]:
-    """Commands of ``faultline``."""
+    """Commands of ``counterpose``."""
     names = (command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands)
     return set(names)
 
@@ -50,9 +50,9 @@ def runnable_modules() -> set[str]:
 
 
 def command_exists(command: str) -> bool:
-    """Whether ``make <verb>``, ``faultline <verb>`` or ``python -m <module>`` can be run."""
-    known = {"make": make_verbs, "faultline": cli_verbs, "python -m": runnable_modules}
-    match = re.match(r"`(make|faultline|python -m) ([\w.-]+)[^`]*`$", command)
+    """Whether ``make <verb>``, ``counterpose <verb>`` or ``python -m <module>`` can be run."""
+    known = {"make": make_verbs, "counterpose": cli_verbs, "python -m": runnable_modules}
+    match = re.match(r"`(make|counterpose|python -m) ([\w.-]+)[^`]*`$", command)
     return match is not None and match.group(2) in known[match.group(1)]()
 
 
@@ -95,12 +95,12 @@ def test_every_numbered_equation_figure_and_table_has_a_row(number: str) -> None
 
 
 @pytest.mark.parametrize(
-    "command", ["`make nonsense`", "`faultline nonsense`", "`python -m nonsense`", "run"]
+    "command", ["`make nonsense`", "`counterpose nonsense`", "`python -m nonsense`", "run"]
 )
 def test_a_missing_command_is_detected(command: str) -> None:
     assert not command_exists(command)
 
 
-@pytest.mark.parametrize("command", ["`make demo`", "`faultline stress-test X`"])
+@pytest.mark.parametrize("command", ["`make demo`", "`counterpose stress-test X`"])
 def test_an_existing_command_is_recognised(command: str) -> None:
     assert command_exists(command)

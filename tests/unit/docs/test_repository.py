@@ -72,14 +72,14 @@ def test_every_folder_of_a_package_has_an_init_file() -> None:
 
 def test_the_wheel_holds_the_six_packages_and_no_weights() -> None:
     assert [Path(package).name for package in PACKAGES] == [
-        "faultline",
-        "faultline_gateway",
-        "faultline_core",
-        "faultline_http",
-        "faultline_services",
-        "faultline_miniature",
+        "counterpose",
+        "counterpose_gateway",
+        "counterpose_core",
+        "counterpose_http",
+        "counterpose_services",
+        "counterpose_miniature",
     ]
-    assert {"*.safetensors", "services/faultline_miniature/suite/weights"} <= set(WHEEL["exclude"])
+    assert {"*.safetensors", "services/counterpose_miniature/suite/weights"} <= set(WHEEL["exclude"])
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if in_wheel(path)]
     assert [path.name for path in files if path.suffix == ".safetensors"] == []
     assert sum(path.stat().st_size for path in files) <= MOST_WHEEL_BYTES

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from faultline_gateway.http.accept import weight_of
+from counterpose_gateway.http.accept import weight_of
 
 JSON = "application/json"
 

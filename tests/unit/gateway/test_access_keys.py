@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultline_core.errors import Unauthorized
-from faultline_gateway.access.key_ring import KNOWN_SECONDS, MOST_KNOWN, Holder, KeyRing
-from faultline_gateway.access.keys import SCOPES, AccessKey, id_in, new_key, successor
+from counterpose_core.errors import Unauthorized
+from counterpose_gateway.access.key_ring import KNOWN_SECONDS, MOST_KNOWN, Holder, KeyRing
+from counterpose_gateway.access.keys import SCOPES, AccessKey, id_in, new_key, successor
 
 NOW = dt.datetime.now(dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -108,7 +108,7 @@ async def test_guessed_ids_are_forgotten() -> None:
     await ring.holder(whole)
     for number in range(MOST_KNOWN):
         with pytest.raises(Unauthorized):
-            await ring.holder(f"fl_{number:016x}_{'a' * 43}")
+            await ring.holder(f"cp_{number:016x}_{'a' * 43}")
     await ring.holder(whole)
     assert book.looks == MOST_KNOWN + 2
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from counterpose_core.contract.services import ServiceState
+from counterpose_gateway.services import concurrency as concurrency_module
+from counterpose_gateway.services.call_limit import CallLimit
+from counterpose_gateway.services.concurrency import LEAST, MOST, Concurrency
 from fakes.service_http import Time
-from faultline_core.contract.services import ServiceState
-from faultline_gateway.services import concurrency as concurrency_module
-from faultline_gateway.services.call_limit import CallLimit
-from faultline_gateway.services.concurrency import LEAST, MOST, Concurrency
 
 DEADLINE = 100.0
 

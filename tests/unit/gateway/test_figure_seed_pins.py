@@ -16,6 +16,18 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from counterpose_core.contract.features import FeatureVector, WordFeatures
+from counterpose_core.contract.groups import Grouping
+from counterpose_core.contract.perturber import WordSpan
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_gateway.methods.gate import cells
+from counterpose_gateway.methods.shift_benchmark import summary as benchmarks
+from counterpose_gateway.methods.stress_test.summary import image_quality, insights, summary, suspicion
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain
+from counterpose_gateway.runs import estimator
 from fakes.confirmed_runs import finished_run
 from fakes.recorded_benchmarks import Benchmark
 from fakes.recorder import recorded_run
@@ -23,18 +35,6 @@ from fakes.records import recorded
 from fakes.results import Ledgered, fake_config, prediction
 from fakes.runs import stress_test_request
 from fakes.varied_benchmarks import folder, varied_benchmark
-from faultline_core.contract.features import FeatureVector, WordFeatures
-from faultline_core.contract.groups import Grouping
-from faultline_core.contract.perturber import WordSpan
-from faultline_core.contract.runs import Item
-from faultline_core.contract.stress_test_thresholds import Thresholds
-from faultline_gateway.methods.gate import cells
-from faultline_gateway.methods.shift_benchmark import summary as benchmarks
-from faultline_gateway.methods.stress_test.summary import image_quality, insights, summary, suspicion
-from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.methods.stress_test.thresholds import JudgingAgain
-from faultline_gateway.runs import estimator
 
 PINS = Path(__file__).parent / "figure_seeds.json"
 STEADY, SHAKEN = {"leaning": 0.9}, {"leaning": 0.2}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from faultline_core.types import is_loopback
-from faultline_gateway.settings import GatewaySettings, settings_from, settings_of_process
+from counterpose_core.types import is_loopback
+from counterpose_gateway.settings import GatewaySettings, settings_from, settings_of_process
 
 KEY = "a-key-of-enough-characters"
 
@@ -16,29 +16,31 @@ KEY = "a-key-of-enough-characters"
 def test_the_defaults_serve_one_machine_on_loopback() -> None:
     settings = settings_from({})
     assert (settings.host, settings.port) == ("127.0.0.1", 8080)
-    assert settings.database_url == "sqlite:///.faultline/ledger.db"
-    assert settings.store_url == ".faultline/store"
+    assert settings.database_url == "sqlite:///.counterpose/ledger.db"
+    assert settings.store_url == ".counterpose/store"
     assert settings.service_url("editor") == "http://127.0.0.1:8101/editor"
     assert settings == GatewaySettings()
 
 
 def test_the_state_folder_and_each_of_its_parts_can_be_moved() -> None:
-    settings = settings_from({"FAULTLINE_STATE_DIR": "/state", "FAULTLINE_STORE_URL": "s3://bucket/store"})
+    settings = settings_from(
+        {"COUNTERPOSE_STATE_DIR": "/state", "COUNTERPOSE_STORE_URL": "s3://bucket/store"}
+    )
     assert settings.database_url == "sqlite:////state/ledger.db"
     assert settings.secret_file == Path("/state/secret")
     assert settings.store_url == "s3://bucket/store"
 
 
 def test_arguments_override_the_environment() -> None:
-    environ = {"FAULTLINE_PORT": "9000", "FAULTLINE_CONCURRENCY": "7"}
+    environ = {"COUNTERPOSE_PORT": "9000", "COUNTERPOSE_CONCURRENCY": "7"}
     settings = settings_from(environ, port=9001, concurrency=None)
     assert (settings.port, settings.concurrency) == (9001, 7)
 
 
 def test_every_setting_can_be_set_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULTLINE_API_KEYS", f"{KEY},{KEY}-2")
-    monkeypatch.setenv("FAULTLINE_HOST", "0.0.0.0")
-    monkeypatch.setenv("FAULTLINE_SUITE", "lance")
+    monkeypatch.setenv("COUNTERPOSE_API_KEYS", f"{KEY},{KEY}-2")
+    monkeypatch.setenv("COUNTERPOSE_HOST", "0.0.0.0")
+    monkeypatch.setenv("COUNTERPOSE_SUITE", "lance")
     settings = settings_of_process()
     assert [key.get_secret_value() for key in settings.api_keys] == [KEY, f"{KEY}-2"]
     assert (settings.host, settings.suite) == ("0.0.0.0", "lance")
@@ -47,24 +49,24 @@ def test_every_setting_can_be_set_from_the_environment(monkeypatch: pytest.Monke
 @pytest.mark.fault("T5")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "gateway.example"])
 def test_listening_beyond_loopback_needs_a_key(host: str) -> None:
-    with pytest.raises(ValidationError, match="FAULTLINE_API_KEYS"):
-        settings_from({"FAULTLINE_HOST": host})
-    assert settings_from({"FAULTLINE_HOST": host, "FAULTLINE_API_KEYS": KEY}).host == host
+    with pytest.raises(ValidationError, match="COUNTERPOSE_API_KEYS"):
+        settings_from({"COUNTERPOSE_HOST": host})
+    assert settings_from({"COUNTERPOSE_HOST": host, "COUNTERPOSE_API_KEYS": KEY}).host == host
 
 
 @pytest.mark.fault("T9")
 @pytest.mark.parametrize(
     "environ",
     [
-        {"FAULTLINE_API_KEYS": "short"},
-        {"FAULTLINE_ADMIN_KEYS": "short"},
-        {"FAULTLINE_ADMIN_KEYS": KEY, "FAULTLINE_API_KEYS": KEY},
-        {"FAULTLINE_ADMIN_PORT": "9090", "FAULTLINE_ADMIN_HOST": "0.0.0.0"},
-        {"FAULTLINE_ADMIN_PORT": "8080"},
-        {"FAULTLINE_PORT": "0"},
-        {"FAULTLINE_PORT": "eighty"},
-        {"FAULTLINE_CONCURRENCY": "0"},
-        {"FAULTLINE_LEASE_SECONDS": "0"},
+        {"COUNTERPOSE_API_KEYS": "short"},
+        {"COUNTERPOSE_ADMIN_KEYS": "short"},
+        {"COUNTERPOSE_ADMIN_KEYS": KEY, "COUNTERPOSE_API_KEYS": KEY},
+        {"COUNTERPOSE_ADMIN_PORT": "9090", "COUNTERPOSE_ADMIN_HOST": "0.0.0.0"},
+        {"COUNTERPOSE_ADMIN_PORT": "8080"},
+        {"COUNTERPOSE_PORT": "0"},
+        {"COUNTERPOSE_PORT": "eighty"},
+        {"COUNTERPOSE_CONCURRENCY": "0"},
+        {"COUNTERPOSE_LEASE_SECONDS": "0"},
     ],
 )
 def test_unsafe_or_invalid_values_are_refused(environ: dict[str, str]) -> None:
@@ -85,11 +87,11 @@ def test_loopback_addresses_are_recognised(host: str, expected: bool) -> None:
     ("environ", "expected"),
     [
         ({}, True),
-        ({"FAULTLINE_API_KEYS": KEY}, False),
-        ({"FAULTLINE_API_KEYS": KEY, "FAULTLINE_HOST": "0.0.0.0"}, False),
-        ({"FAULTLINE_SERVICES_URL": "http://{service}.faultline:8000/"}, False),
-        ({"FAULTLINE_API_KEYS": KEY, "FAULTLINE_ALLOW_FUNCTIONS": "true"}, True),
-        ({"FAULTLINE_ALLOW_FUNCTIONS": "false"}, False),
+        ({"COUNTERPOSE_API_KEYS": KEY}, False),
+        ({"COUNTERPOSE_API_KEYS": KEY, "COUNTERPOSE_HOST": "0.0.0.0"}, False),
+        ({"COUNTERPOSE_SERVICES_URL": "http://{service}.counterpose:8000/"}, False),
+        ({"COUNTERPOSE_API_KEYS": KEY, "COUNTERPOSE_ALLOW_FUNCTIONS": "true"}, True),
+        ({"COUNTERPOSE_ALLOW_FUNCTIONS": "false"}, False),
     ],
 )
 def test_functions_are_allowed_where_only_this_machine_can_ask(
@@ -99,22 +101,22 @@ def test_functions_are_allowed_where_only_this_machine_can_ask(
 
 
 def test_each_service_can_have_its_own_address() -> None:
-    settings = settings_from({"FAULTLINE_SERVICES_URL": "http://{service}.faultline:8000/"})
-    assert settings.service_url("editor") == "http://editor.faultline:8000"
+    settings = settings_from({"COUNTERPOSE_SERVICES_URL": "http://{service}.counterpose:8000/"})
+    assert settings.service_url("editor") == "http://editor.counterpose:8000"
 
 
 def test_the_secret_is_read_from_its_file_and_never_printed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2-hunter2\n", encoding="utf-8")
     (tmp_path / "secret").chmod(0o600)
-    assert settings_from({"FAULTLINE_STATE_DIR": str(tmp_path)}).shared_secret() == "hunter2-hunter2"
-    given = settings_from({"FAULTLINE_SECRET": "hunter2-hunter2"})
+    assert settings_from({"COUNTERPOSE_STATE_DIR": str(tmp_path)}).shared_secret() == "hunter2-hunter2"
+    given = settings_from({"COUNTERPOSE_SECRET": "hunter2-hunter2"})
     assert given.shared_secret() == "hunter2-hunter2"
     assert "hunter2" not in repr(given)
 
 
 def test_a_missing_secret_is_reported_with_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
-        settings_from({"FAULTLINE_STATE_DIR": str(tmp_path)}).shared_secret()
+    with pytest.raises(ValueError, match="COUNTERPOSE_SECRET_FILE"):
+        settings_from({"COUNTERPOSE_STATE_DIR": str(tmp_path)}).shared_secret()
 
 
 def test_settings_are_immutable() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import httpcore
 import pytest
 
-from faultline_core.errors import ImportRefused, ShardUnreadable
-from faultline_gateway.imports import guarded_https
-from faultline_gateway.imports.guarded_https import HttpsFiles, PublicBackend, is_public, public_client
+from counterpose_core.errors import ImportRefused, ShardUnreadable
+from counterpose_gateway.imports import guarded_https
+from counterpose_gateway.imports.guarded_https import HttpsFiles, PublicBackend, is_public, public_client
 
 PUBLIC = "93.184.216.34"
 URL = "https://images.example/a.tar"

@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from faultline_core.errors import Cancelled
-from faultline_gateway.http.listening import while_connected
+from counterpose_core.errors import Cancelled
+from counterpose_gateway.http.listening import while_connected
 
 
 def _request(*messages: Message) -> Request:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faultline_gateway import reports
+from counterpose_gateway import reports
 
 CSS = Path(reports.__file__).parent / "templates" / "css"
 LEAST = 4.5

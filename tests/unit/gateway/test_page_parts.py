@@ -7,15 +7,15 @@ from typing import Any, get_args
 
 import pytest
 
+from counterpose_core.contract.runs import RequestCounts, Run
+from counterpose_core.types import RunKind
+from counterpose_gateway.http.origin import is_own
+from counterpose_gateway.ui import live_figures
+from counterpose_gateway.ui.environment import evidence
+from counterpose_gateway.ui.live_figures import LEAST_AGE_SECONDS, LiveFigures
+from counterpose_gateway.ui.report_body import report_body
+from counterpose_gateway.ui.shown_run import KINDS, ShownRun
 from fakes.sdk import a_run, a_summary, figure
-from faultline_core.contract.runs import RequestCounts, Run
-from faultline_core.types import RunKind
-from faultline_gateway.http.origin import is_own
-from faultline_gateway.ui import live_figures
-from faultline_gateway.ui.environment import evidence
-from faultline_gateway.ui.live_figures import LEAST_AGE_SECONDS, LiveFigures
-from faultline_gateway.ui.report_body import report_body
-from faultline_gateway.ui.shown_run import KINDS, ShownRun
 
 CREATED = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -111,7 +111,7 @@ def test_a_run_that_is_watched_is_summed_up_now_and_then(monkeypatch: pytest.Mon
         return a_summary(steady=figure())
 
     monkeypatch.setattr(live_figures, "summary_for", summary_for)
-    monkeypatch.setattr("faultline_gateway.ui.live_figures.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("counterpose_gateway.ui.live_figures.time.monotonic", lambda: now[0])
     live, context = LiveFigures(), object()
 
     def of(done: int) -> Any:

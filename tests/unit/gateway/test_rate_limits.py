@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Scope
 
-from faultline_core.errors import RateLimited
-from faultline_gateway.http import rate_limits
-from faultline_gateway.http.rate_limits import CallerLimits, RateLimit, caller_of
-from faultline_gateway.settings import GatewaySettings
+from counterpose_core.errors import RateLimited
+from counterpose_gateway.http import rate_limits
+from counterpose_gateway.http.rate_limits import CallerLimits, RateLimit, caller_of
+from counterpose_gateway.settings import GatewaySettings
 
 
 class Clock:
@@ -86,7 +86,7 @@ def test_an_address_that_guessed_serves_only_holders_that_it_has_served() -> Non
     limits.serve(office, "ann")
     for _ in range(2):
         limits.refuse(office)
-    with pytest.raises(RateLimited, match=r"2 refused keys in a minute \(FAULTLINE_REFUSED_KEYS"):
+    with pytest.raises(RateLimited, match=r"2 refused keys in a minute \(COUNTERPOSE_REFUSED_KEYS"):
         limits.refuse(office)
     limits.serve(office, "ann")
     with pytest.raises(RateLimited):

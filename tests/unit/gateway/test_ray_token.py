@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose_core.errors import ClusterRefused
+from counterpose_gateway.jobs.ray_cluster import RayCluster
 from fakes.ray_jobs_api import TOKEN, URL, FakeRayJobs
-from faultline_core.errors import ClusterRefused
-from faultline_gateway.jobs.ray_cluster import RayCluster
 
 NEW = "n" * 64
 
@@ -45,7 +45,7 @@ async def test_the_error_names_the_file_and_the_new_token_is_read_from_it(
     await cluster.check()
     head.token = NEW
     head.restart()
-    with pytest.raises(ClusterRefused, match=r"'gpus' refuses.*\(403\).*FAULTLINE_CLUSTER_TOKEN_FILES"):
+    with pytest.raises(ClusterRefused, match=r"'gpus' refuses.*\(403\).*COUNTERPOSE_CLUSTER_TOKEN_FILES"):
         await cluster.check()
     write(file, NEW)
     await cluster.check()

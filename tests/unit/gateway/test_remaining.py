@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from faultline_core.contract.runs import RequestCounts
-from faultline_gateway.services.remaining import RemainingTimes
+from counterpose_core.contract.runs import RequestCounts
+from counterpose_gateway.services.remaining import RemainingTimes
 
 
 class Runs:

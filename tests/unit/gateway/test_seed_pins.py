@@ -15,24 +15,19 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from fakes.hunted_items import hunt_config
-from fakes.interface_answers import a_config
-from fakes.ports import fake_services
-from fakes.runs import stress_test_request
-from fakes.world import FakeWorld
-from faultline_core.contract.adversarial_datasets import AdversarialPhase
-from faultline_core.contract.bug_hunts import DescriptionsCreate, HuntPhase
-from faultline_core.contract.dataset_interfaces import ImagesCreate
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.contract.features import FeatureVector
-from faultline_core.types import EDIT_TYPES, Estimate, ItemKind
-from faultline_gateway.ledger import NewSource, new_sources
-from faultline_gateway.methods.adversarial_dataset import items as adversarial_items
-from faultline_gateway.methods.adversarial_dataset import summary as adversarial_summary
-from faultline_gateway.methods.bug_hunt import measurement, measuring, mixture, samples, varied
-from faultline_gateway.methods.dataset_interface import generate, plan, token_selection, validation
-from faultline_gateway.methods.shift_benchmark import images
-from faultline_gateway.methods.stress_test import (
+from counterpose_core.contract.adversarial_datasets import AdversarialPhase
+from counterpose_core.contract.bug_hunts import DescriptionsCreate, HuntPhase
+from counterpose_core.contract.dataset_interfaces import ImagesCreate
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.features import FeatureVector
+from counterpose_core.types import EDIT_TYPES, Estimate, ItemKind
+from counterpose_gateway.ledger import NewSource, new_sources
+from counterpose_gateway.methods.adversarial_dataset import items as adversarial_items
+from counterpose_gateway.methods.adversarial_dataset import summary as adversarial_summary
+from counterpose_gateway.methods.bug_hunt import measurement, measuring, mixture, samples, varied
+from counterpose_gateway.methods.dataset_interface import generate, plan, token_selection, validation
+from counterpose_gateway.methods.shift_benchmark import images
+from counterpose_gateway.methods.stress_test import (
     captioned,
     division,
     draws,
@@ -41,9 +36,14 @@ from faultline_gateway.methods.stress_test import (
     lance_r,
     proposals,
 )
-from faultline_gateway.runs import estimator, examples, image_distances, seeds
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem
-from faultline_gateway.runs.source_table import SourceTable
+from counterpose_gateway.runs import estimator, examples, image_distances, seeds
+from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
+from counterpose_gateway.runs.source_table import SourceTable
+from fakes.hunted_items import hunt_config
+from fakes.interface_answers import a_config
+from fakes.ports import fake_services
+from fakes.runs import stress_test_request
+from fakes.world import FakeWorld
 
 Site = Callable[[], object]
 Named: Any = SimpleNamespace

@@ -8,23 +8,23 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from fakes.service_http import Time, answering, caller_over, refusal
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
-from faultline_core.errors import (
+from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
+    CounterposeError,
     DeadlineExceeded,
-    FaultlineError,
     ImageUndecodable,
     InternalError,
     RateLimited,
     Unauthorized,
     UnknownModel,
 )
-from faultline_gateway.services.clients import SERVICE_NAMES, HttpHealth, calling_services, services_of
-from faultline_gateway.services.ports import Captioner, Classifiers, Editor, Perturber, Scorer, Services
-from faultline_gateway.settings import GatewaySettings
+from counterpose_gateway.services.clients import SERVICE_NAMES, HttpHealth, calling_services, services_of
+from counterpose_gateway.services.ports import Captioner, Classifiers, Editor, Perturber, Scorer, Services
+from counterpose_gateway.settings import GatewaySettings
+from fakes.service_http import Time, answering, caller_over, refusal
 
 REF = "a" * 64
 MODEL = {"id": "m", "revision": "0"}
@@ -41,8 +41,8 @@ async def test_a_call_carries_secret_deadline_trace_and_key() -> None:
     await services.captioner.caption(ASKED)
     first, second = seen
     assert str(first.url) == "http://127.0.0.1:8101/captioner/v1/caption"
-    assert first.headers["x-faultline-secret"] == "a-secret-of-some-length"
-    assert first.headers["x-faultline-deadline-seconds"] == "12.5"
+    assert first.headers["x-counterpose-secret"] == "a-secret-of-some-length"
+    assert first.headers["x-counterpose-deadline-seconds"] == "12.5"
     assert first.headers["traceparent"].startswith("00-")
     assert first.headers["traceparent"] != second.headers["traceparent"]
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
@@ -100,7 +100,7 @@ async def test_retries_end_after_a_minute_with_short_pauses() -> None:
     ],
 )  # fmt: skip
 async def test_permanent_failures_are_raised_at_once(
-    answer: httpx.Response | Exception, expected: type[FaultlineError]
+    answer: httpx.Response | Exception, expected: type[CounterposeError]
 ) -> None:
     handle, seen = answering(answer)
     with pytest.raises(expected):

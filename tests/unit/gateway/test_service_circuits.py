@@ -8,19 +8,19 @@ import logging
 import httpx
 import pytest
 
-from fakes.service_http import Time, answering, caller_over, refusal
-from faultline_core.contract.captioner import CaptionItem, CaptionRequest
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.errors import (
+from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest
+from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
+    CounterposeError,
     DeadlineExceeded,
-    FaultlineError,
     RateLimited,
     UnknownModel,
 )
-from faultline_gateway.services.circuit import FAILURES_TO_OPEN, REST_SECONDS, Circuit
-from faultline_gateway.services.clients import SERVICE_NAMES, HttpHealth, services_of
+from counterpose_gateway.services.circuit import FAILURES_TO_OPEN, REST_SECONDS, Circuit
+from counterpose_gateway.services.clients import SERVICE_NAMES, HttpHealth, services_of
+from fakes.service_http import Time, answering, caller_over, refusal
 
 ASKED = CaptionRequest(items=[CaptionItem(image="a" * 64)])
 GENERATE = GenerateRequest(items=[GenerateItem(prompt="a sled", seed=0)])
@@ -138,7 +138,7 @@ async def test_a_caller_that_cannot_wait_fails_at_once_without_a_call() -> None:
     assert len(seen) == FAILURES_TO_OPEN
 
 
-async def state_after(trouble: httpx.Response | Exception, error: type[FaultlineError]) -> str:
+async def state_after(trouble: httpx.Response | Exception, error: type[CounterposeError]) -> str:
     """The captioner's circuit after eight calls that met this trouble."""
     handle, _ = answering(trouble)
     caller = caller_over(handle, patience_seconds=0.0)
@@ -158,7 +158,7 @@ async def state_after(trouble: httpx.Response | Exception, error: type[Faultline
     ],
 )
 async def test_an_unreachable_service_opens_its_circuit(
-    trouble: httpx.Response | Exception, error: type[FaultlineError]
+    trouble: httpx.Response | Exception, error: type[CounterposeError]
 ) -> None:
     assert await state_after(trouble, error) == "open"
 
@@ -186,7 +186,7 @@ async def test_a_hanging_service_opens_its_circuit() -> None:
     ],
 )
 async def test_an_error_answer_does_not_open_the_circuit(
-    trouble: httpx.Response, error: type[FaultlineError]
+    trouble: httpx.Response, error: type[CounterposeError]
 ) -> None:
     assert await state_after(trouble, error) == "closed"
 

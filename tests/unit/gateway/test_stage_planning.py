@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from fakes.staged_runs import KIND, FourStages, items_of_stage
-from faultline_core.contract.runs import AnyItem, Item, RequestCounts, Run, RunItem
-from faultline_core.errors import FaultlineError, InternalError, LeaseLost, QuotaExceeded
-from faultline_gateway.runs import pace
-from faultline_gateway.runs.items import LeasedStage, PlannedItem
-from faultline_gateway.runs.recorded_items import RecordedItem
-from faultline_gateway.runs.stages import (
+from counterpose_core.contract.runs import AnyItem, Item, RequestCounts, Run, RunItem
+from counterpose_core.errors import CounterposeError, InternalError, LeaseLost, QuotaExceeded
+from counterpose_gateway.runs import pace
+from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.runs.stages import (
     MAX_STAGES,
     StagedMethod,
     StagePlan,
@@ -23,6 +22,7 @@ from faultline_gateway.runs.stages import (
     plan_stage,
     staged_methods,
 )
+from fakes.staged_runs import KIND, FourStages, items_of_stage
 
 FIRST = 4
 DONE = Item(id="1", ordinal=0, kind="edit", item_group="s", source_image="a" * 64, label="sled", state="done")
@@ -76,7 +76,7 @@ class WrittenDown:
     def renew_stage(self, leased: LeasedStage, seconds: float) -> None:
         raise NotImplementedError
 
-    def fail_stage(self, leased: LeasedStage, error: FaultlineError) -> None:
+    def fail_stage(self, leased: LeasedStage, error: CounterposeError) -> None:
         raise NotImplementedError
 
     def release_stage(self, leased: LeasedStage) -> None:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from faultline_core.errors import InvalidRequest
-from faultline_gateway.http.strict_json import MAX_KEYS, MAX_PARTS, read_json
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.http.strict_json import MAX_KEYS, MAX_PARTS, read_json
 
 GOOD = {"dataset": "demo", "seed": 3, "share": 0.5, "nested": [{"a": None}, {"a": True}], "text": "é猫🛷"}
 

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from counterpose_gateway.http import slow_clients
+from counterpose_gateway.http.in_flight import InFlight, Room
+from counterpose_http.problems import ProblemMiddleware
 from fakes.connections import Connection, connected
-from faultline_gateway.http import slow_clients
-from faultline_gateway.http.in_flight import InFlight, Room
-from faultline_http.problems import ProblemMiddleware
 
 POST = b'POST /v1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 11\r\n%b\r\n{"seed": 12}'[:-1]
 

@@ -11,13 +11,13 @@ import httpcore
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.imports.guarded_https import PublicBackend
+from counterpose_gateway.runs.leased_deliveries import LeasedDelivery
+from counterpose_gateway.webhooks.signature import signature
+from counterpose_gateway.webhooks.target import NotDeliveredError, Target, require_target
 from fakes.postgres import free_port
 from fakes.webhook_receiver import Answering, drip, silence, status, webhook_receiver
-from faultline_core.errors import InvalidRequest
-from faultline_gateway.imports.guarded_https import PublicBackend
-from faultline_gateway.runs.leased_deliveries import LeasedDelivery
-from faultline_gateway.webhooks.signature import signature
-from faultline_gateway.webhooks.target import NotDeliveredError, Target, require_target
 
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
 PUBLIC = "93.184.216.34"

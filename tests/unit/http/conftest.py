@@ -21,8 +21,8 @@ class _Kept(logging.Handler):
 
 @pytest.fixture
 def log_records() -> Iterator[list[logging.LogRecord]]:
-    """The records that ``faultline_http`` logs during a test."""
-    logger, kept = logging.getLogger("faultline_http"), _Kept()
+    """The records that ``counterpose_http`` logs during a test."""
+    logger, kept = logging.getLogger("counterpose_http"), _Kept()
     logger.addHandler(kept)
     yield kept.records
     logger.removeHandler(kept)

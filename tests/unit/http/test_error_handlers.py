@@ -10,9 +10,9 @@ import pytest
 from fastapi import Body, FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
-from faultline_core.errors import FaultlineError, QuotaExceeded, error_classes
-from faultline_http import RETRY_AFTER_SECONDS, FieldRule, install_error_handlers, problem_response
-from faultline_http.exception_handlers import MAX_NAMED_FIELDS, json_pointer
+from counterpose_core.errors import CounterposeError, QuotaExceeded, error_classes
+from counterpose_http import RETRY_AFTER_SECONDS, FieldRule, install_error_handlers, problem_response
+from counterpose_http.exception_handlers import MAX_NAMED_FIELDS, json_pointer
 
 OVER_QUOTA = FieldRule(QuotaExceeded, lambda error: error["type"] == "less_than_equal")
 
@@ -26,7 +26,7 @@ class Order(BaseModel):
     size: Annotated[int, Field(le=3)] = 1
 
 
-def application(*rules: FieldRule, error: FaultlineError | None = None) -> FastAPI:
+def application(*rules: FieldRule, error: CounterposeError | None = None) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None)
     install_error_handlers(app, rules)
 

@@ -8,10 +8,10 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from counterpose_core.contract.base import REQUEST_ID_HEADER
+from counterpose_core.errors import BackendUnavailable, Cancelled, UnknownModel
+from counterpose_http import MAX_REQUEST_ID_LENGTH, ProblemMiddleware
 from fakes.lifespan import start_up
-from faultline_core.contract.base import REQUEST_ID_HEADER
-from faultline_core.errors import BackendUnavailable, Cancelled, UnknownModel
-from faultline_http import MAX_REQUEST_ID_LENGTH, ProblemMiddleware
 
 
 class Inner:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from faultline_miniature.training.stage import (
+from counterpose_miniature.training.stage import (
     Checkpoint,
     StageContext,
     checkpoint_of,

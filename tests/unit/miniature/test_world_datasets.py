@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from faultline_miniature.world import __main__ as command
-from faultline_miniature.world import seeds
-from faultline_miniature.world.dataset import encode_png, read_metadata, write_image_folder
-from faultline_miniature.world.grammar import caption, class_name, parse
-from faultline_miniature.world.renderer import object_mask, render
-from faultline_miniature.world.sampling import (
+from counterpose_miniature.world import __main__ as command
+from counterpose_miniature.world import seeds
+from counterpose_miniature.world.dataset import encode_png, read_metadata, write_image_folder
+from counterpose_miniature.world.grammar import caption, class_name, parse
+from counterpose_miniature.world.renderer import object_mask, render
+from counterpose_miniature.world.sampling import (
     DATASET,
     FREE_NUISANCE,
     GENERATOR,
@@ -22,8 +22,8 @@ from faultline_miniature.world.sampling import (
     Distribution,
     sample_scene,
 )
-from faultline_miniature.world.scene import VALUES, WITHHELD, Scene, is_withheld
-from faultline_miniature.world.seeds import DEVELOPMENT, SPLITS, balanced_scenes, scene_for
+from counterpose_miniature.world.scene import VALUES, WITHHELD, Scene, is_withheld
+from counterpose_miniature.world.seeds import DEVELOPMENT, SPLITS, balanced_scenes, scene_for
 
 
 def apart(object_class: str) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from faultline_miniature.world.grammar import (
+from counterpose_miniature.world.grammar import (
     EDIT_TYPES,
     TEMPLATES,
     WITHHELD_TEMPLATES,
@@ -16,8 +16,8 @@ from faultline_miniature.world.grammar import (
     tokens,
     words,
 )
-from faultline_miniature.world.sampling import UNIFORM, sample_scene
-from faultline_miniature.world.scene import VALUES, Scene
+from counterpose_miniature.world.sampling import UNIFORM, sample_scene
+from counterpose_miniature.world.scene import VALUES, Scene
 
 FULL = Scene("boat", "special", "red", "road", "rain", "photo", "dog", nuisance=0)
 

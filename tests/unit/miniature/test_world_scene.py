@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from faultline_miniature.world.sampling import (
+from counterpose_miniature.world.sampling import (
     DATASET,
     GENERATOR,
     MISMATCHED,
@@ -11,8 +11,8 @@ from faultline_miniature.world.sampling import (
     Distribution,
     sample_scene,
 )
-from faultline_miniature.world.scene import ATTRIBUTES, VALUES, WITHHELD, Scene, is_withheld
-from faultline_miniature.world.seeds import (
+from counterpose_miniature.world.scene import ATTRIBUTES, VALUES, WITHHELD, Scene, is_withheld
+from counterpose_miniature.world.seeds import (
     DEVELOPMENT,
     SPLITS,
     TRAINING,

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from faultline_miniature.training.images import caption_variants
-from faultline_miniature.training.rendered import step_generator
-from faultline_miniature.training.stage import StageContext
-from faultline_miniature.world.nuisance import nuisance_of
-from faultline_miniature.world.sampling import GENERATOR
-from faultline_miniature.world.seeds import SPLITS, scene_for
+from counterpose_miniature.training.images import caption_variants
+from counterpose_miniature.training.rendered import step_generator
+from counterpose_miniature.training.stage import StageContext
+from counterpose_miniature.world.nuisance import nuisance_of
+from counterpose_miniature.world.sampling import GENERATOR
+from counterpose_miniature.world.seeds import SPLITS, scene_for
 
 
 def generators(call: Callable[[], object]) -> list[object]:

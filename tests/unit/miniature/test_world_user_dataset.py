@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from faultline_miniature.world.dataset import read_metadata, write_image_folder
-from faultline_miniature.world.fine_grained import FINE_CLASSES, INITIALISER, code_of, fine_grained_scenes
-from faultline_miniature.world.scene import VALUES
-from faultline_miniature.world.seeds import DEVELOPMENT, VALIDATION
-from faultline_miniature.world.user_dataset import (
+from counterpose_miniature.world.dataset import read_metadata, write_image_folder
+from counterpose_miniature.world.fine_grained import FINE_CLASSES, INITIALISER, code_of, fine_grained_scenes
+from counterpose_miniature.world.scene import VALUES
+from counterpose_miniature.world.seeds import DEVELOPMENT, VALIDATION
+from counterpose_miniature.world.user_dataset import (
     FIRST_SEED,
     MATCHED_CLASSES,
     MISMATCHED_CLASSES,

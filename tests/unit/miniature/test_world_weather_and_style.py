@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from faultline_miniature.world.nuisance import Nuisance, nuisance_of
-from faultline_miniature.world.renderer import object_mask, render
-from faultline_miniature.world.scene import VALUES, Scene
-from faultline_miniature.world.styles import stylised, weathered
+from counterpose_miniature.world.nuisance import Nuisance, nuisance_of
+from counterpose_miniature.world.renderer import object_mask, render
+from counterpose_miniature.world.scene import VALUES, Scene
+from counterpose_miniature.world.styles import stylised, weathered
 
 SEEDS = range(4)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
 from fakes.engine_contract import Bench, Case, Clause, each_clause_and_case
 from fakes.engines import FakeCaptioner, FakeClassifiers, FakeEditor, FakePerturber, FakeScorer
-from faultline_core.blobs import BlobStore
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ import pytest
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from counterpose_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
+from counterpose_core.errors import Unauthorized, UnknownModel
+from counterpose_http import ProblemMiddleware
+from counterpose_services.http import RequestGuard
+from counterpose_services.settings import ServiceSettings
 from fakes.lifespan import start_up
-from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
-from faultline_core.errors import Unauthorized, UnknownModel
-from faultline_http import ProblemMiddleware
-from faultline_services.http import RequestGuard
-from faultline_services.settings import ServiceSettings
 
 SECRET = "a secret of many characters"
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from faultline_core.errors import BackendUnavailable
-from faultline_services.models.device import choose_float32_precision, require_device, require_devices
-from faultline_services.serving import launcher
-from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
+from counterpose_core.errors import BackendUnavailable
+from counterpose_services.models.device import choose_float32_precision, require_device, require_devices
+from counterpose_services.serving import launcher
+from counterpose_services.settings import SERVICES, ServiceName, ServiceSettings
 
 
 def settings(**values: object) -> ServiceSettings:
@@ -33,14 +33,14 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def test_a_service_s_own_variables_come_before_the_common_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, value in {
-        "FAULTLINE_SERVICES_DEVICE": "cuda",
-        "FAULTLINE_SERVICES_MAX_QUEUE": "9",
-        "FAULTLINE_SCORER_DEVICE": "cpu",
-        "FAULTLINE_EDITOR_DTYPE": "bfloat16",
-        "FAULTLINE_EDITOR_NUM_GPUS": "0.5",
-        "FAULTLINE_EDITOR_MIN_REPLICAS": "2",
-        "FAULTLINE_EDITOR_MAX_REPLICAS": "3",
-        "FAULTLINE_EDITOR_MAX_QUEUE": "4",
+        "COUNTERPOSE_SERVICES_DEVICE": "cuda",
+        "COUNTERPOSE_SERVICES_MAX_QUEUE": "9",
+        "COUNTERPOSE_SCORER_DEVICE": "cpu",
+        "COUNTERPOSE_EDITOR_DTYPE": "bfloat16",
+        "COUNTERPOSE_EDITOR_NUM_GPUS": "0.5",
+        "COUNTERPOSE_EDITOR_MIN_REPLICAS": "2",
+        "COUNTERPOSE_EDITOR_MAX_REPLICAS": "3",
+        "COUNTERPOSE_EDITOR_MAX_QUEUE": "4",
     }.items():
         monkeypatch.setenv(variable, value)
     found = settings()
@@ -71,11 +71,11 @@ def test_a_service_on_the_cpu_reserves_no_gpu_of_the_common_share() -> None:
     ("wrong", "named"),
     [
         ({"editor": {"min_replicas": 3}}, "of the editor is below"),
-        ({"scorer": {"dtype": "float16"}}, "unset FAULTLINE_SCORER_DTYPE"),
-        ({"classifiers": {"dtype": "bfloat16"}}, "unset FAULTLINE_CLASSIFIERS_DTYPE"),
-        ({"scorer": {"tf32": True}}, "unset FAULTLINE_SCORER_TF32"),
-        ({"captioner": {"compile": True}}, "unset FAULTLINE_CAPTIONER_COMPILE"),
-        ({"device": "cuda", "num_gpus": 0}, "set FAULTLINE_CAPTIONER_NUM_GPUS above 0"),
+        ({"scorer": {"dtype": "float16"}}, "unset COUNTERPOSE_SCORER_DTYPE"),
+        ({"classifiers": {"dtype": "bfloat16"}}, "unset COUNTERPOSE_CLASSIFIERS_DTYPE"),
+        ({"scorer": {"tf32": True}}, "unset COUNTERPOSE_SCORER_TF32"),
+        ({"captioner": {"compile": True}}, "unset COUNTERPOSE_CAPTIONER_COMPILE"),
+        ({"device": "cuda", "num_gpus": 0}, "set COUNTERPOSE_CAPTIONER_NUM_GPUS above 0"),
         ({"editor": {"device": "gpu"}}, "editor.device"),
         ({"editor": {"gpus": 1}}, "editor.gpus"),
     ],
@@ -89,17 +89,17 @@ def test_a_device_that_is_absent_is_refused_before_anything_starts(
     gpus: SimpleNamespace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpus.count = 0
-    monkeypatch.setenv("FAULTLINE_EDITOR_DEVICE", "cuda")
+    monkeypatch.setenv("COUNTERPOSE_EDITOR_DEVICE", "cuda")
     assert launcher.main(["up"]) == 3
     error = capsys.readouterr().err
     assert "the editor is to run on 'cuda', and there is no GPU here" in error
-    assert "set FAULTLINE_EDITOR_DEVICE to cpu" in error
+    assert "set COUNTERPOSE_EDITOR_DEVICE to cpu" in error
 
 
 def test_an_index_beyond_the_last_gpu_is_refused(gpus: SimpleNamespace) -> None:
     require_device(settings(device="cuda:0"), "scorer")
     with pytest.raises(
-        BackendUnavailable, match=r"'cuda:1', and there is 1 GPU .*FAULTLINE_SCORER_DEVICE to cuda"
+        BackendUnavailable, match=r"'cuda:1', and there is 1 GPU .*COUNTERPOSE_SCORER_DEVICE to cuda"
     ):
         require_device(settings(device="cuda:1"), "scorer")
 
@@ -109,7 +109,7 @@ def test_a_precision_that_the_gpu_lacks_is_refused(gpus: SimpleNamespace) -> Non
     require_devices(wanted, SERVICES)
     gpus.bfloat16 = False
     with pytest.raises(
-        BackendUnavailable, match=r"Tesla T4 has no bfloat16, .* FAULTLINE_EDITOR_DTYPE to float16"
+        BackendUnavailable, match=r"Tesla T4 has no bfloat16, .* COUNTERPOSE_EDITOR_DTYPE to float16"
     ):
         require_device(wanted, "editor")
     require_device(wanted, "scorer")
@@ -118,7 +118,7 @@ def test_a_precision_that_the_gpu_lacks_is_refused(gpus: SimpleNamespace) -> Non
 def test_shares_of_more_gpus_than_there_are_are_refused(gpus: SimpleNamespace) -> None:
     require_devices(settings(device="cuda"), SERVICES)
     with pytest.raises(
-        BackendUnavailable, match="reserve 5 GPUs, and there is 1 GPU; lower FAULTLINE_CAPTIONER"
+        BackendUnavailable, match="reserve 5 GPUs, and there is 1 GPU; lower COUNTERPOSE_CAPTIONER"
     ):
         require_devices(settings(device="cuda", num_gpus=1), SERVICES)
     gpus.count = 5

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from faultline_services.settings import OWN_PREFIX, SHARED_PREFIX, ServiceSettings, from_environment
+from counterpose_services.settings import OWN_PREFIX, SHARED_PREFIX, ServiceSettings, from_environment
 
 SECRET = "a secret of many characters"
 
@@ -19,15 +19,15 @@ def settings(**values: object) -> ServiceSettings:
 @pytest.mark.parametrize(
     ("variable", "value", "field", "found"),
     [
-        ("FAULTLINE_SUITE", "lance", "suite", "lance"),
-        ("FAULTLINE_SUITE_ROOT", "/models", "suite_root", Path("/models")),
-        ("FAULTLINE_STORE_URL", "s3://bucket/store", "store_url", "s3://bucket/store"),
-        ("FAULTLINE_SECRET_FILE", "/run/secret", "secret_file", Path("/run/secret")),
-        ("FAULTLINE_SERVICES_DEVICE", "cuda:1", "device", "cuda:1"),
-        ("FAULTLINE_SERVICES_DTYPE", "bfloat16", "dtype", "bfloat16"),
-        ("FAULTLINE_SERVICES_NUM_GPUS", "0.5", "num_gpus", 0.5),
-        ("FAULTLINE_SERVICES_MAX_QUEUE", "7", "max_queue", 7),
-        ("FAULTLINE_SERVICES_MODELS_FOLDER", "/mine", "models_folder", Path("/mine")),
+        ("COUNTERPOSE_SUITE", "lance", "suite", "lance"),
+        ("COUNTERPOSE_SUITE_ROOT", "/models", "suite_root", Path("/models")),
+        ("COUNTERPOSE_STORE_URL", "s3://bucket/store", "store_url", "s3://bucket/store"),
+        ("COUNTERPOSE_SECRET_FILE", "/run/secret", "secret_file", Path("/run/secret")),
+        ("COUNTERPOSE_SERVICES_DEVICE", "cuda:1", "device", "cuda:1"),
+        ("COUNTERPOSE_SERVICES_DTYPE", "bfloat16", "dtype", "bfloat16"),
+        ("COUNTERPOSE_SERVICES_NUM_GPUS", "0.5", "num_gpus", 0.5),
+        ("COUNTERPOSE_SERVICES_MAX_QUEUE", "7", "max_queue", 7),
+        ("COUNTERPOSE_SERVICES_MODELS_FOLDER", "/mine", "models_folder", Path("/mine")),
     ],
 )
 def test_each_variable_sets_its_field(
@@ -37,7 +37,7 @@ def test_each_variable_sets_its_field(
     assert getattr(settings(), field) == found
 
 
-@pytest.mark.parametrize("variable", ["FAULTLINE_SERVICES_SUITE", "FAULTLINE_PORT", "SERVICES_PORT"])
+@pytest.mark.parametrize("variable", ["COUNTERPOSE_SERVICES_SUITE", "COUNTERPOSE_PORT", "SERVICES_PORT"])
 def test_a_variable_with_the_wrong_prefix_is_ignored(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = settings()
     monkeypatch.setenv(variable, "9")
@@ -45,7 +45,7 @@ def test_a_variable_with_the_wrong_prefix_is_ignored(variable: str, monkeypatch:
 
 
 def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULTLINE_SUITE", "")
+    monkeypatch.setenv("COUNTERPOSE_SUITE", "")
     assert settings().suite == "miniature"
 
 
@@ -120,7 +120,7 @@ def test_an_explicit_secret_overrides_the_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_secret_names_the_variable_to_set(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
+    with pytest.raises(ValueError, match="COUNTERPOSE_SECRET_FILE"):
         settings(state_dir=tmp_path).shared_secret()
 
 
@@ -132,7 +132,7 @@ def test_unsafe_settings_are_refused() -> None:
         settings(min_replicas=2, max_replicas=1)
     with pytest.raises(ValueError, match=r"every port of this machine; name '127\.0\.0\.1:<port>'"):
         settings(oip_hosts=("models.test", "127.0.0.1"))
-    with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
+    with pytest.raises(ValueError, match="COUNTERPOSE_SECRET_FILE"):
         settings(secret=None, secret_file="/nowhere/secret").shared_secret()
 
 

@@ -9,23 +9,23 @@ from pathlib import Path
 
 import pytest
 
-import faultline_miniature
-from faultline_core.errors import UnknownModel
-from faultline_services.models.weights import require_weights
-from faultline_services.settings import SERVICES, SUITE_PACKAGE, ServiceSettings, embedded_suite_root
+import counterpose_miniature
+from counterpose_core.errors import UnknownModel
+from counterpose_services.models.weights import require_weights
+from counterpose_services.settings import SERVICES, SUITE_PACKAGE, ServiceSettings, embedded_suite_root
 
 
 @pytest.fixture
 def without_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a ``faultline_miniature`` as its wheel installs it: without weights."""
+    """The folder of a ``counterpose_miniature`` as its wheel installs it: without weights."""
     real = resources.files
 
     def files(package: str) -> object:
-        return tmp_path / package if package == "faultline_miniature" else real(package)
+        return tmp_path / package if package == "counterpose_miniature" else real(package)
 
     monkeypatch.setattr(resources, "files", files)
-    monkeypatch.delenv("FAULTLINE_SUITE_ROOT", raising=False)
-    return tmp_path / "faultline_miniature"
+    monkeypatch.delenv("COUNTERPOSE_SUITE_ROOT", raising=False)
+    return tmp_path / "counterpose_miniature"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def settings() -> ServiceSettings:
 
 def test_a_clone_uses_the_weights_in_its_tree() -> None:
     root = embedded_suite_root()
-    assert root == Path(faultline_miniature.__file__).parent / "suite" / "weights"
+    assert root == Path(counterpose_miniature.__file__).parent / "suite" / "weights"
     assert (root / "captioner" / "model.safetensors").is_file()
 
 
@@ -62,7 +62,7 @@ def test_without_a_clone_the_installed_weights_are_used(without_tree: Path, dist
 def test_the_environment_variable_overrides_both(
     without_tree: Path, distribution: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("FAULTLINE_SUITE_ROOT", str(tmp_path / "mine"))
+    monkeypatch.setenv("COUNTERPOSE_SUITE_ROOT", str(tmp_path / "mine"))
     assert settings().suite_root == tmp_path / "mine"
 
 
@@ -72,8 +72,8 @@ def test_without_weights_the_error_says_what_to_install(without_tree: Path) -> N
     detail = caught.value.detail
     root = without_tree / "suite" / "weights"
     assert detail.startswith(f"the captioner finds no weights: there is no folder {str(root)!r}; ")
-    assert "install the wheel of faultline-miniature-suite (`make dist`" in detail
-    assert detail.endswith(", or set FAULTLINE_SUITE_ROOT")
+    assert "install the wheel of counterpose-miniature-suite (`make dist`" in detail
+    assert detail.endswith(", or set COUNTERPOSE_SUITE_ROOT")
     assert "\n" not in detail
 
 
@@ -81,6 +81,6 @@ def test_a_missing_custom_root_is_named_without_mentioning_the_embedded_suite(
     tmp_path: Path,
 ) -> None:
     given = ServiceSettings.model_validate({"suite_root": tmp_path / "nowhere", "suite": "lance"})
-    with pytest.raises(UnknownModel, match=r"no folder '.*/nowhere'; set FAULTLINE_SUITE_ROOT") as caught:
+    with pytest.raises(UnknownModel, match=r"no folder '.*/nowhere'; set COUNTERPOSE_SUITE_ROOT") as caught:
         require_weights(given, SERVICES)
     assert "pip install" not in caught.value.detail

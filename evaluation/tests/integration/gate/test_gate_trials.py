@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.contract.gates import TOLERANCE, GateOutcome
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.types import Estimate
 from evaluation.evidence.gates import GATE, GateFigures, gate_page
 from evaluation.gate import __main__ as command
 from evaluation.gate.miniature import MiniatureTrials
 from evaluation.gate.simulation import Candidate, Trials, gate, right_after, trials
-from faultline_core.contract.gates import TOLERANCE, GateOutcome
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.types import Estimate
 
 
 def generator() -> np.random.Generator:

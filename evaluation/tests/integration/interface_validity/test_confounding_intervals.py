@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterpose_core.types import Estimate
 from evaluation.interface_validity.confounding import confounding
 from evaluation.tests.fakes.confounded_image_sources import image_sources
-from faultline_core.types import Estimate
 
 
 @pytest.mark.parametrize(("token", "class_name"), [(0.0, 0.3), (0.1, 0.1)])

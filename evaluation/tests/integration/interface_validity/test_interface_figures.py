@@ -7,6 +7,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from counterpose_core.contract.shift_thresholds import Inspections
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.types import Cost
+from counterpose_miniature.world.dataset import encode_png
 from evaluation.interface_validity.batching import largest_difference, times_as_fast
 from evaluation.interface_validity.calibration import shown
 from evaluation.interface_validity.confounding_figures import confounding_figures
@@ -18,10 +22,6 @@ from evaluation.interface_validity.impact_figures import impact_figures
 from evaluation.interface_validity.kernel_distance import kernel_distance, mean_distance
 from evaluation.interface_validity.world_shifts import BY_NAME
 from evaluation.tests.fakes.interfaces import LAYOUT, NIGHT, SEEDS, SNOW, answers, image, images, seen
-from faultline_core.contract.shift_thresholds import Inspections
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_core.types import Cost
-from faultline_miniature.world.dataset import encode_png
 
 
 def generator() -> np.random.Generator:

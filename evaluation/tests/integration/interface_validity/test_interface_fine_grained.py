@@ -9,6 +9,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_miniature.world.fine_grained import FINE_CLASSES
+from counterpose_miniature.world.seeds import DEVELOPMENT
 from evaluation.interface_validity.fine_grained_figures import fine_grained_figures
 from evaluation.interface_validity.fine_grained_images import (
     ANOTHER_BUS,
@@ -22,9 +25,6 @@ from evaluation.interface_validity.fine_grained_images import (
 from evaluation.interface_validity.fine_grained_run import fine_grained
 from evaluation.interface_validity.order import Order
 from evaluation.tests.fakes.fine_grained import BusGateway, BusService, fine_image
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_miniature.world.fine_grained import FINE_CLASSES
-from faultline_miniature.world.seeds import DEVELOPMENT
 
 SNOW = "in the snow"
 

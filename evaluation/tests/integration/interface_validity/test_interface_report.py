@@ -11,6 +11,13 @@ import jsonschema
 import numpy as np
 import pytest
 
+from counterpose import Client, ShiftBenchmark
+from counterpose_core.contract.runs import RunList
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmarks import ImageItem
+from counterpose_core.contract.shift_thresholds import ThresholdInForce
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.types import Cost, Estimate
 from evaluation.interface_validity.assembly import Pieces, report
 from evaluation.interface_validity.fine_grained_images import FineGrained
 from evaluation.interface_validity.images import Layout
@@ -31,13 +38,6 @@ from fakes.benchmark_answers import (
     counts,
 )
 from fakes.sdk import Script, ok
-from faultline import Client, ShiftBenchmark
-from faultline_core.contract.runs import RunList
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import ImageItem
-from faultline_core.contract.shift_thresholds import ThresholdInForce
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_core.types import Cost, Estimate
 
 SCHEMA = RESULTS / "interface-validity.schema.json"
 REPORT = RESULTS / "interface-validity.json"

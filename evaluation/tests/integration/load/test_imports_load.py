@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_gateway.ledger import Ledger
 from evaluation.load.imports import PER_SOURCE, imports
 from evaluation.load.measuring import Load
 from evaluation.load.report import Growth, LoadRow
-from faultline_gateway.ledger import Ledger
 
 
 def test_two_thousand_items_are_planned_from_an_index(

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
 from safetensors import safe_open
 from transformers import PreTrainedModel
 
+from counterpose_core.suite import Suite
+from counterpose_services.models.published_sizes import SIZES
+from counterpose_services.serving.trial import try_service
 from evaluation.benchmarks.machine import this_machine
 from evaluation.rehearsal import rehearsing
 from evaluation.rehearsal.cases import CASES, Case, chosen, suite_toml
@@ -24,9 +27,6 @@ from evaluation.rehearsal.random_weights import Spec, drawn, specs_of, write_net
 from evaluation.rehearsal.rehearsing import Options, rehearse
 from evaluation.rehearsal.report import Memory, read_report, write_row
 from evaluation.rehearsal.repositories import Network, Repository
-from faultline_core.suite import Suite
-from faultline_services.models.published_sizes import SIZES
-from faultline_services.serving.trial import try_service
 
 SIDE = 64
 # The other scorer loads by the same code.

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_miniature.training.classifiers import DEFAULTS
 from evaluation.paths import SUITE_WEIGHTS
 from evaluation.transfers import validate
 from evaluation.transfers.report import TransferReport
 from evaluation.transfers.roster import COLUMNS, COPIES, SOURCES, architecture_of
 from evaluation.transfers.training import order_of
-from faultline_miniature.training.classifiers import DEFAULTS
 
 SMALL = [
     "--seeds", "80", "--real", "24", "--captions", "3", "--samples", "16", "--kept", "8", "--images", "115",

@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.images.codecs import encode_raw
+from counterpose_miniature.world.renderer import render
 from evaluation.tests.fakes.validity import scene
 from evaluation.two_stages import answers
 from evaluation.two_stages.answers import Answers
@@ -17,9 +20,6 @@ from evaluation.validity import roster
 from evaluation.validity.contestants import BUG_FILES, Contestant
 from evaluation.validity.predictors import predicting
 from evaluation.validity.truth import CLASSES
-from faultline_core.blobs import BlobStore
-from faultline_core.images.codecs import encode_raw
-from faultline_miniature.world.renderer import render
 
 SCENES = [scene(nuisance=number) for number in range(3)]
 

@@ -9,6 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.contract.editor import GenerateRequest
+from counterpose_core.contract.runs import Item
+from counterpose_miniature.world.grammar import parse
+from counterpose_miniature.world.scene import VALUES
 from evaluation.tests.fakes.validity import change, contestant, item, scene, truth
 from evaluation.validity import generation
 from evaluation.validity.baselines import drawn_means, random_word_means, type_means
@@ -18,10 +22,6 @@ from evaluation.validity.generation import IMAGES, drawn_by, images_of, prompt_o
 from evaluation.validity.measures import Floats
 from evaluation.validity.report import Absent
 from evaluation.validity.truth import CLASSES, Images, Predict
-from faultline_core.contract.editor import GenerateRequest
-from faultline_core.contract.runs import Item
-from faultline_miniature.world.grammar import parse
-from faultline_miniature.world.scene import VALUES
 
 BOAT_ROW = Row(
     Cell("model", "boat", "background", "background", "water", "removed"),

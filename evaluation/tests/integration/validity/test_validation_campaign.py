@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-import faultline_core
+import counterpose_core
+from counterpose import Client
+from counterpose_core.contract.stress_tests import StressTestSummary
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, item, scene
 from evaluation.validity import campaign, order, predictors
 from evaluation.validity.campaign import Campaign
@@ -21,8 +23,6 @@ from evaluation.validity.running import Finished
 from evaluation.validity.serving import Service
 from evaluation.validity.truth import CLASSES, COLUMNS
 from fakes.sdk import a_summary
-from faultline import Client
-from faultline_core.contract.stress_tests import StressTestSummary
 
 
 class Asked(Exception):
@@ -134,7 +134,7 @@ def test_the_analysis_key_changes_with_the_code_alone(
     code = tmp_path / "core" / "rates.py"
     code.parent.mkdir()
     code.write_text("RATE = 1")
-    monkeypatch.setattr(faultline_core, "__file__", str(code.parent / "__init__.py"))
+    monkeypatch.setattr(counterpose_core, "__file__", str(code.parent / "__init__.py"))
     before = analysis_key()
     (code.parent / "notes.txt").write_text("not code")
     assert analysis_key() == before

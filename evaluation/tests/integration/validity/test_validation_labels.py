@@ -9,6 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.runs import Item
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.types import EDIT_TYPES, EditType
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.scene import ATTRIBUTES, Scene
 from evaluation.tests.fakes.validity import item, scene
 from evaluation.validity import label
 from evaluation.validity.judging import SEEN
@@ -16,12 +22,6 @@ from evaluation.validity.labelling import asked_of, blank_table, chosen, draw_sh
 from evaluation.validity.labels import IMAGES, SHEET, UNCLEAR, enter, read_labels, write_labels
 from evaluation.validity.order import SOURCES, TESTED
 from evaluation.validity.running import FINISHED, Finished
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import Item
-from faultline_core.images.codecs import encode_raw
-from faultline_core.types import EDIT_TYPES, EditType
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.scene import ATTRIBUTES, Scene
 
 BEFORE = [scene(nuisance=number) for number in range(12)]
 AFTER = [one.changed("background", "sand") for one in BEFORE]

@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import ClassifyRequest
+from counterpose_core.images.codecs import encode_raw
+from counterpose_core.suite import load_suite
+from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.sampling import DATASET
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
 from evaluation.paths import SUITE_WEIGHTS
 from evaluation.validity import roster
 from evaluation.validity.contestants import Contestant
 from evaluation.validity.predictors import predicting
 from evaluation.validity.sources import scenes_of
 from evaluation.validity.truth import CLASSES
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.classifiers import ClassifyRequest
-from faultline_core.images.codecs import encode_raw
-from faultline_core.suite import load_suite
-from faultline_miniature.world.renderer import render
-from faultline_miniature.world.sampling import DATASET
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
 
 ENTRANTS = [*roster.suite_classifiers(), *roster.zero_shot_classifiers()]
 SCENES = scenes_of(0, 16, DATASET)

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.types import Estimate
+from counterpose_miniature.world.scene import Scene
 from evaluation.paths import RESULTS, ROOT
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, contestant, insight, item, scene, truth
 from evaluation.validity import aims, command
@@ -29,8 +31,6 @@ from evaluation.validity.report import (
     Validity,
 )
 from evaluation.validity.sources import image_of
-from faultline_core.types import Estimate
-from faultline_miniature.world.scene import Scene
 
 SCHEMA = RESULTS / "validity.schema.json"
 SOURCES = [scene(nuisance=number) for number in range(20)]
@@ -166,7 +166,7 @@ def test_edit_figures_exclude_the_random_baseline(made: PresetReport, tmp_path: 
 
 
 def without_baselines(made: PresetReport) -> PresetReport:
-    own = {name: one for name, one in made.agreement.items() if name == "faultline"}
+    own = {name: one for name, one in made.agreement.items() if name == "counterpose"}
     return made.model_copy(update={"aims": [], "agreement": own})
 
 

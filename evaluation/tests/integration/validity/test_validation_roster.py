@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.types import EDIT_TYPES
+from counterpose_miniature.training.bugs import SUITE_BUGS, Bug, read_bugs
 from evaluation.validity import roster
 from evaluation.validity.contestants import BUG_FILES, CLIP_WEIGHTS, WEIGHTS, Contestant
 from evaluation.validity.sources import distribution_of
-from faultline_core.types import EDIT_TYPES
-from faultline_miniature.training.bugs import SUITE_BUGS, Bug, read_bugs
 
 FILES = sorted(BUG_FILES.glob("*.json"))
 SUITE_FILES = [file for file in sorted(SUITE_BUGS.glob("*.json")) if file.stem != "schema"]

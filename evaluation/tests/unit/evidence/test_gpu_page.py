@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.suite import load_suite
 from evaluation.evidence.gpu import EDITS, GPUS, IMAGES, PAGE, downloads, gpu_page, memory, minutes
 from evaluation.gpu_minutes.counts import PRESETS, Counted, Counts, Operations, Work, read_counts
-from faultline_core.suite import load_suite
 
 
 def cells(line: str) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.suite import load_suite
+from counterpose_core.types import Estimate
 from evaluation.benchmarks.report import EditorBenchmark, Machine, Row, at_least, row
 from evaluation.evidence.markdown import GENERATED, cells, figure, table
 from evaluation.evidence.pages import EVIDENCE, pages
 from evaluation.evidence.quality import read_known_images
 from evaluation.evidence.speed import finding, speed_page
-from faultline_core.suite import load_suite
-from faultline_core.types import Estimate
 
 PAGES = {
     path.name: text for path, text in pages().items() if path.parent == EVIDENCE and path.suffix == ".md"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.types import Estimate
 from evaluation.evidence.validity import VALIDITY
 from evaluation.paths import RESULTS, ROOT
 from evaluation.two_stages.report import FindingsValidity
 from evaluation.validity.report import Agreement, Validity
-from faultline_core.types import Estimate
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MEASURED = FindingsValidity.model_validate_json(
@@ -17,7 +17,7 @@ MEASURED = FindingsValidity.model_validate_json(
 FINDINGS = {size: figures["two"] for size, figures in MEASURED.figures.items()}
 QUICK = Validity.model_validate_json(VALIDITY.read_text(encoding="utf-8")).presets["quick"]
 
-TOOL = QUICK.agreement["faultline"]
+TOOL = QUICK.agreement["counterpose"]
 assert isinstance(TOOL, Agreement)
 
 

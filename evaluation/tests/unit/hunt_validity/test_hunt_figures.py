@@ -7,10 +7,10 @@ import json
 import jsonschema
 import pytest
 
+from counterpose_core.types import Estimate
 from evaluation.hunt_validity.figures import aims_of, by_attribute, fates_of, figures_of
 from evaluation.hunt_validity.report import BugReport, ClaimReport, Fate, HuntReport, HuntValidity
 from evaluation.paths import RESULTS
-from faultline_core.types import Estimate
 
 SCHEMA = RESULTS / "hunt-validity.schema.json"
 

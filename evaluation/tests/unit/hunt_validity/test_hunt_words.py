@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.types import Estimate
 from evaluation.hunt_validity.report import BugReport, Fate, HuntValidity
 from evaluation.hunt_validity.words import compared, paired
 from evaluation.paths import RESULTS
-from faultline_core.types import Estimate
 
 MADE = HuntValidity.model_validate_json((RESULTS / "hunt-validity.json").read_bytes())
 """A file of real hunts, whose parts are changed."""

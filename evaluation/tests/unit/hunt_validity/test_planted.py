@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from counterpose_miniature.training.bugs import Bug
+from counterpose_miniature.world.scene import VALUES, WITHHELD
 from evaluation.hunt_validity.fates import depicts, names_bug, says
 from evaluation.hunt_validity.planted import CIRCUMSTANCES, STRENGTHS, planned_hunts, roster_of
-from faultline_miniature.training.bugs import Bug
-from faultline_miniature.world.scene import VALUES, WITHHELD
 
 NIGHT = Bug(
     id="fly-night", object_class="fly", edit_type="background", attribute="weather", value="night",

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from counterpose_core.errors import InvalidRequest
 from evaluation.interface_validity.confounding import (
     Confounding,
     ImageSourceAnswers,
@@ -14,7 +15,6 @@ from evaluation.interface_validity.confounding import (
     confounding,
 )
 from evaluation.tests.fakes.confounded_image_sources import CLASSES, SHIFTS, image_sources
-from faultline_core.errors import InvalidRequest
 
 CELLS = [[(shift, number) for number in range(len(CLASSES))] for shift in range(len(SHIFTS))]
 

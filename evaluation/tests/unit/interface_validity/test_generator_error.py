@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from counterpose_core.shift_benchmark.generator_error import GENERATOR_ERRORS, with_generator_error
+from counterpose_core.types import Estimate
 from evaluation.interface_validity.generator_error import generator_error
 from evaluation.interface_validity.report import ImpactFigures
 from evaluation.paths import RESULTS
-from faultline_core.shift_benchmark.generator_error import GENERATOR_ERRORS, with_generator_error
-from faultline_core.types import Estimate
 
 
 @pytest.mark.parametrize("source", GENERATOR_ERRORS["miniature"])

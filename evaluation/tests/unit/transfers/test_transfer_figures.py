@@ -9,6 +9,10 @@ from collections.abc import Sequence
 import jsonschema
 import pytest
 
+from counterpose_core.contract.runs import RequestCounts, Run
+from counterpose_core.contract.samples import SampleResult
+from counterpose_core.contract.transfers import TransferInstruction, TransferItem
+from counterpose_core.types import Estimate
 from evaluation.evidence.heat_map import heat_map
 from evaluation.evidence.transfers import finding, read_transfers, transfers_map, transfers_page
 from evaluation.in_process import EndedRun
@@ -17,10 +21,6 @@ from evaluation.transfers.figures import contrasts_of, counts_of, relations_of
 from evaluation.transfers.report import CellReport, TransferReport
 from evaluation.transfers.roster import COLUMNS, COPIES, SOURCES, architecture_of, relation
 from evaluation.transfers.study import Row
-from faultline_core.contract.runs import RequestCounts, Run
-from faultline_core.contract.samples import SampleResult
-from faultline_core.contract.transfers import TransferInstruction, TransferItem
-from faultline_core.types import Estimate
 
 ROW, COPY = "leaning-resnet", "local:leaning-resnet-reseeded"
 OTHER = "leaning-convnext"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from counterpose_core.types import Estimate
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, change, insight, scene, truth
 from evaluation.two_stages.claims import Claim, true_on_class, true_on_images
 from evaluation.validity.changes import Change
 from evaluation.validity.detection import Chance, verdict_of
-from faultline_core.types import Estimate
 
 LOSS = Estimate(estimate=0.6, low=0.5, high=0.7, n=4)
 CHANCE = Chance(0, "model", BOAT_BY_ITS_WATER, 0.6)

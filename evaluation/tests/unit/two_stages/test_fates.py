@@ -8,6 +8,9 @@ from typing import cast
 
 import pytest
 
+from counterpose_core.contract.runs import Item
+from counterpose_core.types import Estimate
+from counterpose_miniature.world.scene import Scene
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, change, insight, item, scene
 from evaluation.two_stages.claims import Claim
 from evaluation.two_stages.fates import Story
@@ -15,9 +18,6 @@ from evaluation.two_stages.replay import Replayed
 from evaluation.two_stages.report import Fate
 from evaluation.validity.changes import change_of
 from evaluation.validity.detection import Chance
-from faultline_core.contract.runs import Item
-from faultline_core.types import Estimate
-from faultline_miniature.world.scene import Scene
 
 CHANCE = Chance(0, "model", BOAT_BY_ITS_WATER, 0.6)
 WATER, GRASS = scene(), scene(background="grass")

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from counterpose_core.types import Estimate
 from evaluation.paths import RESULTS
 from evaluation.two_stages.figures import Counted, aims_of, figures_of
 from evaluation.two_stages.report import (
@@ -17,7 +18,6 @@ from evaluation.two_stages.report import (
     FindingsValidity,
     RunReport,
 )
-from faultline_core.types import Estimate
 
 SCHEMA = RESULTS / "findings-validity.schema.json"
 

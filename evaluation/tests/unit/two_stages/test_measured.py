@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.types import Estimate
 from evaluation.two_stages.measured import MODULE, RESULT, suspected_precision, written
 from evaluation.two_stages.report import FindingsValidity
-from faultline_core.types import Estimate
 
 TEXT = '"""Facts."""\n\nSUSPECTED: Estimate | None = None\n"""What it is."""\n'
 FOUND = Estimate(estimate=0.81234, low=0.7, high=0.9, n=53)

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.contract.classifiers import ClassifyRequest
+from counterpose_core.contract.editor import ReconstructRequest, ReconstructResponse
+from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import BackendUnavailable, CounterposeError, PromptTooLong
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.predictions import prediction_pair
 from evaluation.two_stages.bank import Bank, Outcome
 from evaluation.two_stages.making import made_by
 from evaluation.two_stages.replay import Planned, Replayed, replay
 from evaluation.two_stages.stretch import Folder
 from fakes.confirmed_runs import StagedRun, finished_run
 from fakes.ports import FakeEditor
-from faultline_core.contract.classifiers import ClassifyRequest
-from faultline_core.contract.editor import ReconstructRequest, ReconstructResponse
-from faultline_core.contract.runs import PredictionPair
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.errors import BackendUnavailable, FaultlineError, PromptTooLong
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.runs.predictions import prediction_pair
 
 
 class Workshop:
@@ -114,7 +114,7 @@ def test_an_item_that_the_services_fail_is_not_kept(finished: StagedRun) -> None
         asyncio.run(_made_by_an_editor_that_refuses(finished, BackendUnavailable("gone")))
 
 
-async def _made_by_an_editor_that_refuses(run: StagedRun, error: FaultlineError) -> Outcome:
+async def _made_by_an_editor_that_refuses(run: StagedRun, error: CounterposeError) -> Outcome:
     class Refusing(FakeEditor):
         async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
             raise error

@@ -96,7 +96,7 @@ def test_a_constant_baseline_ranks_like_chance() -> None:
 def test_each_baseline_is_compared_by_rank_and_by_error() -> None:
     table = rows(LEVELS, LEVELS)
     found = comparison(table, {"reversed": np.array(LEVELS[::-1])}, rng_of)
-    assert list(found) == ["faultline", "reversed"]
+    assert list(found) == ["counterpose", "reversed"]
     assert [aim.met for aim in aims.beats("reversed", found["reversed"])] == [True, True]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterpose_core.types import EditType
 from evaluation.tests.fakes.validity import change, item, scene, truth
 from evaluation.validity.changes import change_of, changes_of, rows_of
-from faultline_core.types import EditType
 
 BEFORE = scene()
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from counterpose_core.contract.stress_tests import Insight
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, change, contestant, insight, scene, truth
 from evaluation.validity.detection import (
     Chance,
@@ -19,7 +20,6 @@ from evaluation.validity.detection import (
 )
 from evaluation.validity.report import Detection
 from evaluation.validity.truth import COLUMNS, Truth
-from faultline_core.contract.stress_tests import Insight
 
 SOURCES = [scene(nuisance=number) for number in range(30)]
 LEANING = truth(SOURCES, {("background", "water"): 0.9}, otherwise=0.3)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_miniature.training.bugs import Bug, read_bugs
+from counterpose_miniature.world.grammar import phrase
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, change, insight
 from evaluation.validity.contestants import BUG_FILES
 from evaluation.validity.matching import meanings, members, named_values
-from faultline_miniature.training.bugs import Bug, read_bugs
-from faultline_miniature.world.grammar import phrase
 
 TAUGHT = [bug for file in sorted(BUG_FILES.glob("*.json")) for bug in read_bugs(file)]
 

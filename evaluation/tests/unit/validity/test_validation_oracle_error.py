@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterpose_miniature.world.scene import ATTRIBUTES
 from evaluation.tests.fakes.validity import judgement, scene
 from evaluation.validity.labels import UNCLEAR, Asked, Labelled
 from evaluation.validity.oracle_error import ErrorRates, accuracy, corrected, corrected_figures, rates_of
-from faultline_miniature.world.scene import ATTRIBUTES
 
 BOAT = scene().attributes()
 SANDY = BOAT | {"background": "sand"}

@@ -11,19 +11,19 @@ import httpx
 import numpy as np
 import pytest
 
+from counterpose import Client, StressTest
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import GenerateItem, GenerateRequest
+from counterpose_core.contract.runs import RunList
+from counterpose_core.images.codecs import encode_raw
+from counterpose_gateway.services.caller import ServiceCaller
+from counterpose_gateway.settings import GatewaySettings
 from evaluation.tests.fakes.validity import item, scene
 from evaluation.validity import serving
 from evaluation.validity.running import DATASET, collected, rest_others, start, take_up, watched
 from evaluation.validity.serving import MODELS_FOLDER, ModelsStack, Service
 from fakes.sdk import Answer, Script, a_run, an_event, ok, run_answer, stream_answer
 from fakes.service_http import answering, caller_over
-from faultline import Client, StressTest
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.contract.runs import RunList
-from faultline_core.images.codecs import encode_raw
-from faultline_gateway.services.caller import ServiceCaller
-from faultline_gateway.settings import GatewaySettings
 
 MODEL = {"id": "editor", "revision": "1"}
 
@@ -37,7 +37,7 @@ def client(*answers: Answer) -> tuple[Client, Script]:
 def test_services_receive_the_folder_of_extra_classifiers(tmp_path: Path) -> None:
     stack = ModelsStack(state=tmp_path, models=tmp_path / "classifiers")
     assert stack.environment()[MODELS_FOLDER] == str(tmp_path / "classifiers")
-    assert stack.environment()["FAULTLINE_STATE_DIR"] == str(tmp_path)
+    assert stack.environment()["COUNTERPOSE_STATE_DIR"] == str(tmp_path)
 
 
 def test_a_foreign_gateway_on_our_port_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_miniature.training.bugs import read_bugs
+from counterpose_miniature.world.scene import VALUES
+from counterpose_miniature.world.seeds import VALIDATION
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER
 from evaluation.validity.contestants import BUG_FILES
 from evaluation.validity.sources import FIRST, STRETCH, by_image, distribution_of, image_of, scenes_of
-from faultline_miniature.training.bugs import read_bugs
-from faultline_miniature.world.scene import VALUES
-from faultline_miniature.world.seeds import VALIDATION
 
 TAUGHT = [bug for file in sorted(BUG_FILES.glob("*.json")) for bug in read_bugs(file)]
 PLAIN = distribution_of("dataset", TAUGHT)

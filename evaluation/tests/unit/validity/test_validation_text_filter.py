@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterpose_miniature.world.grammar import caption
 from evaluation.tests.fakes.validity import scene
 from evaluation.validity.text_filter import Proposal, judged_filter
-from faultline_miniature.world.grammar import caption
 
 BEFORE = scene(companion="dog")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.types import Estimate
+from counterpose_miniature.training.bugs import Bug
+from counterpose_miniature.world.renderer import render
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, scene, truth
 from evaluation.validity.measures import Floats
 from evaluation.validity.truth import CLASSES, COLUMNS, Images, is_planted, rendered, true_class_table
-from faultline_core.types import Estimate
-from faultline_miniature.training.bugs import Bug
-from faultline_miniature.world.renderer import render
 
 
 def test_a_rendered_row_has_the_source_and_each_true_counterfactual(tmp_path: Path) -> None:

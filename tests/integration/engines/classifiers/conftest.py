@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
 from fakes.tiny_classifiers import SUITE, save_suite
-from faultline_core.blobs import BlobStore
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
 
 
 @pytest.fixture(scope="module")

@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fakes.tiny_classifiers import SUITE, ask, predictions, put_image
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import (
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import (
     BadBackendOutput,
     ClassMapMismatch,
     InvalidRequest,
 )
-from faultline_core.text.imagenet_hierarchy import class_names
-from faultline_services.classifiers.class_map import HeadClasses, read_class_map, read_label_map
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.timm_folder import load_folder
-from faultline_services.classifiers.timm_network import TimmClassifier
-from faultline_services.classifiers.timm_zoo import imagenet_classes
+from counterpose_core.text.imagenet_hierarchy import class_names
+from counterpose_services.classifiers.class_map import HeadClasses, read_class_map, read_label_map
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.timm_folder import load_folder
+from counterpose_services.classifiers.timm_network import TimmClassifier
+from counterpose_services.classifiers.timm_zoo import imagenet_classes
+from fakes.tiny_classifiers import SUITE, ask, predictions, put_image
 
 
 @pytest.mark.parametrize("classes", [("boat", "zeppelin"), ("boat", "BOAT")])

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import ClassifierDescription
+from counterpose_services.classifiers import registry as loading
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.timm_folder import load_folder
+from counterpose_services.models.clip_encoder import ClipEncoder
 from fakes.tiny_classifiers import CLASSES, SUITE
 from fakes.tiny_models.timm import SIDE, save_timm
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.classifiers import ClassifierDescription
-from faultline_services.classifiers import registry as loading
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.timm_folder import load_folder
-from faultline_services.models.clip_encoder import ClipEncoder
 
 
 def described(root: Path, store: BlobStore, models: Path | None = None) -> dict[str, ClassifierDescription]:

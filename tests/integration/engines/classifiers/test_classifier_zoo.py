@@ -11,20 +11,20 @@ import pytest
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import (
+    ModelFormatRefused,
+    UnknownModel,
+)
+from counterpose_services.classifiers import timm_zoo
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
+from counterpose_services.classifiers.timm_zoo import imagenet_classes
 from fakes.damaged_checkpoints import long_header, spoil_weight
 from fakes.hub import Repository, served_hub
 from fakes.tiny_classifiers import SUITE, ask, predictions, put_image
 from fakes.tiny_models.timm import save_timm
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import (
-    ModelFormatRefused,
-    UnknownModel,
-)
-from faultline_services.classifiers import timm_zoo
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.registry import ClassifierRegistry
-from faultline_services.classifiers.timm_zoo import imagenet_classes
 
 
 @pytest.mark.fault("B45")

@@ -9,19 +9,19 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import ClassifyRequest
+from counterpose_core.errors import (
+    UnknownModel,
+)
+from counterpose_core.images.codecs import decode_image
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.timm_folder import load_folder
+from counterpose_services.classifiers.zero_shot import prompt_of
 from fakes.damaged_checkpoints import no_class_map
 from fakes.tiny_classifiers import CLASSES, SUITE, ask, code_of, predictions, put_image
 from fakes.tiny_models.timm import plain_logits, save_timm
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.classifiers import ClassifyRequest
-from faultline_core.errors import (
-    UnknownModel,
-)
-from faultline_core.images.codecs import decode_image
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.timm_folder import load_folder
-from faultline_services.classifiers.zero_shot import prompt_of
 
 pytestmark = pytest.mark.floats
 

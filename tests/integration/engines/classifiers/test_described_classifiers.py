@@ -11,15 +11,15 @@ import httpx
 import pytest
 import timm
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import ClassifierDescription, DescribeRequest
+from counterpose_core.errors import BackendUnavailable, ModelFormatRefused, UnknownModel
+from counterpose_services.classifiers import timm_zoo
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
 from fakes.tiny_classifiers import CLASSES, SUITE
 from fakes.tiny_models.timm import save_timm
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.classifiers import ClassifierDescription, DescribeRequest
-from faultline_core.errors import BackendUnavailable, ModelFormatRefused, UnknownModel
-from faultline_services.classifiers import timm_zoo
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.registry import ClassifierRegistry
 
 URL = "http://models.test/v2/models/net"
 METADATA: dict[str, Any] = {

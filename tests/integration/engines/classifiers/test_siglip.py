@@ -9,16 +9,16 @@ import open_clip
 import pytest
 import torch
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import ClassMapMismatch, PromptTooLong
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.zero_shot import prompt_of
+from counterpose_services.models.clip_encoder import ClipEncoder
 from fakes.tiny_classifiers import CLASSES, ask, predictions, put_image
 from fakes.tiny_models.clip import CONTEXT, save_siglip
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import ClassMapMismatch, PromptTooLong
-from faultline_core.images.codecs import decode_image
-from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.zero_shot import prompt_of
-from faultline_services.models.clip_encoder import ClipEncoder
 
 SUITE = ClassifiersSuite(zero_shot={"siglip": "siglip"}, batch=2)
 

@@ -8,6 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.errors import (
+    ClassMapMismatch,
+    CounterposeError,
+    ModelFormatRefused,
+    UnknownModel,
+)
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
 from fakes.damaged_checkpoints import (
     break_weights,
     configured,
@@ -23,15 +32,6 @@ from fakes.damaged_checkpoints import (
 )
 from fakes.tiny_classifiers import CLASSES, SUITE, ask, predictions, put_image
 from fakes.tiny_models.timm import save_timm
-from faultline_core.blobs import BlobStore
-from faultline_core.errors import (
-    ClassMapMismatch,
-    FaultlineError,
-    ModelFormatRefused,
-    UnknownModel,
-)
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
 
 
 @pytest.mark.fault("B40", "B45")
@@ -69,7 +69,7 @@ from faultline_services.classifiers.options import ClassifierOptions
     ],
 )
 def test_a_corrupt_checkpoint_is_refused(
-    spoil: Callable[[Path], None], error: type[FaultlineError], root: Path, store: BlobStore, tmp_path: Path
+    spoil: Callable[[Path], None], error: type[CounterposeError], root: Path, store: BlobStore, tmp_path: Path
 ) -> None:
     save_timm(tmp_path / "models" / "mine", CLASSES)
     spoil(tmp_path / "models" / "mine")
@@ -88,7 +88,7 @@ def test_a_corrupt_checkpoint_does_not_affect_other_classifiers(
             spoil(tmp_path / "models" / name)
     engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
     for refused in ("local:broken", "local:deep"):
-        with pytest.raises(FaultlineError):
+        with pytest.raises(CounterposeError):
             ask(engine, refused, [put_image(store, 0)])
     assert len(predictions(ask(engine, "local:mine", [put_image(store, 0)]))) == 1
     assert "local:deep" not in {one.spec for one in engine.list_classifiers().classifiers}

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from faultline_core import torchvision_operators  # noqa: F401
+from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
@@ -17,17 +17,17 @@ from safetensors.torch import load_file, save_file
 from timm.data import ImageNetInfo
 from transformers import AutoImageProcessor, ViTConfig, ViTForImageClassification, ViTImageProcessor
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import DescribeRequest
+from counterpose_core.errors import ClassMapMismatch, CounterposeError, ModelFormatRefused, UnknownModel
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.transformers_network import head_classes
 from fakes.tiny_classifiers import CLASSES, SUITE, ask, predictions, put_image
 from fakes.tiny_models.llama import save_llama
 from fakes.tiny_models.weights import randomised
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.classifiers import DescribeRequest
-from faultline_core.errors import ClassMapMismatch, FaultlineError, ModelFormatRefused, UnknownModel
-from faultline_core.images.codecs import decode_image
-from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.transformers_network import head_classes
 
 ALLOWING = SUITE.model_copy(update={"allow_hf": True})
 
@@ -128,7 +128,7 @@ def spoil(folder: Path, how: str) -> None:
     ],
 )
 def test_a_folder_that_cannot_be_meant_is_refused(
-    root: Path, store: BlobStore, how: str, error: type[FaultlineError], told: str
+    root: Path, store: BlobStore, how: str, error: type[CounterposeError], told: str
 ) -> None:
     spoil(root / "mine", how)
     with pytest.raises(error) as refused:

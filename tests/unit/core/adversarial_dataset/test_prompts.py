@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from faultline_core.adversarial_dataset.prompts import TOO_MANY, SeedPrompt, prompts_of, shortened
-from faultline_core.bug_hunt.descriptions import ANOTHER_CLASS, LOST_LABEL
+from counterpose_core.adversarial_dataset.prompts import TOO_MANY, SeedPrompt, prompts_of, shortened
+from counterpose_core.bug_hunt.descriptions import ANOTHER_CLASS, LOST_LABEL
 
 CLASSES = ["fly", "bee", "fly agaric"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from faultline_core.adversarial_dataset.rounds import FIRST_ROUND, CaptionProgress, next_round
+from counterpose_core.adversarial_dataset.rounds import FIRST_ROUND, CaptionProgress, next_round
 
 
 def rounds(samples: int, kept: int = 0) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.adversarial_dataset.selection import choose_failures
+from counterpose_core.adversarial_dataset.selection import choose_failures
 
 
 def at(angle: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.bug_hunt.budget import (
+from counterpose_core.bug_hunt.budget import (
     LEAST_BASELINE,
     LEAST_ROUND,
     ROUNDS,
@@ -14,8 +14,8 @@ from faultline_core.bug_hunt.budget import (
     round_size,
     share,
 )
-from faultline_core.bug_hunt.comparison import FailureCounts
-from faultline_core.errors import InvalidRequest
+from counterpose_core.bug_hunt.comparison import FailureCounts
+from counterpose_core.errors import InvalidRequest
 
 BASELINE = FailureCounts(10, 200)
 

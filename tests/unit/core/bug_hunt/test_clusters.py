@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.bug_hunt.clusters import cluster_failures
+from counterpose_core.bug_hunt.clusters import cluster_failures
 
 
 def around(direction: int, n: int, spread: float, seed: int) -> np.ndarray:

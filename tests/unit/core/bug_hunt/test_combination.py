@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from faultline_core.bug_hunt.combination import best_extension, combined_prompt, continuation, pooled
-from faultline_core.errors import InvalidRequest
+from counterpose_core.bug_hunt.combination import best_extension, combined_prompt, continuation, pooled
+from counterpose_core.errors import InvalidRequest
 
 
 @pytest.mark.paper("BUGS-S3-greedy")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from faultline_core.bug_hunt.comparison import (
+from counterpose_core.bug_hunt.comparison import (
     FailureCounts,
     above_baseline,
     detectable_rate,

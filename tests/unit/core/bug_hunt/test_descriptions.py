@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from faultline_core.bug_hunt.descriptions import (
+from counterpose_core.bug_hunt.descriptions import (
     ANOTHER_CLASS,
     LOST_LABEL,
     Description,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.bug_hunt.failures import failures
-from faultline_core.contract.failure_criteria import (
+from counterpose_core.bug_hunt.failures import failures
+from counterpose_core.contract.failure_criteria import (
     Criterion,
     LowConfidence,
     NoRelative,
@@ -14,7 +14,7 @@ from faultline_core.contract.failure_criteria import (
     TakenFor,
     TopOne,
 )
-from faultline_core.errors import InvalidRequest
+from counterpose_core.errors import InvalidRequest
 
 CLASSES = ("fly", "bee", "plate", "boat", "sled")
 PARENTS = {"fly": "insect", "bee": "insect"}

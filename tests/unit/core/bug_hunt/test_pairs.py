@@ -7,8 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from faultline_core.bug_hunt.comparison import FailureCounts, rate_ratio
-from faultline_core.bug_hunt.pairs import DiscordantPairs, detectable_by_pairs, log_e_value, ratio_at_any_stop
+from counterpose_core.bug_hunt.comparison import FailureCounts, rate_ratio
+from counterpose_core.bug_hunt.pairs import (
+    DiscordantPairs,
+    detectable_by_pairs,
+    log_e_value,
+    ratio_at_any_stop,
+)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.3])

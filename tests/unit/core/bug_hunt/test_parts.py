@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.bug_hunt.parts import parts, phrases, spoken
+from counterpose_core.bug_hunt.parts import parts, phrases, spoken
 
 PHOTO = "a photo of a <class>"
 PAPER = "a realistic photograph of a <class> (insect)."

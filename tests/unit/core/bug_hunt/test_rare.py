@@ -8,8 +8,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from faultline_core.bug_hunt.comparison import FailureCounts
-from faultline_core.bug_hunt.rare import (
+from counterpose_core.bug_hunt.comparison import FailureCounts
+from counterpose_core.bug_hunt.rare import (
     Stratum,
     allocate,
     contribution,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.bug_hunt.comparison import FailureCounts
-from faultline_core.bug_hunt.refinement import needs, single_parts, without_adjectives
+from counterpose_core.bug_hunt.comparison import FailureCounts
+from counterpose_core.bug_hunt.refinement import needs, single_parts, without_adjectives
 
 PHOTO = "a photo of a <class>"
 

@@ -8,8 +8,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from faultline_core.bug_hunt.comparison import FailureCounts
-from faultline_core.bug_hunt.sampling import (
+from counterpose_core.bug_hunt.comparison import FailureCounts
+from counterpose_core.bug_hunt.sampling import (
     LEAST_STEP,
     FixedSampling,
     InverseSampling,
@@ -19,8 +19,8 @@ from faultline_core.bug_hunt.sampling import (
     under_budget,
     until_decided,
 )
-from faultline_core.contract.sampling_rules import FixedNumber, UntilDecided, UntilFailures
-from faultline_core.types import Estimate
+from counterpose_core.contract.sampling_rules import FixedNumber, UntilDecided, UntilFailures
+from counterpose_core.types import Estimate
 
 RATES = (0.001, 0.01, 0.05, 0.2, 0.5, 0.9)
 Outcome = tuple[float, Estimate]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from faultline_core.bug_hunt.words import words_of_failures
+from counterpose_core.bug_hunt.words import words_of_failures
 
 WORDS = [f"word{number}" for number in range(30)]
 

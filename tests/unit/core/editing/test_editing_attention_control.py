@@ -3,8 +3,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from evaluation.reference.toy_denoisers import draw
-from faultline_core.editing.attention_control import (
+from counterpose_core.editing.attention_control import (
     CrossEdit,
     PromptToPrompt,
     cross_edit,
@@ -12,9 +11,10 @@ from faultline_core.editing.attention_control import (
     replace_words,
     reweight,
 )
-from faultline_core.editing.denoiser import AttentionSite
-from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
-from faultline_core.errors import AttentionNotHooked
+from counterpose_core.editing.denoiser import AttentionSite
+from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
+from counterpose_core.errors import AttentionNotHooked
+from evaluation.reference.toy_denoisers import draw
 
 LENGTH = 8
 SELF, CROSS = AttentionSite("attn1", is_cross=False), AttentionSite("attn2", is_cross=True)

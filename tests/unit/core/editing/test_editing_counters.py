@@ -8,23 +8,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.reference.toy_denoisers import HEADS, LENGTH, WIDTH, TinyAttention, draw, linear
-from faultline_core.editing.attention_control import CrossEdit, PromptToPrompt, cross_edit
-from faultline_core.editing.denoiser import (
+from counterpose_core.editing.attention_control import CrossEdit, PromptToPrompt, cross_edit
+from counterpose_core.editing.denoiser import (
     AttentionControl,
     AttentionSite,
     CountingDenoiser,
     EvaluationFlops,
     read_on_host,
 )
-from faultline_core.editing.driver.driver import Driver
-from faultline_core.editing.driver.evaluation import Evaluation, Objective, Walk
-from faultline_core.editing.edit import EditSettings, EditTask, edit
-from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
-from faultline_core.editing.inversion.tuning_free import direct_inversion
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from faultline_core.types import Cost
+from counterpose_core.editing.driver.driver import Driver
+from counterpose_core.editing.driver.evaluation import Evaluation, Objective, Walk
+from counterpose_core.editing.edit import EditSettings, EditTask, edit
+from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from counterpose_core.editing.inversion.tuning_free import direct_inversion
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
+from counterpose_core.types import Cost
+from evaluation.reference.toy_denoisers import HEADS, LENGTH, WIDTH, TinyAttention, draw, linear
 
 SWAP = align(*(TokenizedPrompt((0, 5, word, 7, 1), (None, 0, 1, 2, None)) for word in (6, 9)))
 SWAPPED = cross_edit(SWAP, LENGTH, word_weight=1.0)

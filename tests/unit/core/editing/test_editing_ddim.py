@@ -3,12 +3,12 @@ import torch
 from diffusers import DDIMScheduler
 from torch import Tensor
 
+from counterpose_core.editing.denoiser import AttentionControl
+from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from counterpose_core.editing.solvers.ddim import ddim_inversion, guide, inverse_step, step
+from counterpose_core.errors import Cancelled
 from evaluation.reference.plain_editing import call, invert
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
-from faultline_core.editing.denoiser import AttentionControl
-from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
-from faultline_core.editing.solvers.ddim import ddim_inversion, guide, inverse_step, step
-from faultline_core.errors import Cancelled
 
 PREDICTIONS: tuple[PredictionType, ...] = ("epsilon", "v_prediction")
 

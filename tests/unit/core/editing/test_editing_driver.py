@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from counterpose_core.editing.denoiser import AttentionControl, CountingDenoiser
+from counterpose_core.editing.driver.driver import Driver
+from counterpose_core.errors import Cancelled
 from evaluation.reference.toy_denoisers import TinyAttention
 from fakes.walks import DTYPES, KINDS, alone, walk
-from faultline_core.editing.denoiser import AttentionControl, CountingDenoiser
-from faultline_core.editing.driver.driver import Driver
-from faultline_core.errors import Cancelled
 
 
 @settings(max_examples=3, deadline=None)

@@ -4,10 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.reference.plain_editing import Blend, Carried, invert, null_text, prompt_to_prompt
-from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
-from faultline_core.editing.attention_control import CrossEdit, cross_edit
-from faultline_core.editing.denoiser import (
+from counterpose_core.editing.attention_control import CrossEdit, cross_edit
+from counterpose_core.editing.denoiser import (
     AttentionControl,
     AttentionSite,
     Cancellation,
@@ -15,14 +13,16 @@ from faultline_core.editing.denoiser import (
     Denoiser,
     never,
 )
-from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
-from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
-from faultline_core.editing.inversion.tuning_free import direct_inversion, negative_prompt_inversion
-from faultline_core.editing.local_blend import BlendWords
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
-from faultline_core.errors import AttentionNotHooked, Cancelled
+from counterpose_core.editing.edit import Edited, EditSettings, EditTask, edit
+from counterpose_core.editing.inversion.inversion import Inverted
+from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from counterpose_core.editing.inversion.tuning_free import direct_inversion, negative_prompt_inversion
+from counterpose_core.editing.local_blend import BlendWords
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
+from counterpose_core.errors import AttentionNotHooked, Cancelled
+from evaluation.reference.plain_editing import Blend, Carried, invert, null_text, prompt_to_prompt
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 
 STEPS = 5
 TABLE = NoiseSchedule().timetable(STEPS)

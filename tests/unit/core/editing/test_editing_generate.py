@@ -5,11 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.reference.plain_editing import call, denoise, timesteps
-from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
-from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.driver.driver import Driver
-from faultline_core.editing.generate import (
+from counterpose_core.editing.denoiser import CountingDenoiser
+from counterpose_core.editing.driver.driver import Driver
+from counterpose_core.editing.generate import (
     GuidedPrompts,
     consistency_walk,
     generate,
@@ -17,8 +15,10 @@ from faultline_core.editing.generate import (
     scheduled_walk,
     starting_noise,
 )
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.errors import Cancelled
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.errors import Cancelled
+from evaluation.reference.plain_editing import call, denoise, timesteps
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 STEPS = 10
 TABLE = NoiseSchedule().timetable(STEPS)

@@ -1,12 +1,12 @@
 import pytest
 import torch
 
+from counterpose_core.editing.denoiser import CountingDenoiser
+from counterpose_core.editing.inversion.inversion import Inverted
+from counterpose_core.editing.inversion.tuning_free import direct_inversion, negative_prompt_inversion
+from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType
 from evaluation.reference.plain_editing import invert, negative_prompt
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
-from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.editing.inversion.tuning_free import direct_inversion, negative_prompt_inversion
-from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
 
 STEPS = 10
 TABLE = NoiseSchedule().timetable(STEPS)

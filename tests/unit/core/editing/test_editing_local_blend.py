@@ -1,9 +1,9 @@
 import pytest
 import torch
 
+from counterpose_core.editing.local_blend import BlendWords, blend, heat_mask, word_heat
+from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
 from evaluation.reference.toy_denoisers import draw
-from faultline_core.editing.local_blend import BlendWords, blend, heat_mask, word_heat
-from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 
 SOURCE, TARGET = draw(2, 8, 8, seed=1), draw(2, 8, 8, seed=2)
 COLD = torch.zeros(4, 4, dtype=torch.float64)

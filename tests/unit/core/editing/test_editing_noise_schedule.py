@@ -2,9 +2,9 @@ import pytest
 import torch
 from diffusers import DDIMScheduler, LCMScheduler
 
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.errors import InvalidRequest
 from evaluation.reference.plain_editing import level_after, signal_levels, timesteps
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.errors import InvalidRequest
 
 
 @pytest.mark.paper("LANCE-T6-beta-start", "LANCE-T6-beta-end", "LANCE-T6-beta-schedule")

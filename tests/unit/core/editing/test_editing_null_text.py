@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from counterpose_core.editing.denoiser import AttentionControl, CountingDenoiser
+from counterpose_core.editing.inversion.inversion import Inverted
+from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.errors import Cancelled
 from evaluation.reference.plain_editing import invert, null_text
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
-from faultline_core.editing.denoiser import AttentionControl, CountingDenoiser
-from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.errors import Cancelled
 
 STEPS = 4
 TABLE = NoiseSchedule().timetable(STEPS)

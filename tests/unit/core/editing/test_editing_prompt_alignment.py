@@ -1,7 +1,7 @@
 import pytest
 
-from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
-from faultline_core.errors import InvalidRequest
+from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
+from counterpose_core.errors import InvalidRequest
 
 BOS, EOS = 1000, 1001
 IDS: dict[str, int] = {}

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 
+from counterpose_core.editing.attention_control import CrossEdit, cross_edit, refine, replace_words
+from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
+from counterpose_core.stress_test.sweep import cross_steps, leading_steps
+from counterpose_core.types import TokenAlignment
 from evaluation.reference.plain_alignment import carried_maps
-from faultline_core.editing.attention_control import CrossEdit, cross_edit, refine, replace_words
-from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
-from faultline_core.stress_test.sweep import cross_steps, leading_steps
-from faultline_core.types import TokenAlignment
 
 FIXTURE = Path(__file__).parents[3] / "fixtures/released-mappers.json"
 RELEASED = json.loads(FIXTURE.read_text(encoding="utf-8"))

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from counterpose_core.editing.attention_control import cross_edit
+from counterpose_core.editing.denoiser import CountingDenoiser
+from counterpose_core.editing.edit import Edited, EditSettings, EditTask, edit
+from counterpose_core.editing.inversion.tuning_free import direct_inversion
+from counterpose_core.editing.local_blend import BlendWords
+from counterpose_core.editing.noise_schedule import NoiseSchedule
+from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
+from counterpose_core.editing.sweep import Fork, fork_steps, latest_fork
+from counterpose_core.stress_test.sweep import rounds
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
-from faultline_core.editing.attention_control import cross_edit
-from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
-from faultline_core.editing.inversion.tuning_free import direct_inversion
-from faultline_core.editing.local_blend import BlendWords
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
-from faultline_core.editing.sweep import Fork, fork_steps, latest_fork
-from faultline_core.stress_test.sweep import rounds
 
 STEPS, CROSS = 10, 0.6
 SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from counterpose_core.editing.attention_control import cross_edit
+from counterpose_core.editing.denoiser import CountingDenoiser
+from counterpose_core.editing.edit import Edited, EditSettings, EditTask, edit
+from counterpose_core.editing.inversion.tuning_free import virtual_inversion
+from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType, Timetable
+from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
+from counterpose_core.editing.solvers.solver import Consistent
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
-from faultline_core.editing.attention_control import cross_edit
-from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
-from faultline_core.editing.inversion.tuning_free import virtual_inversion
-from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType, Timetable
-from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from faultline_core.editing.solvers.solver import Consistent
 
 STEPS = 4
 TABLE = NoiseSchedule().timetable(STEPS, spacing="trailing")

@@ -6,6 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from counterpose_core.editing.attention_control import cross_edit, refine, reweight
+from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
+from counterpose_core.types import TokenAlignment, WeightedWords
 from evaluation.reference.plain_alignment import Word, carried_maps
 from evaluation.reference.plain_editing import Target, invert, prompt_to_prompt
 from evaluation.reference.reference_run import (
@@ -19,9 +22,6 @@ from evaluation.reference.reference_run import (
     reference_run,
 )
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
-from faultline_core.editing.attention_control import cross_edit, refine, reweight
-from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from faultline_core.types import TokenAlignment, WeightedWords
 
 CLEAN, TEXT = draw(1, 2, 4, 4, seed=5), draw(1, LENGTH, WIDTH, seed=6)
 NULL = draw(1, LENGTH, WIDTH, seed=9)

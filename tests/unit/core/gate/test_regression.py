@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultline_core.gate.regression import LEVEL, Regression, decide, regression, units_needed
-from faultline_core.gate.regression_set import LEAST_UNITS, FrozenPair, digest_of, frozen, units_by_change
-from faultline_core.types import Estimate
+from counterpose_core.gate.regression import LEVEL, Regression, decide, regression, units_needed
+from counterpose_core.gate.regression_set import LEAST_UNITS, FrozenPair, digest_of, frozen, units_by_change
+from counterpose_core.types import Estimate
 
 
 def of(values: list[float], tolerance: float = 0.1) -> Regression:

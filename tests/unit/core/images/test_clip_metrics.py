@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.errors import NumericalFailure
-from faultline_core.images.clip_metrics import cosine, directional_similarity, unit
+from counterpose_core.errors import NumericalFailure
+from counterpose_core.images.clip_metrics import cosine, directional_similarity, unit
 
 EAST, NORTH, UP = np.eye(3)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
-from faultline_core.errors import FaultlineError, ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from faultline_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
+from counterpose_core.errors import CounterposeError, ImageTooLarge, ImageUndecodable, UnsupportedMedia
+from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
 
 GREY = 128
 
@@ -183,7 +183,7 @@ def test_flipped_bytes_only_raise_documented_errors() -> None:
                 data[index] = int(generator.integers(0, 256))
             try:
                 assert decode_image(bytes(data), max_pixels=10_000).dtype == np.uint8
-            except FaultlineError:
+            except CounterposeError:
                 continue
 
 

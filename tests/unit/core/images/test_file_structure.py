@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from fakes.bad_files import chunk
-from faultline_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from faultline_core.images.codecs import FORMATS, decode_image, encode_png
-from faultline_core.images.file_structure import (
+from counterpose_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMedia
+from counterpose_core.images.codecs import FORMATS, decode_image, encode_png
+from counterpose_core.images.file_structure import (
     MOST_INFLATED,
     SIGNATURE,
     check_chunks,
@@ -23,6 +22,7 @@ from faultline_core.images.file_structure import (
     is_other_media,
     other_format,
 )
+from fakes.bad_files import chunk
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 3), dtype=np.uint8)
 NOTED_PNG = encode_png(PIXELS, text={"note": "a note"})
@@ -104,7 +104,7 @@ def test_decompression_bombs_in_texts_and_profiles_are_refused(kind: str) -> Non
 def test_a_png_of_a_million_chunks_is_refused_quickly_by_its_setting() -> None:
     many = with_chunks(chunk(b"teXt", b"") * 1_200_000)
     start = time.process_time()
-    with pytest.raises(ImageUndecodable, match=r"more than 20000 chunks \(FAULTLINE_MAX_PNG_CHUNKS\)"):
+    with pytest.raises(ImageUndecodable, match=r"more than 20000 chunks \(COUNTERPOSE_MAX_PNG_CHUNKS\)"):
         decode_image(many)
     assert time.process_time() - start < 0.5
 

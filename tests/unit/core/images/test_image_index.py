@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from faultline_core.errors import (
+from counterpose_core.errors import (
     ArtifactCorrupt,
     BadBackendOutput,
     DatasetEmpty,
     InvalidRequest,
     NumericalFailure,
 )
-from faultline_core.images.image_index import ImageIndex
+from counterpose_core.images.image_index import ImageIndex
 
 CLIP, FOLDER = "clip@1", "d" * 64
 Features = dict[str, NDArray[np.float64]]

@@ -7,10 +7,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from faultline_core.errors import NumericalFailure
-from faultline_core.images import near_duplicates
-from faultline_core.images.clip_metrics import cosine
-from faultline_core.images.near_duplicates import joined, near_pairs
+from counterpose_core.errors import NumericalFailure
+from counterpose_core.images import near_duplicates
+from counterpose_core.images.clip_metrics import cosine
+from counterpose_core.images.near_duplicates import joined, near_pairs
 
 
 def test_pairs_are_those_of_a_brute_force_search(monkeypatch: pytest.MonkeyPatch) -> None:

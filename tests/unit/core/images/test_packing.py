@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from faultline_core.blobs import BlobStore, digest
-from faultline_core.errors import ArtifactCorrupt
-from faultline_core.images.codecs import Pixels, encode_png, encode_raw
-from faultline_core.images.packing import pack, unpack
+from counterpose_core.blobs import BlobStore, digest
+from counterpose_core.errors import ArtifactCorrupt
+from counterpose_core.images.codecs import Pixels, encode_png, encode_raw
+from counterpose_core.images.packing import pack, unpack
 
 RNG = np.random.default_rng(0)
 NOISE = RNG.integers(0, 256, (40, 56, 3), dtype=np.uint8)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from faultline_core.errors import NumericalFailure
-from faultline_core.images.realism import (
+from counterpose_core.errors import NumericalFailure
+from counterpose_core.images.realism import (
     FrechetDistance,
     Refused,
     Sources,
@@ -17,8 +17,8 @@ from faultline_core.images.realism import (
     halves,
     kernel_distance,
 )
-from faultline_core.statistics.bootstrap import Floats
-from faultline_core.types import Estimate
+from counterpose_core.statistics.bootstrap import Floats
+from counterpose_core.types import Estimate
 
 
 def generator(seed: int = 0) -> np.random.Generator:

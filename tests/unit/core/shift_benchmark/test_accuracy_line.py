@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from faultline_core.shift_benchmark.accuracy_line import (
+from counterpose_core.shift_benchmark.accuracy_line import (
     ModelAccuracies,
     linear_slope,
     probit,

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from counterpose_core.errors import BadBackendOutput, InvalidRequest
+from counterpose_core.shift_benchmark.answers import ModelAnswers
 from fakes.simulated_answers import World
-from faultline_core.errors import BadBackendOutput, InvalidRequest
-from faultline_core.shift_benchmark.answers import ModelAnswers
 
 
 def table() -> ModelAnswers:

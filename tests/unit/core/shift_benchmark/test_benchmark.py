@@ -10,6 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterpose_core.errors import DatasetEmpty, InvalidRequest
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.benchmark import ShiftBenchmark, ShiftRow, shift_benchmark
+from counterpose_core.shift_benchmark.generator_gap import RealAnswers
+from counterpose_core.shift_benchmark.shift_effect import ShiftEffect
+from counterpose_core.statistics.p_values import holm
+from counterpose_core.types import Estimate
 from evaluation.reference.plain_benchmark import (
     accuracy,
     classes_counted,
@@ -19,13 +26,6 @@ from evaluation.reference.plain_benchmark import (
     slope,
 )
 from fakes.simulated_answers import World
-from faultline_core.errors import DatasetEmpty, InvalidRequest
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.shift_benchmark.benchmark import ShiftBenchmark, ShiftRow, shift_benchmark
-from faultline_core.shift_benchmark.generator_gap import RealAnswers
-from faultline_core.shift_benchmark.shift_effect import ShiftEffect
-from faultline_core.statistics.p_values import holm
-from faultline_core.types import Estimate
 
 WORLD = World(shifts=3, classes=5, models=6)
 

@@ -7,14 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.benchmark import ShiftBenchmark, ShiftRow, shift_benchmark
+from counterpose_core.shift_benchmark.generator_gap import RealAnswers
+from counterpose_core.shift_benchmark.shift_effect import ModelDrop, ShiftEffect
+from counterpose_core.statistics.bootstrap import Flags
+from counterpose_core.statistics.p_values import holm
 from fakes.simulated_answers import World
-from faultline_core.errors import InvalidRequest
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.shift_benchmark.benchmark import ShiftBenchmark, ShiftRow, shift_benchmark
-from faultline_core.shift_benchmark.generator_gap import RealAnswers
-from faultline_core.shift_benchmark.shift_effect import ModelDrop, ShiftEffect
-from faultline_core.statistics.bootstrap import Flags
-from faultline_core.statistics.p_values import holm
 
 WORLD = World(shifts=3, classes=4, models=4)
 IMAGES = 20

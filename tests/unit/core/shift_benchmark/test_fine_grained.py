@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.errors import InvalidRequest
-from faultline_core.shift_benchmark.fine_grained import PromptAccuracy, compare_prompts
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.shift_benchmark.fine_grained import PromptAccuracy, compare_prompts
 
 N = 50
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.errors import InvalidRequest
-from faultline_core.shift_benchmark.image_quality import Vote, image_source_quality, selection_frequencies
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.shift_benchmark.image_quality import Vote, image_source_quality, selection_frequencies
 
 
 def generator() -> np.random.Generator:

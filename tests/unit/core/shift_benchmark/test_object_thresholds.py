@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from faultline_core.errors import DatasetEmpty, InvalidRequest, NumericalFailure
-from faultline_core.shift_benchmark.object_thresholds import object_thresholds
+from counterpose_core.errors import DatasetEmpty, InvalidRequest, NumericalFailure
+from counterpose_core.shift_benchmark.object_thresholds import object_thresholds
 
 CLIP = "tiny"
 

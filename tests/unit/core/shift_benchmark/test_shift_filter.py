@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from faultline_core.errors import InvalidRequest, NumericalFailure
-from faultline_core.shift_benchmark.shift_filter import FilterThresholds, ImageScores, judge, yields
+from counterpose_core.errors import InvalidRequest, NumericalFailure
+from counterpose_core.shift_benchmark.shift_filter import FilterThresholds, ImageScores, judge, yields
 
 SNOW = "in the snow"
 

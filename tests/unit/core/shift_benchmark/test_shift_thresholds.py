@@ -7,8 +7,8 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from faultline_core.errors import DatasetEmpty, FaultlineError, InvalidRequest
-from faultline_core.shift_benchmark.shift_thresholds import Inspection, ShiftDecision, decide, inspections
+from counterpose_core.errors import CounterposeError, DatasetEmpty, InvalidRequest
+from counterpose_core.shift_benchmark.shift_thresholds import Inspection, ShiftDecision, decide, inspections
 
 NOON = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
 SIMILARITIES = np.random.default_rng(0).permutation(np.linspace(0.1, 0.3, 201))
@@ -77,7 +77,7 @@ def test_an_image_without_a_judgement_is_named() -> None:
 
 @pytest.mark.parametrize("author", ["", "  ", "Ada\x00", "<b>Ada"])
 def test_a_decision_has_an_author(author: str) -> None:
-    with pytest.raises(FaultlineError, match="author"):
+    with pytest.raises(CounterposeError, match="author"):
         decided(by_similarity(0.0), author=author)
 
 

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from faultline_core.errors import FaultlineError, InvalidRequest, PromptTooLong
-from faultline_core.shift_benchmark.shifts import Shift, catalogue, check_distinct, shift_of
-from faultline_core.text.class_prompts import shift_caption
+from counterpose_core.errors import CounterposeError, InvalidRequest, PromptTooLong
+from counterpose_core.shift_benchmark.shifts import Shift, catalogue, check_distinct, shift_of
+from counterpose_core.text.class_prompts import shift_caption
 
 VIT_H = "ViT-H-14/laion2b_s32b_b79k"
 
@@ -223,7 +223,7 @@ def test_a_shift_with_too_many_words_is_refused_and_not_truncated() -> None:
 
 def test_a_shift_with_malformed_text_is_refused() -> None:
     for wrong in (("", "a <class>", "a"), ("red", "a photo", "a"), ("red", "a <class>", "\x00")):
-        with pytest.raises(FaultlineError):
+        with pytest.raises(CounterposeError):
             Shift(*wrong)
 
 

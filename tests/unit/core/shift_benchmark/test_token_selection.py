@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from faultline_core.shift_benchmark.token_selection import least_weight
+from counterpose_core.shift_benchmark.token_selection import least_weight
 
 
 def test_ties_keep_the_smallest_weight() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from faultline_core.shift_benchmark import generator_error
-from faultline_core.statistics import bootstrap
-from faultline_core.statistics.bootstrap import (
+from counterpose_core.shift_benchmark import generator_error
+from counterpose_core.statistics import bootstrap
+from counterpose_core.statistics.bootstrap import (
     CONFIDENCE,
     bootstrap_mean,
     bootstrap_ratio,
@@ -16,7 +16,7 @@ from faultline_core.statistics.bootstrap import (
     mean_by_source,
     proportion,
 )
-from faultline_core.types import Estimate
+from counterpose_core.types import Estimate
 
 
 def generator(seed: int = 0) -> np.random.Generator:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from faultline_core.statistics.bootstrap import agreeing_ends
-from faultline_core.statistics.bootstrap_result import BootstrapResult, tails_of
+from counterpose_core.statistics.bootstrap import agreeing_ends
+from counterpose_core.statistics.bootstrap_result import BootstrapResult, tails_of
 
 
 def resampled(mean: float, parts: list[float], draws: int = 4000) -> BootstrapResult:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.statistics.bootstrap import bootstrap_mean, proportion
-from faultline_core.statistics.bounded_mean import (
+from counterpose_core.statistics.bootstrap import bootstrap_mean, proportion
+from counterpose_core.statistics.bounded_mean import (
     LEAST_SOURCES_FOR_HULL,
     betting_interval,
     bounded_mean,

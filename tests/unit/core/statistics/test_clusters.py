@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.statistics.bootstrap import Floats
-from faultline_core.statistics.clusters import cluster_edits
+from counterpose_core.statistics.bootstrap import Floats
+from counterpose_core.statistics.clusters import cluster_edits
 
 
 def generator(seed: int = 0) -> np.random.Generator:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from faultline_core.statistics.bootstrap import Floats
-from faultline_core.statistics.contrast import Contrast, sources_needed
-from faultline_core.statistics.p_values import rejectable
+from counterpose_core.statistics.bootstrap import Floats
+from counterpose_core.statistics.contrast import Contrast, sources_needed
+from counterpose_core.statistics.p_values import rejectable
 
 
 def generator(seed: int = 0) -> np.random.Generator:

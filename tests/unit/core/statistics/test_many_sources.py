@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.statistics.bootstrap import bootstrap_mean
-from faultline_core.statistics.many_sources import (
+from counterpose_core.statistics.bootstrap import bootstrap_mean
+from counterpose_core.statistics.many_sources import (
     MANY,
     MANY_RELABELLED,
     batched_means,
     relabelling_p,
 )
-from faultline_core.statistics.p_values import sign_flip_p
+from counterpose_core.statistics.p_values import sign_flip_p
 
 N = 3000
 DRAWS = 20_000

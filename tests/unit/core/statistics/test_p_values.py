@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from faultline_core.statistics.p_values import benjamini_hochberg, holm, rejectable, sign_flip_p
+from counterpose_core.statistics.p_values import benjamini_hochberg, holm, rejectable, sign_flip_p
 
 
 def generator(seed: int = 0) -> np.random.Generator:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy
 
-from faultline_core.statistics.bootstrap import proportion
-from faultline_core.statistics.strata import standardised_rate, stratified_p
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.statistics.strata import standardised_rate, stratified_p
 
 
 def test_with_one_label_the_p_is_fisher_s() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.statistics import stratified as within_class
+from counterpose_core.statistics.stratified import Comparison, count_units, stratified_bootstrap
 from fakes.simulated_answers import World
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.statistics import stratified as within_class
-from faultline_core.statistics.stratified import Comparison, count_units, stratified_bootstrap
 
 
 def answers(seed: int = 0, images: int = 9) -> ModelAnswers:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fakes.screened_world import Noise, Outcome, World, two_stages
-from faultline_core.stress_test.confirmation import (
+from counterpose_core.stress_test.confirmation import (
     FUTILE_LOSS,
     PairColumns,
     confirm,
@@ -18,6 +17,7 @@ from faultline_core.stress_test.confirmation import (
     mean_loss,
     relabelled_p,
 )
+from fakes.screened_world import Noise, Outcome, World, two_stages
 
 
 def generators(number: int) -> list[np.random.Generator]:

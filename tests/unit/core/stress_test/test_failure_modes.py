@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from faultline_core.stress_test.failure_modes import (
+from counterpose_core.stress_test.failure_modes import (
     FAILURE_MODES,
     RULES,
     Answer,
@@ -14,8 +14,8 @@ from faultline_core.stress_test.failure_modes import (
     KeptEdit,
     find_failure_modes,
 )
-from faultline_core.text.caption_diff import Span, difference
-from faultline_core.types import EditType
+from counterpose_core.text.caption_diff import Span, difference
+from counterpose_core.types import EditType
 
 KEPT = Answer(p_before=0.9, p_after=0.8, before="howler monkey", after="howler monkey")
 LOST = Answer(p_before=0.9, p_after=0.2, before="howler monkey", after="chimpanzee")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from faultline_core.stress_test.filters import (
+from counterpose_core.stress_test.filters import (
     GATE_REASONS,
     LANCE_R_REASONS,
     Choice,

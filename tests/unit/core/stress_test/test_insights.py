@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from faultline_core.stress_test.effects import Effect
-from faultline_core.stress_test.insights import (
+from counterpose_core.stress_test.effects import Effect
+from counterpose_core.stress_test.insights import (
     ANY,
     Cluster,
     Group,

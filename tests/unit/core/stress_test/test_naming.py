@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from faultline_core.stress_test.effects import Effect, Effects
-from faultline_core.stress_test.insights import Group, Pattern, group_by_words
-from faultline_core.stress_test.naming import words_behind
+from counterpose_core.stress_test.effects import Effect, Effects
+from counterpose_core.stress_test.insights import Group, Pattern, group_by_words
+from counterpose_core.stress_test.naming import words_behind
 
 WHOLE = Pattern("sled", "object", "", "")
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from faultline_core.stress_test.confirmation import MARGIN, e_value
-from faultline_core.stress_test.proof import join, more_pairs
+from counterpose_core.stress_test.confirmation import MARGIN, e_value
+from counterpose_core.stress_test.proof import join, more_pairs
 
 STRONG = [0.6] * 10
 

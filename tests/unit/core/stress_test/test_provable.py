@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.statistics.p_values import sign_flip_p
-from faultline_core.stress_test.provable import POWER, provable_hypotheses, provable_share
-from faultline_core.stress_test.screening import LEVEL, least_pairs
+from counterpose_core.statistics.p_values import sign_flip_p
+from counterpose_core.stress_test.provable import POWER, provable_hypotheses, provable_share
+from counterpose_core.stress_test.screening import LEVEL, least_pairs
 
 
 @pytest.mark.parametrize(("pairs", "hypotheses"), [(8, 4), (10, 8), (14, 1)])

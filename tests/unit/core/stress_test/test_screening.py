@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from faultline_core.stress_test.screening import (
+from counterpose_core.stress_test.screening import (
     LEAST_LOSS,
     Candidate,
     Change,

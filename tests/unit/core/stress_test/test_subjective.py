@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.stress_test.subjective import JUDGEMENTS, PEOPLE, TRAITS, subjective_word
-from faultline_miniature.world.grammar import words
+from counterpose_core.stress_test.subjective import JUDGEMENTS, PEOPLE, TRAITS, subjective_word
+from counterpose_miniature.world.grammar import words
 
 
 def brought(added: str, caption: str, removed: str = "", refused: tuple[str, ...] = ()) -> str | None:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from faultline_core.contract import editor
-from faultline_core.stress_test.filters import choose
-from faultline_core.stress_test.sweep import leading_steps, rounds
+from counterpose_core.contract import editor
+from counterpose_core.stress_test.filters import choose
+from counterpose_core.stress_test.sweep import leading_steps, rounds
 
 SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 STEPS = 50

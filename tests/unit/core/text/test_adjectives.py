@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.text.adjectives import adjectives, attributive
 from evaluation.word_lists.adjectives import derive, licence
-from faultline_core.text.adjectives import adjectives, attributive
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultline_core.text.caption_diff import (
+from counterpose_core.text.caption_diff import (
     Difference,
     Span,
     compact_prompt,

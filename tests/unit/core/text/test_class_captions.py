@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.text.class_captions import class_captions
-from faultline_core.text.class_prompts import CLASS_SLOT
+from counterpose_core.text.class_captions import class_captions
+from counterpose_core.text.class_prompts import CLASS_SLOT
 
 PLACES = ("on the grass", "on the road", "in the snow")
 

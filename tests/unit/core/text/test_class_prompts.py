@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.errors import FaultlineError, InvalidRequest, PromptTooLong
-from faultline_core.text.class_prompts import (
+from counterpose_core.errors import CounterposeError, InvalidRequest, PromptTooLong
+from counterpose_core.text.class_prompts import (
     check_name,
     check_prompt,
     count_slots,
@@ -100,7 +100,7 @@ def test_any_plain_text_around_the_class_is_a_prompt(prompt: str) -> None:
 
 @pytest.mark.parametrize("name", ["", " in the snow", "in  the snow", "in the snow\x1b", "<class>"])
 def test_a_name_is_plain_words_without_extra_spaces(name: str) -> None:
-    with pytest.raises(FaultlineError):
+    with pytest.raises(CounterposeError):
         check_name(name)
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.errors import InvalidRequest
-from faultline_core.text.class_prompts import object_caption
-from faultline_core.text.folder_names import folder_classes, notes_on_names, read_names
-from faultline_core.text.imagenet_hierarchy import CLASSES, class_names, hierarchy
-from faultline_core.text.plain_text import check_words, find_confusable
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.text.class_prompts import object_caption
+from counterpose_core.text.folder_names import folder_classes, notes_on_names, read_names
+from counterpose_core.text.imagenet_hierarchy import CLASSES, class_names, hierarchy
+from counterpose_core.text.plain_text import check_words, find_confusable
 
 
 def test_wordnet_ids_are_called_as_imagenet_does_and_other_folders_by_themselves() -> None:

@@ -7,7 +7,7 @@ import hashlib
 
 import pytest
 
-from faultline_core.text.imagenet_hierarchy import (
+from counterpose_core.text.imagenet_hierarchy import (
     CLASSES,
     FILE,
     are_imagenet,

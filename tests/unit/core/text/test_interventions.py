@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from faultline_core.contract.interventions import Intervention, interventions_of
-from faultline_core.errors import InvalidRequest
-from faultline_core.text.interventions import agreeing_article, intervene
-from faultline_miniature.world.grammar import words
+from counterpose_core.contract.interventions import Intervention, interventions_of
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.text.interventions import agreeing_article, intervene
+from counterpose_miniature.world.grammar import words
 
 
 @pytest.mark.parametrize(

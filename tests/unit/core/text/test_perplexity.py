@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from faultline_core.errors import NumericalFailure
-from faultline_core.images.realism import Refused
-from faultline_core.text.perplexity import Perplexity, perplexity
+from counterpose_core.errors import NumericalFailure
+from counterpose_core.images.realism import Refused
+from counterpose_core.text.perplexity import Perplexity, perplexity
 
 Captions = list[tuple[float, int]]
 

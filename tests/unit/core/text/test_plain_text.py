@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.errors import FaultlineError, InvalidRequest, PromptTooLong
-from faultline_core.text.plain_text import (
+from counterpose_core.errors import CounterposeError, InvalidRequest, PromptTooLong
+from counterpose_core.text.plain_text import (
     check_caption,
     check_text,
     check_words,
@@ -131,7 +131,7 @@ def test_ordinary_file_names_are_accepted(name: str) -> None:
 @pytest.mark.fault("B27")
 @pytest.mark.parametrize(("words", "error"), [(75, None), (76, PromptTooLong)])
 def test_texts_longer_than_the_clip_limit_are_refused_and_not_truncated(
-    words: int, error: type[FaultlineError] | None
+    words: int, error: type[CounterposeError] | None
 ) -> None:
     text = "sled " * words
     if error is None:

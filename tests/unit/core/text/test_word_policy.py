@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultline_core.text.word_policy import MOST_PHRASES, WordPolicy
+from counterpose_core.text.word_policy import MOST_PHRASES, WordPolicy
 
 POLICY = WordPolicy(["severed head", "Gore", "nazi"])
 

@@ -9,14 +9,14 @@ from tempfile import TemporaryFile
 import pytest
 import yaml
 
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.types import Estimate
+from counterpose_gateway.exports import Card, Record
+from counterpose_gateway.exports.card import MOST_NAMED, render
+from counterpose_gateway.exports.inventory import Inventory
+from counterpose_gateway.exports.layouts import WEBDATASET
 from fakes.exports import CARD, record, records
 from fakes.store import FakeStore
-from faultline_core.errors import InvalidRequest
-from faultline_core.types import Estimate
-from faultline_gateway.exports import Card, Record
-from faultline_gateway.exports.card import MOST_NAMED, render
-from faultline_gateway.exports.inventory import Inventory
-from faultline_gateway.exports.layouts import WEBDATASET
 
 STORE = FakeStore()
 
@@ -38,7 +38,7 @@ def test_the_front_matter_has_the_fields_that_the_hub_requires() -> None:
     assert yaml.safe_load(front) == {
         "pretty_name": "Plates in the snow",
         "task_categories": ["image-classification"],
-        "tags": ["synthetic", "faultline", "distribution-shift"],
+        "tags": ["synthetic", "counterpose", "distribution-shift"],
         "annotations_creators": ["machine-generated"],
         "size_categories": ["n<1K"],
         "configs": [{"config_name": "default", "data_files": [{"split": "train", "path": ["data/*.tar"]}]}],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultline_gateway.exports.inventory import LONGEST, folders
+from counterpose_gateway.exports.inventory import LONGEST, folders
 
 ALIKE = ('dog;";>', "dog['\"+")
 """Spellings of one word whose SHA-256 begin with the same eight digits, found by trying."""

@@ -17,14 +17,14 @@ import pytest
 from PIL import Image, PngImagePlugin
 from pydantic import ValidationError
 
-import faultline_gateway.exports
+import counterpose_gateway.exports
+from counterpose_core.errors import ArtifactMissing, Cancelled, DatasetEmpty, InvalidRequest, StorageFull
+from counterpose_core.images.codecs import decode_image, encode_raw
+from counterpose_gateway.exports import LAYOUTS, Export, ExportLayout, Record, write_export
+from counterpose_gateway.exports.images import ExportedImage
+from counterpose_gateway.exports.layouts import parts
 from fakes.exports import CARD, contents, exported, record, records, rows_of, scored
 from fakes.store import FakeStore, image
-from faultline_core.errors import ArtifactMissing, Cancelled, DatasetEmpty, InvalidRequest, StorageFull
-from faultline_core.images.codecs import decode_image, encode_raw
-from faultline_gateway.exports import LAYOUTS, Export, ExportLayout, Record, write_export
-from faultline_gateway.exports.images import ExportedImage
-from faultline_gateway.exports.layouts import parts
 
 each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 SHARDED: tuple[ExportLayout, ...] = ("parquet", "webdataset")
@@ -59,7 +59,7 @@ def source_type(png: bytes) -> str | None:
 
 
 def test_the_package_exports_its_public_names() -> None:
-    assert sorted(faultline_gateway.exports.__all__) == [
+    assert sorted(counterpose_gateway.exports.__all__) == [
         "Card", "Export", "ExportLayout", "KEPT", "LAYOUTS", "Origin", "Progress", "Record", "SHARD_BYTES",
         "write_export",
     ]  # fmt: skip
@@ -92,7 +92,7 @@ def test_every_generated_image_is_marked_synthetic_with_its_provenance(
         said = texts(png)
         assert said["synthetic"] == "true"
         assert said["artifact"] == row["artifact"]
-        assert json.loads(said["faultline-provenance"]) == row
+        assert json.loads(said["counterpose-provenance"]) == row
 
 
 def test_edits_are_marked_and_photographs_are_not(store: FakeStore, tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_exports_without_scores_have_no_score_column(
 ) -> None:
     write(store, [record(store, scores={})], tmp_path / "set", layout)
     (png,) = exported(tmp_path / "set", layout)
-    assert "scores" not in json.loads(texts(png)["faultline-provenance"])
+    assert "scores" not in json.loads(texts(png)["counterpose-provenance"])
 
 
 def test_records_that_first_fill_a_column_are_moved_to_the_front(store: FakeStore, tmp_path: Path) -> None:

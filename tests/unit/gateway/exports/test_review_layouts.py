@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from counterpose_core.contract.editor import GENERATED_KIND
+from counterpose_core.images.codecs import decode_image
+from counterpose_gateway.exports import ExportLayout, Record, write_export
+from counterpose_gateway.exports.fiftyone import field_names
 from fakes.exports import CARD, exported, file_of_task, pairs, record, records
 from fakes.store import FakeStore, image
-from faultline_core.contract.editor import GENERATED_KIND
-from faultline_core.images.codecs import decode_image
-from faultline_gateway.exports import ExportLayout, Record, write_export
-from faultline_gateway.exports.fiftyone import field_names
 
 LAYOUTS: tuple[ExportLayout, ...] = ("fiftyone", "label-studio")
 each_layout = pytest.mark.parametrize("layout", LAYOUTS)
@@ -167,7 +167,7 @@ def test_a_source_that_a_model_made_is_marked_and_a_photograph_is_not(
         [source] = (folder / "data" / "_sources").iterdir()
         with Image.open(io.BytesIO(source.read_bytes())) as opened:
             assert ("synthetic" in opened.info) == marked
-            assert json.loads(opened.info["faultline-provenance"])["synthetic"] == marked
+            assert json.loads(opened.info["counterpose-provenance"])["synthetic"] == marked
 
 
 @each_layout

@@ -9,9 +9,9 @@ from typing import get_args
 
 import pytest
 
-from faultline_core.types import RunKind
-from faultline_gateway import methods, routes
-from faultline_gateway.methods import METHODS
+from counterpose_core.types import RunKind
+from counterpose_gateway import methods, routes
+from counterpose_gateway.methods import METHODS
 
 PACKAGES = Path(methods.__file__).parent
 ROUTES = Path(routes.__file__).parent

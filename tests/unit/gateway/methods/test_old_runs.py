@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from counterpose_core.contract.base import RequestBody
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.shift_benchmarks import ImageItem
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.errors import ArtifactCorrupt
+from counterpose_gateway.methods.dataset_interface.report import render as render_interface
+from counterpose_gateway.methods.dataset_interface.summary import summarize as sum_up_interface
+from counterpose_gateway.methods.shift_benchmark.reading import columns_of
+from counterpose_gateway.methods.shift_benchmark.report.report import render as render_benchmark
+from counterpose_gateway.methods.shift_benchmark.summary import summarize as sum_up_benchmark
+from counterpose_gateway.methods.stress_test.report.report import render as render_stress_test
+from counterpose_gateway.methods.stress_test.summary.summary import summarize as sum_up_stress_test
 from fakes.interface_answers import a_config, an_interface_run
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.reported_benchmarks import read_image, reported_benchmark
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.base import RequestBody
-from faultline_core.contract.runs import Item, Run
-from faultline_core.contract.shift_benchmarks import ImageItem
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import ArtifactCorrupt
-from faultline_gateway.methods.dataset_interface.report import render as render_interface
-from faultline_gateway.methods.dataset_interface.summary import summarize as sum_up_interface
-from faultline_gateway.methods.shift_benchmark.reading import columns_of
-from faultline_gateway.methods.shift_benchmark.report.report import render as render_benchmark
-from faultline_gateway.methods.shift_benchmark.summary import summarize as sum_up_benchmark
-from faultline_gateway.methods.stress_test.report.report import render as render_stress_test
-from faultline_gateway.methods.stress_test.summary.summary import summarize as sum_up_stress_test
 
 ALWAYS = {"predictions", "original_predictions", "state", "image_source", "shift_similarity"}
 """Fields with a default that every version wrote, as a run has no figure without them."""
@@ -93,7 +93,7 @@ every_report = pytest.mark.parametrize("report", REPORTS, ids=lambda report: rep
 @every_report
 def test_an_old_run_has_a_report(report: Callable[[], str]) -> None:
     text = text_of(report())
-    assert "Faultline" in text
+    assert "Counterpose" in text
     if report is stress_test:
         assert "1 of 2 models breaks when one thing in the image changes." in text
     if report is benchmark:
@@ -105,7 +105,7 @@ def test_a_run_that_cannot_be_read_names_what_it_lacks_and_its_version(
     report: Callable[[Run], str],
 ) -> None:
     run = an_interface_run("cancelled").model_copy(
-        update={"resolved_config": {"versions": {"faultline": "0.0.1"}, "suite": "fake"}}
+        update={"resolved_config": {"versions": {"counterpose": "0.0.1"}, "suite": "fake"}}
     )
     with pytest.raises(ArtifactCorrupt, match=r"of run 'run-1', recorded by version 0\.0\.1: .*request"):
         report(run)

@@ -10,7 +10,7 @@ from threading import Barrier, Event
 
 import pytest
 
-from faultline_gateway.runs.cache import RunCache
+from counterpose_gateway.runs.cache import RunCache
 
 PATIENCE = 30.0
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from faultline_gateway.runs.combining import Combining
+from counterpose_gateway.runs.combining import Combining
 
 
 class Doubling:

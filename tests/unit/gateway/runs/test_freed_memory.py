@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import numpy as np
-from faultline_gateway.runs.freed_memory import return_freed_memory
+from counterpose_gateway.runs.freed_memory import return_freed_memory
 
 return_freed_memory()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from faultline_core.contract.editor import GenerationPreset
-from faultline_gateway.runs.generation import generate_images
+from counterpose_core.contract.editor import GenerationPreset
+from counterpose_gateway.runs.generation import generate_images
 
 
 async def test_nothing_is_asked_of_the_editor_where_nothing_is_to_be_drawn() -> None:

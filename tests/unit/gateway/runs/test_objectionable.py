@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_gateway.runs.objectionable import CONCEPTS, concept_prompts, nearest_concept
+from counterpose_gateway.runs.objectionable import CONCEPTS, concept_prompts, nearest_concept
 
 AXES = np.eye(len(CONCEPTS))
 

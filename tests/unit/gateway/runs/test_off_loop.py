@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from faultline_gateway.runs.off_loop import FEW, off_loop
+from counterpose_gateway.runs.off_loop import FEW, off_loop
 
 
 @pytest.mark.parametrize(("size", "elsewhere"), [(0, False), (FEW, False), (FEW + 1, True)])

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.errors import BackendUnavailable, CounterposeError, InvalidRequest
+from counterpose_gateway.runs.attempt import OpenItems, finish_group
+from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
+from counterpose_gateway.runs.outcomes import Done, Outcome
 from fakes.recorder import FakeRecorder
 from fakes.store import FakeStore
-from faultline_core.contract.runs import ItemResult
-from faultline_core.errors import BackendUnavailable, FaultlineError, InvalidRequest
-from faultline_gateway.runs.attempt import OpenItems, finish_group
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem
-from faultline_gateway.runs.outcomes import Done, Outcome
 
 IMAGE = "a" * 64
 RESULT = ItemResult(image=IMAGE, caption="a sled")
@@ -32,7 +32,7 @@ def group(size: int) -> LeasedGroup:
 class Batches(FakeRecorder):
     """Notes how many outcomes were recorded together; refuses results with some captions."""
 
-    def __init__(self, refusal: FaultlineError | None = None, *, times: int = 99) -> None:
+    def __init__(self, refusal: CounterposeError | None = None, *, times: int = 99) -> None:
         super().__init__()
         self.sizes: list[int] = []
         self._refusal, self._times = refusal, times

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.bug_hunt.failures import failures
-from faultline_core.contract.failure_criteria import NoRelative, TopOne
-from faultline_gateway.runs.parents import failure_parents, notes_on_parents, prompt_parents
+from counterpose_core.bug_hunt.failures import failures
+from counterpose_core.contract.failure_criteria import NoRelative, TopOne
+from counterpose_gateway.runs.parents import failure_parents, notes_on_parents, prompt_parents
 
 CLASSES = ["fly", "bee", "lady's slipper", "sports car", "crane"]
 IMAGENET = ["fly", "bee", "ladybug", "leaf beetle", "crane"]

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from faultline_core.contract.classifiers import Prediction
-from faultline_core.errors import BadBackendOutput
-from faultline_gateway.runs.predictions import prediction_pair
+from counterpose_core.contract.classifiers import Prediction
+from counterpose_core.errors import BadBackendOutput
+from counterpose_gateway.runs.predictions import prediction_pair
 
 CLASSES = ["plate", "sled", "boat", "kite", "fly", "bee", "bus"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.errors import BackendUnavailable, DeadlineExceeded, FaultlineError
-from faultline_gateway.runs.attempt import repeated
+from counterpose_core.errors import BackendUnavailable, CounterposeError, DeadlineExceeded
+from counterpose_gateway.runs.attempt import repeated
 
 
 class Call:
     """Fails with the given errors, one after the other, and then answers."""
 
-    def __init__(self, *errors: FaultlineError) -> None:
+    def __init__(self, *errors: CounterposeError) -> None:
         self.errors = list(errors)
         self.made = 0
 

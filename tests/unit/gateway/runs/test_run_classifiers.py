@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.classifiers import ClassifierDescription, ClassifierList, DescribeRequest
+from counterpose_core.errors import UnknownModel
+from counterpose_gateway.methods.shift_benchmark.summary import missing_metadata
+from counterpose_gateway.runs.classifiers import check_classifiers, describe_classifiers
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.recorded_benchmarks import recorded_config
 from fakes.world import CLASSES, FakeWorld
-from faultline_core.contract.classifiers import ClassifierDescription, ClassifierList, DescribeRequest
-from faultline_core.errors import UnknownModel
-from faultline_gateway.methods.shift_benchmark.summary import missing_metadata
-from faultline_gateway.runs.classifiers import check_classifiers, describe_classifiers
 
 
 def told(spec: str, **traits: object) -> ClassifierDescription:

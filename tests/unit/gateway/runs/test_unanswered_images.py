@@ -6,15 +6,15 @@ import math
 
 import pytest
 
+from counterpose_core.contract.base import Outcome, Problem
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
+from counterpose_core.errors import BackendUnavailable, BadBackendOutput, CounterposeError
+from counterpose_gateway.runs.attempt import OpenItems
+from counterpose_gateway.runs.items import LeasedGroup
+from counterpose_gateway.runs.predictions import Answers, answered_pairs, classify_images
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.recorder import FakeRecorder
 from fakes.world import CLASSES, FakeWorld, Shown
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
-from faultline_core.errors import BackendUnavailable, BadBackendOutput, FaultlineError
-from faultline_gateway.runs.attempt import OpenItems
-from faultline_gateway.runs.items import LeasedGroup
-from faultline_gateway.runs.predictions import Answers, answered_pairs, classify_images
 
 SPECS = ("steady", "leaning")
 
@@ -69,12 +69,12 @@ async def test_classifiers_that_are_all_down_spare_none() -> None:
     ],
 )
 async def test_a_failure_on_an_image_is_that_classifiers_alone(
-    failure: FaultlineError | list[float], reason: str
+    failure: CounterposeError | list[float], reason: str
 ) -> None:
     answers, image = await asked(spare=False)
     answers["leaning"][image] = (
         Outcome[Prediction](problem=Problem.of(failure))
-        if isinstance(failure, FaultlineError)
+        if isinstance(failure, CounterposeError)
         else Outcome(value=Prediction.model_construct(probabilities=failure, top=[], features=None))
     )
     pairs, missing = answered_pairs(answers, image, "plate", CLASSES)

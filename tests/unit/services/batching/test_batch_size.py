@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from faultline_services.batching.batch_size import (
+from counterpose_services.batching.batch_size import (
     FIRST_PATIENCE,
     BatchSizer,
     BatchSizers,

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.contract.scorer import Embedding, EmbedResponse
-from faultline_core.errors import BackendUnavailable, BadBackendOutput, UnknownModel
-from faultline_core.types import Cost
-from faultline_services.batching.batcher import Batcher
-from faultline_services.batching.engine_thread import EngineThread
-from faultline_services.batching.merged_calls import MergedCalls, shares
-from faultline_services.models.model_cache import Loaded, ModelCache
+from counterpose_core.contract.base import ModelIdentity, Outcome
+from counterpose_core.contract.scorer import Embedding, EmbedResponse
+from counterpose_core.errors import BackendUnavailable, BadBackendOutput, UnknownModel
+from counterpose_core.types import Cost
+from counterpose_services.batching.batcher import Batcher
+from counterpose_services.batching.engine_thread import EngineThread
+from counterpose_services.batching.merged_calls import MergedCalls, shares
+from counterpose_services.models.model_cache import Loaded, ModelCache
 
 LONG = 60.0
 """A wait longer than any test: a test that ends shows that nothing waited for it."""

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultline_core.errors import PromptTooLong, UnknownModel
-from faultline_core.types import Cost
-from faultline_services.batching.batcher import Batcher
-from faultline_services.batching.engine_thread import EngineThread
-from faultline_services.batching.merged_calls import shares
-from faultline_services.captioner.shortening import shortened
-from faultline_services.models.model_cache import Loaded, ModelCache
-from faultline_services.perturber.proposals import Proposals
+from counterpose_core.errors import PromptTooLong, UnknownModel
+from counterpose_core.types import Cost
+from counterpose_services.batching.batcher import Batcher
+from counterpose_services.batching.engine_thread import EngineThread
+from counterpose_services.batching.merged_calls import shares
+from counterpose_services.captioner.shortening import shortened
+from counterpose_services.models.model_cache import Loaded, ModelCache
+from counterpose_services.perturber.proposals import Proposals
 
 calls = st.lists(
     st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 99), min_size=1, max_size=9)), max_size=12

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.contract.editor import EditedImage, EditItem, EditorPreset, EditResponse
-from faultline_core.errors import ResourceExhausted
-from faultline_core.types import Cost
-from faultline_services.batching.engine_thread import EngineThread
-from faultline_services.batching.merged_calls import MergedCalls
+from counterpose_core.contract.base import ModelIdentity, Outcome
+from counterpose_core.contract.editor import EditedImage, EditItem, EditorPreset, EditResponse
+from counterpose_core.errors import ResourceExhausted
+from counterpose_core.types import Cost
+from counterpose_services.batching.engine_thread import EngineThread
+from counterpose_services.batching.merged_calls import MergedCalls
 
 QUICK, LONG = EditorPreset(steps=3), EditorPreset(steps=50, inversion="null-text")
 ITEM = EditItem(image="0" * 64, caption="a red bus", edited_caption="a blue bus")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import Outcome
-from faultline_core.errors import BadBackendOutput, ImageUndecodable
-from faultline_services.batching.outcomes import settle
-from faultline_services.models.cached_forward import Arrays, CachedForward
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import Outcome
+from counterpose_core.errors import BadBackendOutput, ImageUndecodable
+from counterpose_services.batching.outcomes import settle
+from counterpose_services.models.cached_forward import Arrays, CachedForward
 
 
 class Machine:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.contract.scorer import Embedding, EmbedResponse
-from faultline_services.batching.batcher import Batcher
-from faultline_services.batching.engine_thread import EngineThread
-from faultline_services.batching.merged_calls import MergedCalls
-from faultline_services.models.model_cache import Loaded, ModelCache
+from counterpose_core.contract.base import ModelIdentity, Outcome
+from counterpose_core.contract.scorer import Embedding, EmbedResponse
+from counterpose_services.batching.batcher import Batcher
+from counterpose_services.batching.engine_thread import EngineThread
+from counterpose_services.batching.merged_calls import MergedCalls
+from counterpose_services.models.model_cache import Loaded, ModelCache
 
 ZOO = [f"network {number}" for number in range(12)]
 HELD, GROUPS, IMAGES = 4, 6, 5

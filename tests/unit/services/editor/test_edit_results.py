@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from faultline_core.errors import FaultlineError, InvalidRequest, NumericalFailure, PromptTooLong
-from faultline_core.types import Cost
-from faultline_services.editor.edits.results import ItemLatents, charge_once, refusals, require_finite
+from counterpose_core.errors import CounterposeError, InvalidRequest, NumericalFailure, PromptTooLong
+from counterpose_core.types import Cost
+from counterpose_services.editor.edits.results import ItemLatents, charge_once, refusals, require_finite
 
 OWN, INVERSION = Cost(unet_evaluations=3, unet_calls=1), Cost(unet_evaluations=40, vae_passes=1)
 
@@ -61,4 +61,4 @@ def test_an_error_of_another_kind_ends_the_call() -> None:
 
     with pytest.raises(InvalidRequest):
         refusals(["bus"], check, PromptTooLong)
-    assert isinstance(refusals(["bus"], check)[0], FaultlineError)
+    assert isinstance(refusals(["bus"], check)[0], CounterposeError)

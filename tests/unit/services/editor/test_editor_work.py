@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_core.contract.editor import (
+from counterpose_core.contract.editor import (
     EditItem,
     EditorPreset,
     EditRequest,
@@ -13,8 +13,8 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.contract.tokens import LearnTokenItem, LearnTokensRequest, TextualInversionPreset
-from faultline_services.editor.work import planned_evaluations
+from counterpose_core.contract.tokens import LearnTokenItem, LearnTokensRequest, TextualInversionPreset
+from counterpose_services.editor.work import planned_evaluations
 
 IMAGE = "0" * 64
 EDIT = EditItem(image=IMAGE, caption="a boat", edited_caption="a tram")

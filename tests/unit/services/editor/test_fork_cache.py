@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import EditItem, EditorPreset
-from faultline_core.editing.sweep import Fork
-from faultline_services.editor.caches import ForkCache
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import EditItem, EditorPreset
+from counterpose_core.editing.sweep import Fork
+from counterpose_services.editor.caches import ForkCache
 
 ITEM = EditItem(image="0" * 64, caption="a red bus", edited_caption="a blue bus")
 PRESET = EditorPreset(steps=10)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import EditorPreset
-from faultline_core.editing.inversion.inversion import Inverted
-from faultline_services.editor.caches import CaptionedImage, InversionCache, inversion_part
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.editing.inversion.inversion import Inverted
+from counterpose_services.editor.caches import CaptionedImage, InversionCache, inversion_part
 
 SOURCE = CaptionedImage("0" * 64, "a red bus")
 PRESET = EditorPreset(steps=3)

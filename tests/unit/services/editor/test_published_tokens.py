@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from faultline_core.contract.token_files import MAX_TOKEN_BYTES
-from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.editor.tokens.files import unpack_bundle
-from faultline_services.editor.tokens.published import BASE_MODEL, convert, main, read_published
+from counterpose_core.contract.token_files import MAX_TOKEN_BYTES
+from counterpose_core.errors import InvalidRequest, ModelFormatRefused
+from counterpose_services.editor.tokens.files import unpack_bundle
+from counterpose_services.editor.tokens.published import BASE_MODEL, convert, main, read_published
 
 VECTOR = torch.arange(8, dtype=torch.float32)
 

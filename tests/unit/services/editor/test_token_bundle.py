@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from faultline_core.contract.base import ModelIdentity
-from faultline_core.contract.tokens import TokenDescription
-from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.editor.tokens.files import TOKEN_KIND, TokenBundle, pack_bundle, unpack_bundle
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.tokens import TokenDescription
+from counterpose_core.errors import InvalidRequest, ModelFormatRefused
+from counterpose_services.editor.tokens.files import TOKEN_KIND, TokenBundle, pack_bundle, unpack_bundle
 
 SD_2 = ModelIdentity(id="stabilityai/stable-diffusion-2", revision="2" * 64)
 TOLD = TokenDescription(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from faultline_services.models import file_digests as module
-from faultline_services.models.file_digests import FileDigests
+from counterpose_services.models import file_digests as module
+from counterpose_services.models.file_digests import FileDigests
 
 CONTENT = b"weights " * 1000
 
@@ -110,7 +110,7 @@ def test_small_files_leave_no_record(file: Path, tmp_path: Path, monkeypatch: py
 HASHING = """
 import sys
 from pathlib import Path
-from faultline_services.models import file_digests as module
+from counterpose_services.models import file_digests as module
 module.KEPT_FROM_BYTES, module.SETTLED_S = 1, -1.0
 digests = module.FileDigests(Path(sys.argv[1]))
 sys.stdin.read(1)

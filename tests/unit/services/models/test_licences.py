@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.errors import PolicyRefused
-from faultline_core.suite import PublishedModel
-from faultline_services.models.licences import licence_refusals, require_licences, restriction
-from faultline_services.serving import launcher
-from faultline_services.settings import SERVICES, ServiceSettings
+from counterpose_core.errors import PolicyRefused
+from counterpose_core.suite import PublishedModel
+from counterpose_services.models.licences import licence_refusals, require_licences, restriction
+from counterpose_services.serving import launcher
+from counterpose_services.settings import SERVICES, ServiceSettings
 
 LLAMA = "huggyllama/llama-7b"
 
@@ -44,7 +44,7 @@ def test_a_start_names_model_licence_and_variable(tmp_path: Path, capsys: pytest
     assert launcher.main(["up", "--suite", "lance", "--state-dir", str(tmp_path)]) == 3
     told = capsys.readouterr().err
     assert f"the perturber's model '{LLAMA}' has the licence 'llama (non-commercial)'" in told
-    assert f"set FAULTLINE_SERVICES_ALLOWED_LICENCES={LLAMA}" in told
+    assert f"set COUNTERPOSE_SERVICES_ALLOWED_LICENCES={LLAMA}" in told
 
 
 @pytest.mark.parametrize("allowed", [LLAMA, "llama (non-commercial)", f"other/model,{LLAMA}"])
@@ -53,7 +53,7 @@ def test_a_licence_is_allowed_by_the_model_or_its_own_name(
 ) -> None:
     with pytest.raises(PolicyRefused):
         require_licences(settings(), ["perturber"])
-    monkeypatch.setenv("FAULTLINE_SERVICES_ALLOWED_LICENCES", allowed)
+    monkeypatch.setenv("COUNTERPOSE_SERVICES_ALLOWED_LICENCES", allowed)
     require_licences(settings(), SERVICES)
 
 

@@ -12,18 +12,18 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from faultline_core.suite import EditorSuite, load_suite
-from faultline_services.models.inventory import models_of
-from faultline_services.models.memory import (
+from counterpose_core.suite import EditorSuite, load_suite
+from counterpose_services.models.inventory import models_of
+from counterpose_services.models.memory import (
     LIBRARIES_BYTES,
     allowance_bytes,
     device_bytes,
     weights_bytes,
 )
-from faultline_services.models.published_sizes import SIZES
-from faultline_services.models.variants import weight_files
-from faultline_services.service_options import Precision
-from faultline_services.settings import ServiceSettings
+from counterpose_services.models.published_sizes import SIZES
+from counterpose_services.models.variants import weight_files
+from counterpose_services.service_options import Precision
+from counterpose_services.settings import ServiceSettings
 
 GIB = 2**30
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-from faultline_core.errors import ModelFormatRefused, UnknownModel
-from faultline_services.models import model_folder as module
-from faultline_services.models.model_folder import (
+from counterpose_core.errors import ModelFormatRefused, UnknownModel
+from counterpose_services.models import model_folder as module
+from counterpose_services.models.model_folder import (
     folder_revision,
     model_folder,
     require_safetensors,

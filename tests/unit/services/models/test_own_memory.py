@@ -6,7 +6,7 @@ import mmap
 import time
 from pathlib import Path
 
-from faultline_services.models.own_memory import INTERVAL_S, OwnMemory, own_bytes
+from counterpose_services.models.own_memory import INTERVAL_S, OwnMemory, own_bytes
 
 MIB = 2**20
 SIZE = 96 * MIB

@@ -9,15 +9,15 @@ import pytest
 from huggingface_hub import constants
 from pydantic import ValidationError
 
-from faultline_core.errors import ModelFormatRefused, UnknownModel
-from faultline_core.suite import PublishedModel, Suite, load_suite
-from faultline_services.models.weights import (
+from counterpose_core.errors import ModelFormatRefused, UnknownModel
+from counterpose_core.suite import PublishedModel, Suite, load_suite
+from counterpose_services.models.weights import (
     clip_folder,
     pipeline_folder,
     require_weights,
     weights_folder,
 )
-from faultline_services.settings import ServiceSettings
+from counterpose_services.settings import ServiceSettings
 
 NO_TENSORS = (2).to_bytes(8, "little") + b"{}"
 SD2 = "stabilityai/stable-diffusion-2"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.errors import ResourceExhausted
-from faultline_services.models import room as module
-from faultline_services.models.room import require_room
-from faultline_services.serving import launcher
-from faultline_services.settings import ServiceName, ServiceSettings
+from counterpose_core.errors import ResourceExhausted
+from counterpose_services.models import room as module
+from counterpose_services.models.room import require_room
+from counterpose_services.serving import launcher
+from counterpose_services.settings import ServiceName, ServiceSettings
 
 GIB = 2**30
 ON_GPU: list[ServiceName] = ["captioner", "perturber", "editor"]
@@ -42,7 +42,7 @@ def test_half_precision_is_named_where_it_would_fit(memory: list[int]) -> None:
         require_room(settings(), ON_GPU)
     assert refused.value.detail == (
         "the weights of captioner, perturber, editor have 43.0 GiB, and 'cuda' has 24.0; "
-        "in float16 they have 21.9: set FAULTLINE_SERVICES_DTYPE=float16"
+        "in float16 they have 21.9: set COUNTERPOSE_SERVICES_DTYPE=float16"
     )
     # A service's own precision is one more thing to change.
     with pytest.raises(ResourceExhausted, match=r"float16 they have 21\.9"):
@@ -54,7 +54,7 @@ def test_else_the_services_that_would_fit_are_named(memory: list[int]) -> None:
     with pytest.raises(ResourceExhausted) as refused:
         require_room(settings(dtype="float16"), ON_GPU)
     assert refused.value.detail.endswith(
-        "editor, captioner would fit: put the perturber on another device with FAULTLINE_PERTURBER_DEVICE"
+        "editor, captioner would fit: put the perturber on another device with COUNTERPOSE_PERTURBER_DEVICE"
     )
     memory[:] = [GIB]
     with pytest.raises(

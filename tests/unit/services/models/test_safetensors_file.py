@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.errors import ModelFormatRefused
-from faultline_services.models.model_folder import require_readable, require_safetensors
+from counterpose_core.errors import ModelFormatRefused
+from counterpose_services.models.model_folder import require_readable, require_safetensors
 
 
 def file_of(header: object, data: bytes = b"", *, length: int | None = None) -> bytes:

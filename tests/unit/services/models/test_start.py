@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from faultline_core.weights_reading import (
+from counterpose_core.weights_reading import (
     FOLDER,
     Patience,
     WeightsReading,
@@ -19,9 +19,9 @@ from faultline_core.weights_reading import (
     forget_reading,
     write_reading,
 )
-from faultline_services.models import start as module
-from faultline_services.models.start import bytes_read, starting, weights_by_path
-from faultline_services.settings import ServiceSettings
+from counterpose_services.models import start as module
+from counterpose_services.models.start import bytes_read, starting, weights_by_path
+from counterpose_services.settings import ServiceSettings
 
 MEBIBYTE = 2**20
 HALF = WeightsReading(

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from faultline_core.errors import UnknownModel
-from faultline_core.suite import load_suite, suite_names
-from faultline_services.models.weights import needed_models, require_weights
-from faultline_services.serving.serve_config import services_of
-from faultline_services.settings import ServiceName, ServiceSettings
+from counterpose_core.errors import UnknownModel
+from counterpose_core.suite import load_suite, suite_names
+from counterpose_services.models.weights import needed_models, require_weights
+from counterpose_services.serving.serve_config import services_of
+from counterpose_services.settings import ServiceName, ServiceSettings
 
 NO_TENSORS = (2).to_bytes(8, "little") + b"{}"
 COMMIT = "c" * 40

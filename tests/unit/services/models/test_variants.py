@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.errors import UnknownModel
-from faultline_core.suite import PublishedModel
-from faultline_services.models.model_folder import how_to_get
-from faultline_services.models.variants import read_variant, weight_files
-from faultline_services.models.weights import weights_folder
+from counterpose_core.errors import UnknownModel
+from counterpose_core.suite import PublishedModel
+from counterpose_services.models.model_folder import how_to_get
+from counterpose_services.models.variants import read_variant, weight_files
+from counterpose_services.models.weights import weights_folder
 
 NO_TENSORS = (2).to_bytes(8, "little") + b"{}"
 HALF = {"net": PublishedModel(repository="maker/net", variant="fp16")}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.errors import FaultlineError, ModelFormatRefused, UnknownModel
-from faultline_services.models.weights import clip_folder, pipeline_folder, require_weights, weights_folder
-from faultline_services.serving import launcher
-from faultline_services.settings import SERVICES, ServiceName, ServiceSettings
+from counterpose_core.errors import CounterposeError, ModelFormatRefused, UnknownModel
+from counterpose_services.models.weights import clip_folder, pipeline_folder, require_weights, weights_folder
+from counterpose_services.serving import launcher
+from counterpose_services.settings import SERVICES, ServiceName, ServiceSettings
 
 FILES = (
     "captioner/model.safetensors",
@@ -54,7 +54,7 @@ def test_each_missing_file_is_named_with_its_service_and_root(missing: str, root
     (root / missing).unlink()
     folder = missing.split("/")[0]
     service = OF_SERVICES.get(folder, folder)
-    with pytest.raises(FaultlineError, match=f"the {service} needs '{folder}") as caught:
+    with pytest.raises(CounterposeError, match=f"the {service} needs '{folder}") as caught:
         require_weights(settings(root), SERVICES)
     assert repr(str(root)) in caught.value.detail
 
@@ -151,7 +151,7 @@ def test_the_launcher_fails_before_starting_anything(
 
     monkeypatch.setattr(launcher, "running", started)
     monkeypatch.setattr(launcher, "_detach", started)
-    monkeypatch.setenv("FAULTLINE_SUITE_ROOT", str(tmp_path))
+    monkeypatch.setenv("COUNTERPOSE_SUITE_ROOT", str(tmp_path))
     assert launcher.main(["up", *detach, "--only", "editor", "--state-dir", str(tmp_path)]) == 3
     said = capsys.readouterr().err
     assert "the editor needs 'editor'" in said

@@ -10,13 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from faultline_core.errors import BackendUnavailable, BadBackendOutput, InvalidRequest
-from faultline_services.openai_api.server import OpenAIServer, Patience
-from faultline_services.outbound.calls import AnswerLimits
-from faultline_services.perturber.collect import PAIRS_AN_INSTRUCTION, Assistant, collect
-from faultline_services.perturber.collect import main as collect_main
-from faultline_services.perturber.pairs import read_pairs
-from faultline_services.perturber.prompts import INSTRUCTIONS, OURS, PromptStyle
+from counterpose_core.errors import BackendUnavailable, BadBackendOutput, InvalidRequest
+from counterpose_services.openai_api.server import OpenAIServer, Patience
+from counterpose_services.outbound.calls import AnswerLimits
+from counterpose_services.perturber.collect import PAIRS_AN_INSTRUCTION, Assistant, collect
+from counterpose_services.perturber.collect import main as collect_main
+from counterpose_services.perturber.pairs import read_pairs
+from counterpose_services.perturber.prompts import INSTRUCTIONS, OURS, PromptStyle
 
 CAPTIONS = [f"a dog number {index} on a road" for index in range(40)]
 Handler = Callable[[httpx.Request], httpx.Response]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from faultline_core.contract.base import ModelIdentity
-from faultline_core.errors import InvalidRequest
-from faultline_core.suite import load_suite
-from faultline_services.perturber.prompt_file import prompts_of, read_prompts
-from faultline_services.perturber.prompts import INSTRUCTIONS, OURS
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.suite import load_suite
+from counterpose_services.perturber.prompt_file import prompts_of, read_prompts
+from counterpose_services.perturber.prompts import INSTRUCTIONS, OURS
 
 PROMPTS = '''
 frame = """[INST] {task}
@@ -28,7 +28,7 @@ type = "background"
 text = "Let it rain."
 '''
 SUITE = (
-    Path(__file__).parents[4] / "services" / "faultline_core" / "suites" / "lance.toml"
+    Path(__file__).parents[4] / "services" / "counterpose_core" / "suites" / "lance.toml"
 ).read_text(encoding="utf-8")  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from faultline_services.serving.autoscaling import BUSY, LASTS, LOAD, replicas_for_load
+from counterpose_services.serving.autoscaling import BUSY, LASTS, LOAD, replicas_for_load
 
 
 @dataclass

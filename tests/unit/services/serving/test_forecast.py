@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultline_services.serving.forecast import Forecast
+from counterpose_services.serving.forecast import Forecast
 
 
 class Time:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import faultline_services
-from faultline_services.settings import SERVICES
+import counterpose_services
+from counterpose_services.settings import SERVICES
 
-ROOT = Path(faultline_services.__file__).parents[1]
-OWN = ("faultline_core", "faultline_http", "faultline_services")
+ROOT = Path(counterpose_services.__file__).parents[1]
+OWN = ("counterpose_core", "counterpose_http", "counterpose_services")
 HEAVY = {
     "torch",
     "torchvision",
@@ -23,10 +23,10 @@ HEAVY = {
     "timm",
     "open_clip",
     "peft",
-    "faultline_miniature",
+    "counterpose_miniature",
 }
-LIGHT_DOORS = [f"faultline_services.{name}.deployment" for name in SERVICES] + [
-    "faultline_services.serving.launcher"
+LIGHT_DOORS = [f"counterpose_services.{name}.deployment" for name in SERVICES] + [
+    "counterpose_services.serving.launcher"
 ]
 
 
@@ -74,12 +74,12 @@ def reached(door: str) -> set[str]:
 @pytest.mark.parametrize("door", LIGHT_DOORS)
 def test_light_modules_import_no_model_library(door: str) -> None:
     found = reached(door)
-    assert "faultline_services.settings" in found
+    assert "counterpose_services.settings" in found
     assert not found & HEAVY
 
 
 def test_an_engine_is_recognised_as_heavy() -> None:
-    assert "torch" in reached("faultline_services.captioner.engine")
+    assert "torch" in reached("counterpose_services.captioner.engine")
 
 
 def test_light_modules_import_only_allowed_libraries() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 
+from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem
+from counterpose_gateway.methods.bug_hunt.clock import TimeLeft
+from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.stages import next_stage
 from fakes.hunted_items import MORNING, hunt_config, hunt_run, sample
-from faultline_core.contract.bug_hunts import HuntInstruction, HuntItem
-from faultline_gateway.methods.bug_hunt.clock import TimeLeft
-from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
-from faultline_gateway.methods.bug_hunt.stages import next_stage
 
 FLOWERS = HuntInstruction(
     phase="hypothesis", prompt="a photo of a fly among the flowers", hypothesis=1, source="words",

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
+from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntClusters, HuntInstruction, HuntItem
+from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.summary import summarize
 from fakes.hunted_items import EXAMPLE, caption, clustering, hunt_config, hunt_run, sample
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntClusters, HuntInstruction, HuntItem
-from faultline_gateway.methods.bug_hunt.stages import next_stage
-from faultline_gateway.methods.bug_hunt.summary import summarize
 
 FAILURES = 40
 

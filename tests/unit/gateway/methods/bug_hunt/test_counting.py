@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fakes.hunted_items import sample
-from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
-from faultline_gateway.runs.failed_samples import (
+from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.runs.failed_samples import (
     DUPLICATE,
     NOT_SHOWN,
     UNANSWERED,
     count_failures,
 )
+from fakes.hunted_items import sample
 
 THRESHOLD = 0.25
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from counterpose_core.bug_hunt.comparison import FailureCounts, above_baseline
+from counterpose_core.bug_hunt.pairs import DiscordantPairs
+from counterpose_core.bug_hunt.sampling import FixedSampling
+from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
+from counterpose_core.contract.sampling_rules import FixedNumber, SamplingRule, UntilDecided, UntilFailures
+from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.summary import summarize
 from fakes.hunted_items import caption, hunt_config, hunt_run, sample
-from faultline_core.bug_hunt.comparison import FailureCounts, above_baseline
-from faultline_core.bug_hunt.pairs import DiscordantPairs
-from faultline_core.bug_hunt.sampling import FixedSampling
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
-from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule, UntilDecided, UntilFailures
-from faultline_gateway.methods.bug_hunt.stages import next_stage
-from faultline_gateway.methods.bug_hunt.summary import summarize
 
 INVERSE, SEQUENTIAL = UntilFailures(failures=10), UntilDecided(threshold=0.1)
 SHARES = HuntShares(baseline=1000, hypotheses=200, held_out=96)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem
+from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem, ReadItem, read_items
+from counterpose_gateway.runs.recorded_items import RecordedItem
 from fakes.hunted_items import caption, clustering, combination, sample
-from faultline_core.contract.bug_hunts import HuntInstruction, HuntItem
-from faultline_gateway.methods.bug_hunt.hunted_items import HuntedItem, ReadItem, read_items
-from faultline_gateway.runs.recorded_items import RecordedItem
 
 DESCRIBED = HuntInstruction(phase="hypothesis", hypothesis=2, prompt="a fly in the snow", source="words")
 

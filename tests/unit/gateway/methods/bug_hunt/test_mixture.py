@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from counterpose_core.bug_hunt.comparison import FailureCounts
+from counterpose_core.bug_hunt.rare import Stratum, divide, rare_rate
+from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
+from counterpose_core.contract.mixtures import Mixture, MixtureComponent
+from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.samples import sample_seed
+from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.summary import summarize
+from counterpose_gateway.runs.items import LeasedItem, PlannedItem
 from fakes.hunted_items import caption, hunt_config, hunt_run, sample
-from faultline_core.bug_hunt.comparison import FailureCounts
-from faultline_core.bug_hunt.rare import Stratum, divide, rare_rate
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
-from faultline_core.contract.mixtures import Mixture, MixtureComponent
-from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
-from faultline_gateway.methods.bug_hunt.samples import sample_seed
-from faultline_gateway.methods.bug_hunt.stages import next_stage
-from faultline_gateway.methods.bug_hunt.summary import summarize
-from faultline_gateway.runs.items import LeasedItem, PlannedItem
 
 SNOW, FOG, ALONE = "a photo of a fly in the snow", "a photo of a fly in the fog", "a photo of a fly"
 PARTS = [

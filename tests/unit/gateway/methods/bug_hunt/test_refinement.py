@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
+from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.summary import summarize
 from fakes.hunted_items import hunt_config, hunt_run, sample
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
-from faultline_gateway.methods.bug_hunt.stages import next_stage
-from faultline_gateway.methods.bug_hunt.summary import summarize
 
 FOUND = HuntInstruction(
     phase="hypothesis", prompt="a photo of a fly among the yellow flowers next to a dog", hypothesis=1,

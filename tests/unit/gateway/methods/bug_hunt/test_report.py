@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem
+from counterpose_core.errors import ArtifactMissing
+from counterpose_gateway.methods.bug_hunt.report import render, winners_curse
+from counterpose_gateway.methods.bug_hunt.summary import summarize
 from fakes.hunted_items import hunt_config, hunt_run, sample
-from faultline_core.contract.bug_hunt_summary import BugHuntSummary
-from faultline_core.contract.bug_hunts import HuntInstruction, HuntItem
-from faultline_core.errors import ArtifactMissing
-from faultline_gateway.methods.bug_hunt.report import render, winners_curse
-from faultline_gateway.methods.bug_hunt.summary import summarize
 
 FLOWERS = HuntInstruction(
     phase="hypothesis", prompt="a photo of a fly among the flowers", hypothesis=1, source="words",

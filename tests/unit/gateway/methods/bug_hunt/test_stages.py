@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntWords
+from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.runs.items import PlannedItem
 from fakes.hunted_items import caption, combination, hunt_config, hunt_run, sample
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntWords
-from faultline_gateway.methods.bug_hunt.stages import next_stage
-from faultline_gateway.runs.items import PlannedItem
 
 FLOWERS = HuntInstruction(
     phase="hypothesis", prompt="a photo of a fly among the flowers", hypothesis=1, source="words",

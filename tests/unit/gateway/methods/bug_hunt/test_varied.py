@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntShares
+from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.varied import captions_to_edit, plan_varied
 from fakes.hunted_items import CLASSES, caption, hunt_config, hunt_run, sample
-from faultline_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntShares
-from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
-from faultline_gateway.methods.bug_hunt.stages import next_stage
-from faultline_gateway.methods.bug_hunt.varied import captions_to_edit, plan_varied
 
 SHARES = HuntShares(baseline=40, hypotheses=100, held_out=32, varied=25)
 CONFIG = hunt_config(shares=SHARES)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from counterpose_gateway.methods.dataset_interface.summary import summarize
 from fakes.golden_summaries import near
 from fakes.varied_interfaces import varied_interface
-from faultline_gateway.methods.dataset_interface.summary import summarize
 
 # Made once by the code that held a document of each item.
 GOLDEN = Path(__file__).parent / "summary_of_documents.json"

@@ -8,11 +8,11 @@ import re
 import numpy as np
 import pytest
 
+from counterpose_core.errors import ArtifactMissing
+from counterpose_core.images.codecs import encode_raw
+from counterpose_gateway.methods.dataset_interface.report import SHOWN_CLASSES, loss_curve, render, state_of
 from fakes.interface_answers import a_config, a_token, an_interface_run, an_interface_summary, similarity
 from fakes.pages import text_of
-from faultline_core.errors import ArtifactMissing
-from faultline_core.images.codecs import encode_raw
-from faultline_gateway.methods.dataset_interface.report import SHOWN_CLASSES, loss_curve, render, state_of
 
 LIST, REAL, BY_TOKEN, BY_NAME = ("1" * 64, "2" * 64, "3" * 64, "4" * 64)
 BLOBS = {LIST: json.dumps([REAL, REAL]).encode()} | {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultline_core.contract.shift_benchmarks import ImageSourceOrReal
-from faultline_gateway.methods.shift_benchmark.cells import Cell
+from counterpose_core.contract.shift_benchmarks import ImageSourceOrReal
+from counterpose_gateway.methods.shift_benchmark.cells import Cell
 
 
 @given(

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from counterpose_core.contract.shift_benchmarks import ImageItem
+from counterpose_core.types import Cost
+from counterpose_gateway.methods.shift_benchmark.cells import Cell
+from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns
+from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RealEvidence
+from counterpose_gateway.methods.shift_benchmark.reading import Reading
+from counterpose_gateway.runs.recorded_items import RecordedItem
 from fakes.benchmark_documents import lay_out
 from fakes.recorded_benchmarks import Benchmark
 from fakes.varied_benchmarks import ALL, varied_benchmark
-from faultline_core.contract.shift_benchmarks import ImageItem
-from faultline_core.types import Cost
-from faultline_gateway.methods.shift_benchmark.cells import Cell
-from faultline_gateway.methods.shift_benchmark.columns import ImageColumns
-from faultline_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RealEvidence
-from faultline_gateway.methods.shift_benchmark.reading import Reading
-from faultline_gateway.runs.recorded_items import RecordedItem
 
 SEEDS = range(6)
 

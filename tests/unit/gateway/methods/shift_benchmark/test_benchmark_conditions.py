@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.errors import PromptTooLong
+from counterpose_core.suite import load_suite
+from counterpose_gateway.methods.shift_benchmark.conditions import conditions, find_condition, pointer
 from fakes.benchmarks import benchmark_request
 from fakes.world import fake_suite
-from faultline_core.errors import PromptTooLong
-from faultline_core.suite import load_suite
-from faultline_gateway.methods.shift_benchmark.conditions import conditions, find_condition, pointer
 
 SCORER = fake_suite().scorer
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from counterpose_gateway.exports import Record, write_export
+from counterpose_gateway.methods.shift_benchmark.export import benchmark_card, benchmark_records
 from fakes.exports import exported
 from fakes.reported_benchmarks import read_image, reported_benchmark, reported_summary
 from fakes.store import FakeStore
-from faultline_gateway.exports import Record, write_export
-from faultline_gateway.methods.shift_benchmark.export import benchmark_card, benchmark_records
 
 
 def records(**asked: bool) -> list[Record]:

@@ -6,12 +6,9 @@ from functools import cache
 
 import pytest
 
-from fakes.benchmark_answers import a_benchmark_summary
-from fakes.pages import text_of
-from fakes.reported_benchmarks import MODELS, read_image, reported_benchmark, reported_summary
-from faultline_core.contract.shift_benchmark_summary import EffectSummary, ShiftBenchmarkSummary
-from faultline_core.types import Estimate
-from faultline_gateway.methods.shift_benchmark.report.first_screen import (
+from counterpose_core.contract.shift_benchmark_summary import EffectSummary, ShiftBenchmarkSummary
+from counterpose_core.types import Estimate
+from counterpose_gateway.methods.shift_benchmark.report.first_screen import (
     SHOWN_PAIRS,
     bars,
     hardest_shift,
@@ -19,10 +16,13 @@ from faultline_gateway.methods.shift_benchmark.report.first_screen import (
     model_cells,
     strip,
 )
-from faultline_gateway.methods.shift_benchmark.report.grid import Grid, grids
-from faultline_gateway.methods.shift_benchmark.report.report import render
-from faultline_gateway.methods.shift_benchmark.report.states import note_of, state_of
-from faultline_gateway.reports.images import Album
+from counterpose_gateway.methods.shift_benchmark.report.grid import Grid, grids
+from counterpose_gateway.methods.shift_benchmark.report.report import render
+from counterpose_gateway.methods.shift_benchmark.report.states import note_of, state_of
+from counterpose_gateway.reports.images import Album
+from fakes.benchmark_answers import a_benchmark_summary
+from fakes.pages import text_of
+from fakes.reported_benchmarks import MODELS, read_image, reported_benchmark, reported_summary
 
 
 def changed(**effects: EffectSummary | None) -> ShiftBenchmarkSummary:

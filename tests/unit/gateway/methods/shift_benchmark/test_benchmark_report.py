@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from fakes.benchmark_answers import a_benchmark_summary, prompt_rows
-from fakes.pages import text_of
-from fakes.reported_benchmarks import CLASSES, MODELS, N, read_image, reported_benchmark, reported_summary
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.errors import ArtifactMissing
-from faultline_gateway.methods.shift_benchmark.report.grid import SHOWN_SEEDS, grids
-from faultline_gateway.methods.shift_benchmark.report.report import dropped_rows, render, shift_rows, verdict
-from faultline_gateway.reports.benchmark_plots import (
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.errors import ArtifactMissing
+from counterpose_gateway.methods.shift_benchmark.report.grid import SHOWN_SEEDS, grids
+from counterpose_gateway.methods.shift_benchmark.report.report import (
+    dropped_rows,
+    render,
+    shift_rows,
+    verdict,
+)
+from counterpose_gateway.reports.benchmark_plots import (
     OTHER,
     accuracy_lines,
     groups_of,
@@ -25,7 +27,10 @@ from faultline_gateway.reports.benchmark_plots import (
     passed_plot,
     similarity_plot,
 )
-from faultline_gateway.reports.images import Album
+from counterpose_gateway.reports.images import Album
+from fakes.benchmark_answers import a_benchmark_summary, prompt_rows
+from fakes.pages import text_of
+from fakes.reported_benchmarks import CLASSES, MODELS, N, read_image, reported_benchmark, reported_summary
 
 
 def rendered(summary: ShiftBenchmarkSummary | None = None, **changes: Any) -> str:

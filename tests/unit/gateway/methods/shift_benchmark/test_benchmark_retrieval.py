@@ -6,32 +6,32 @@ import asyncio
 
 import pytest
 
-from fakes.ports import FakeScorer, fake_services
-from fakes.retrieval_benchmarks import retrieving_benchmark
-from fakes.world import FakeWorld, Shown, fake_dataset
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.datasets import Dataset
-from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse, EmbedTextsRequest
-from faultline_core.contract.shift_benchmarks import RetrievalManifest
-from faultline_core.errors import (
+from counterpose_core.contract.base import Outcome, Problem
+from counterpose_core.contract.datasets import Dataset
+from counterpose_core.contract.scorer import EmbedImagesRequest, EmbedResponse, EmbedTextsRequest
+from counterpose_core.contract.shift_benchmarks import RetrievalManifest
+from counterpose_core.errors import (
     BackendUnavailable,
+    CounterposeError,
     DatasetEmpty,
-    FaultlineError,
     ImageUndecodable,
     InvalidRequest,
     PromptTooLong,
 )
-from faultline_core.text.class_prompts import CLASS_SLOT
-from faultline_core.types import Cost
-from faultline_gateway.methods.shift_benchmark.retrieval import (
+from counterpose_core.text.class_prompts import CLASS_SLOT
+from counterpose_core.types import Cost
+from counterpose_gateway.methods.shift_benchmark.retrieval import (
     INDEX_KIND,
     KEPT,
     Search,
     retrieval_manifest,
     search_images,
 )
-from faultline_gateway.runs.cache import RunCache
-from faultline_gateway.services.ports import Services
+from counterpose_gateway.runs.cache import RunCache
+from counterpose_gateway.services.ports import Services
+from fakes.ports import FakeScorer, fake_services
+from fakes.retrieval_benchmarks import retrieving_benchmark
+from fakes.world import FakeWorld, Shown, fake_dataset
 
 SNOW = f"a photo of a {CLASS_SLOT} in the snow"
 CAPTIONS = (
@@ -45,7 +45,7 @@ class WordScorer(FakeScorer):
     def __init__(self, world: FakeWorld, revision: str = "0") -> None:
         super().__init__(world)
         self.revision = revision
-        self.problems: dict[str, FaultlineError] = {}
+        self.problems: dict[str, CounterposeError] = {}
         self.batches: list[int] = []
 
     def vector(self, text: str) -> list[float]:

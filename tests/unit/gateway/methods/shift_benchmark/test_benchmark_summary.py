@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkConfig
+from counterpose_core.contract.shift_thresholds import ShiftThresholdDecision
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.shift_benchmark.answers import ModelAnswers
+from counterpose_core.shift_benchmark.benchmark import shift_benchmark
+from counterpose_gateway.methods.shift_benchmark import image_source_summary
+from counterpose_gateway.methods.shift_benchmark.cells import Cell
+from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence
+from counterpose_gateway.methods.shift_benchmark.summary import summarize
+from counterpose_gateway.runs.estimator import Estimator
 from fakes.recorded_benchmarks import BASE, IMAGE, PENCIL, SNOW, Benchmark, recorded_config
 from fakes.simulated_answers import World
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
-from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
-from faultline_core.errors import InvalidRequest
-from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.shift_benchmark.benchmark import shift_benchmark
-from faultline_gateway.methods.shift_benchmark import image_source_summary
-from faultline_gateway.methods.shift_benchmark.cells import Cell
-from faultline_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence
-from faultline_gateway.methods.shift_benchmark.summary import summarize
-from faultline_gateway.runs.estimator import Estimator
 
 N = 8
 RIGHT, WRONG = [True, True, True], [False, False, False]

@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
+from counterpose_core.contract.shift_benchmark_summary import ImageCounts, ShiftBenchmarkSummary
+from counterpose_core.contract.shift_thresholds import ThresholdInForce
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_gateway.methods.shift_benchmark.summary import summarize
+from counterpose_gateway.methods.shift_benchmark.thresholds import filter_verdict
 from fakes.reported_benchmarks import SOURCES, reported_benchmark, reported_summary
-from faultline_core.contract.shift_benchmark_summary import ImageCounts, ShiftBenchmarkSummary
-from faultline_core.contract.shift_thresholds import ThresholdInForce
-from faultline_core.shift_benchmark.shifts import BASE
-from faultline_gateway.methods.shift_benchmark.summary import summarize
-from faultline_gateway.methods.shift_benchmark.thresholds import filter_verdict
 
 
 def counted(summary: ShiftBenchmarkSummary, image_source: str, condition: str) -> Counter[str]:

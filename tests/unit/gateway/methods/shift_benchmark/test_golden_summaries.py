@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_gateway.methods.shift_benchmark.summary import summarize
 from fakes.golden_summaries import near
 from fakes.recorded_benchmarks import Benchmark
 from fakes.varied_benchmarks import decisions, folder, varied_benchmark
-from faultline_gateway.methods.shift_benchmark.summary import summarize
 
 # Made once by the code that read a document of each item, before there were columns.
 GOLDEN = Path(__file__).parent / "summaries_of_documents.json"

@@ -7,12 +7,12 @@ import hashlib
 import numpy as np
 import pytest
 
+from counterpose_core.contract.shift_benchmark_summary import ImageSourceSummary, ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmarks import RetrievalManifest
+from counterpose_gateway.columns import NONE, Codes
+from counterpose_gateway.methods.shift_benchmark.retrieved_groups import Retrieved, retrieved_groups
+from counterpose_gateway.methods.shift_benchmark.summary import summarize
 from fakes.recorded_benchmarks import Benchmark, recorded_config
-from faultline_core.contract.shift_benchmark_summary import ImageSourceSummary, ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import RetrievalManifest
-from faultline_gateway.columns import NONE, Codes
-from faultline_gateway.methods.shift_benchmark.retrieved_groups import Retrieved, retrieved_groups
-from faultline_gateway.methods.shift_benchmark.summary import summarize
 
 CONDITIONS, CLASSES, SEARCHED = 3, 2, 10
 

@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fakes.pages import text_of
-from fakes.recorded_benchmarks import SNOW, Benchmark, recorded_config
-from fakes.reported_benchmarks import read_image
-from fakes.simulated_answers import World
-from faultline._cli.tables import prompts_text, shift_benchmark_text
-from faultline_core.contract.shift_benchmark_summary import (
+from counterpose._cli.tables import prompts_text, shift_benchmark_text
+from counterpose_core.contract.shift_benchmark_summary import (
     EffectSummary,
     ModelDrop,
     ShiftBenchmarkSummary,
     UnansweredImages,
 )
-from faultline_core.contract.shift_benchmarks import ImageItem
-from faultline_gateway.methods.shift_benchmark.export import benchmark_records
-from faultline_gateway.methods.shift_benchmark.report.first_screen import model_cells
-from faultline_gateway.methods.shift_benchmark.report.report import render
-from faultline_gateway.methods.shift_benchmark.summary import summarize
-from faultline_gateway.reports.benchmark_plots import accuracy_lines
+from counterpose_core.contract.shift_benchmarks import ImageItem
+from counterpose_gateway.methods.shift_benchmark.export import benchmark_records
+from counterpose_gateway.methods.shift_benchmark.report.first_screen import model_cells
+from counterpose_gateway.methods.shift_benchmark.report.report import render
+from counterpose_gateway.methods.shift_benchmark.summary import summarize
+from counterpose_gateway.reports.benchmark_plots import accuracy_lines
+from fakes.pages import text_of
+from fakes.recorded_benchmarks import SNOW, Benchmark, recorded_config
+from fakes.reported_benchmarks import read_image
+from fakes.simulated_answers import World
 
 N, REAL = 16, 10
 WHY = "'tipsy' failed on this image: ValueError: no such colour"

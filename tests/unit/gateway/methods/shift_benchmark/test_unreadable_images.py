@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmarks import RetrievalManifest
+from counterpose_core.errors import StorageError, UnknownDataset
+from counterpose_gateway.methods.shift_benchmark.report.report import render
+from counterpose_gateway.methods.shift_benchmark.summary import summarize
+from counterpose_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages, store_unreadable
 from fakes.recorded_benchmarks import Benchmark, recorded_config
 from fakes.store import FakeStore
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import RetrievalManifest
-from faultline_core.errors import StorageError, UnknownDataset
-from faultline_gateway.methods.shift_benchmark.report.report import render
-from faultline_gateway.methods.shift_benchmark.summary import summarize
-from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages, store_unreadable
 
 LOST = {f"{number:064x}": "image-undecodable" for number in range(7)} | {"f" * 64: "artifact-missing"}
 NAMES = {ref: f"{number}.png" for number, ref in enumerate(LOST)}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.stress_tests import ClassSummary
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.stress_tests import ClassSummary
-from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 SHAKEN = {"steady": 0.9, "leaning": 0.2}
 HARDER = {"steady": 0.9, "leaning": 0.1}

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 import pytest
 from pydantic import ValidationError
 
+from counterpose_core.contract.confirmation import ConfirmationPlan
+from counterpose_core.contract.datasets import Source
+from counterpose_gateway.methods.stress_test import division
+from counterpose_gateway.methods.stress_test.division import LEAST_FRESH, Division, divide
+from counterpose_gateway.methods.stress_test.items import items_per_source
+from counterpose_gateway.runs.source_table import SourceTable
 from fakes.confirmed_runs import staged_run
 from fakes.ports import fake_services
 from fakes.runs import planned, stress_test_request
 from fakes.world import FakeWorld
-from faultline_core.contract.confirmation import ConfirmationPlan
-from faultline_core.contract.datasets import Source
-from faultline_gateway.methods.stress_test import division
-from faultline_gateway.methods.stress_test.division import LEAST_FRESH, Division, divide
-from faultline_gateway.methods.stress_test.items import items_per_source
-from faultline_gateway.runs.source_table import SourceTable
 
 
 def divided(sources: Sequence[Source], **changes: object) -> Division:

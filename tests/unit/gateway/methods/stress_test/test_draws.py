@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import pytest
 
+from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.runs import Item
+from counterpose_gateway.methods.stress_test.division import LEAST_REDRAWN_CLASS, divide
+from counterpose_gateway.methods.stress_test.draws import by_noise
+from counterpose_gateway.methods.stress_test.items import items_per_source
+from counterpose_gateway.runs.source_table import SourceTable
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen
 from fakes.recorder import lease_all
 from fakes.runs import stress_test_request
 from fakes.world import FakeWorld
-from faultline_core.contract.confirmation import Instruction
-from faultline_core.contract.runs import Item
-from faultline_gateway.methods.stress_test.division import LEAST_REDRAWN_CLASS, divide
-from faultline_gateway.methods.stress_test.draws import by_noise
-from faultline_gateway.methods.stress_test.items import items_per_source
-from faultline_gateway.runs.source_table import SourceTable
 
 PER_CLASS = 8
 

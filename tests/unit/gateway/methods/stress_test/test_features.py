@@ -9,20 +9,20 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from counterpose_core.contract.base import Outcome, Problem
+from counterpose_core.contract.perturber import LikelihoodsRequest, LikelihoodsResponse, TextLikelihood
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
+from counterpose_core.errors import BackendUnavailable, InvalidRequest, LeaseLost, NotFound
+from counterpose_core.images.clip_metrics import unit
+from counterpose_core.types import ItemKind
+from counterpose_gateway.methods.stress_test import features as records
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.services.ports import Services
 from fakes.ports import FakePerturber, FakeScorer, fake_services
 from fakes.recorder import FakeRecorder
 from fakes.runs import outcome, states, stress_test
 from fakes.world import CAPTION, FakeWorld
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.perturber import LikelihoodsRequest, LikelihoodsResponse, TextLikelihood
-from faultline_core.contract.runs import ItemResult
-from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
-from faultline_core.errors import BackendUnavailable, InvalidRequest, LeaseLost, NotFound
-from faultline_core.images.clip_metrics import unit
-from faultline_core.types import ItemKind
-from faultline_gateway.methods.stress_test import features as records
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.services.ports import Services
 
 CAPTIONED = CAPTION.format(label="sled")
 

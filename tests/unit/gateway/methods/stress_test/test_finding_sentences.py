@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from faultline_core.contract.findings import FindingState
-from faultline_gateway.methods.stress_test.summary.finding_sentences import finding_sentence, plural
+from counterpose_core.contract.findings import FindingState
+from counterpose_gateway.methods.stress_test.summary.finding_sentences import finding_sentence, plural
 
 PLATE: dict[str, Any] = {
     "classifier": "resnet50", "object_class": "plate", "removed": "food", "added": "", "taken_for": "kite",

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
+from counterpose_core.contract.findings import Confirmed, Finding
+from counterpose_core.errors import BackendUnavailable
+from counterpose_core.stress_test.confirmation import ConfirmationTest
+from counterpose_core.types import Estimate
+from counterpose_gateway.methods.stress_test.summary.findings import state_of
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.recorder import lease_all
-from faultline_core.contract.classifiers import ClassifyRequest, Prediction
-from faultline_core.contract.findings import Confirmed, Finding
-from faultline_core.errors import BackendUnavailable
-from faultline_core.stress_test.confirmation import ConfirmationTest
-from faultline_core.types import Estimate
-from faultline_gateway.methods.stress_test.summary.findings import state_of
 
 
 @pytest.fixture(scope="module")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.groups import Grouping, GroupingSummary
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.methods.stress_test import groups
+from counterpose_gateway.methods.stress_test.division import LEAST_FRESH, MOST_FRESH, divide
+from counterpose_gateway.methods.stress_test.groups import group_sources
+from counterpose_gateway.methods.stress_test.report.report import render
+from counterpose_gateway.runs.source_table import SourceTable
 from fakes.confirmed_runs import staged_run
 from fakes.ports import FakeScorer, fake_services
 from fakes.runs import planned, stress_test_request
 from fakes.world import FakeWorld
-from faultline_core.contract.datasets import Source
-from faultline_core.contract.groups import Grouping, GroupingSummary
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.errors import InvalidRequest
-from faultline_gateway.methods.stress_test import groups
-from faultline_gateway.methods.stress_test.division import LEAST_FRESH, MOST_FRESH, divide
-from faultline_gateway.methods.stress_test.groups import group_sources
-from faultline_gateway.methods.stress_test.report.report import render
-from faultline_gateway.runs.source_table import SourceTable
 
 
 def videos(world: FakeWorld, *, frames: int = 2, of: int = 20) -> list[Source]:

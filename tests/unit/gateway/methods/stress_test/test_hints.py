@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.perturber import WordSpan
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
+from counterpose_gateway.methods.stress_test.summary.hints import as_findings
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.findings import Finding
-from faultline_core.contract.perturber import WordSpan
-from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence
-from faultline_gateway.methods.stress_test.summary.hints import as_findings
-from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 
 def replaced(*changes: tuple[str, str, float]) -> Ledgered:

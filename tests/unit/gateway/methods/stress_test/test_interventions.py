@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.runs.items import PlannedItem
 from fakes.ports import fake_services
 from fakes.recorder import FakeRecorder, Recorded
 from fakes.runs import planned, states, stress_test, stress_test_request
 from fakes.world import FakeWorld
-from faultline_core.errors import InvalidRequest
-from faultline_gateway.runs.items import PlannedItem
 
 SNOW = {"removed": "grass", "added": "snow"}
 APPENDED = {"added": "in the fog"}

@@ -6,15 +6,15 @@ import re
 
 import pytest
 
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
+from counterpose_gateway.methods.stress_test.report.report import render
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.reports.images import Album
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
 from fakes.runs import stress_test_request
-from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
-from faultline_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
-from faultline_gateway.methods.stress_test.report.report import render
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.reports.images import Album
 
 CHOSEN = [{"removed": "grass", "added": "snow"}, {"added": "in the fog"}]
 LOST = {"steady": 0.9, "leaning": 0.2}
@@ -239,5 +239,5 @@ def test_a_report_without_interventions_has_no_interventions_section() -> None:
     run = recorded_run(fake_config(), edited.items)
     made = render(summarize(run, edited.items), run, edited.items, edited.world.store.get)
     assert "Your own edits" not in made
-    assert "faultline apply" in made
+    assert "counterpose apply" in made
     assert "--insight 1<" in made

@@ -6,13 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.ports import FakePerturber, FakeScorer, fake_services
-from fakes.recorder import FakeRecorder, Recorded, lease_all
-from fakes.runs import outcome, planned, states, stress_test
-from fakes.world import FakeWorld
-from faultline_core.contract.base import ModelIdentity, Outcome, Problem
-from faultline_core.contract.perturber import PerturbRequest, PerturbResponse
-from faultline_core.contract.scorer import (
+from counterpose_core.contract.base import ModelIdentity, Outcome, Problem
+from counterpose_core.contract.perturber import PerturbRequest, PerturbResponse
+from counterpose_core.contract.scorer import (
     EditScores,
     FilledMask,
     FillMaskItem,
@@ -20,11 +16,15 @@ from faultline_core.contract.scorer import (
     FillMaskResponse,
     ScoreItem,
 )
-from faultline_core.errors import BackendUnavailable, FaultlineError, InvalidRequest
-from faultline_core.text.stop_words import STOP_WORDS
-from faultline_gateway.methods.stress_test.lance_r import replaceable
-from faultline_gateway.methods.stress_test.process import process
-from faultline_gateway.runs.items import PlannedItem
+from counterpose_core.errors import BackendUnavailable, CounterposeError, InvalidRequest
+from counterpose_core.text.stop_words import STOP_WORDS
+from counterpose_gateway.methods.stress_test.lance_r import replaceable
+from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.runs.items import PlannedItem
+from fakes.ports import FakePerturber, FakeScorer, fake_services
+from fakes.recorder import FakeRecorder, Recorded, lease_all
+from fakes.runs import outcome, planned, states, stress_test
+from fakes.world import FakeWorld
 
 WORDS = ("harbour", "violet", "kitten", "ladder", "forest")
 
@@ -59,7 +59,7 @@ def edited(recorded: list[Recorded]) -> list[str]:
     return [each.result.edited_caption or "" for each in recorded if each.result is not None]
 
 
-def refused(error: FaultlineError) -> Outcome[FilledMask]:
+def refused(error: CounterposeError) -> Outcome[FilledMask]:
     return Outcome(problem=Problem.of(error))
 
 

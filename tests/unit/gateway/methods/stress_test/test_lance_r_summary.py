@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_gateway.methods.stress_test.report.report import render
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_gateway.methods.stress_test.report.report import render
-from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 SHAKEN = {"steady": 0.9, "leaning": 0.2}
 LOST = {"steady": 0.2, "leaning": 0.2}

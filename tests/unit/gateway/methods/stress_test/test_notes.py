@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.perturber import Perturbations, PerturbItem
+from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_core.errors import ClassMapMismatch
+from counterpose_gateway.methods.stress_test.notes import images_needed
+from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.runs.source_table import SourceTable
 from fakes.confirmed_runs import staged_run
 from fakes.ports import FakePerturber, FakeScorer, fake_services
 from fakes.runs import planned, stress_test_request
 from fakes.world import FakeWorld, fake_dataset, fake_suite
-from faultline_core.contract.perturber import Perturbations, PerturbItem
-from faultline_core.contract.scorer import EditScores, ScoreItem
-from faultline_core.errors import ClassMapMismatch
-from faultline_gateway.methods.stress_test.notes import images_needed
-from faultline_gateway.methods.stress_test.plan import plan_stress_test
-from faultline_gateway.runs.source_table import SourceTable
 
 
 async def test_too_few_images_for_any_test_are_told_when_the_run_is_planned() -> None:

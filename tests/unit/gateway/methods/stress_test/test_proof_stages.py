@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from fakes.findings import a_finding
-from fakes.runs import stress_test_request
-from fakes.world import CAPTION, FakeWorld, fake_dataset, fake_suite
-from faultline_core.contract.confirmation import SuspectedChange, Wording
-from faultline_core.contract.datasets import Source
-from faultline_core.contract.proofs import Proof
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.types import ItemKind
-from faultline_gateway.methods.stress_test.items import items_hash
-from faultline_gateway.methods.stress_test.observations import Observation
-from faultline_gateway.methods.stress_test.plan import resolve
-from faultline_gateway.methods.stress_test.proof_stages import (
+from counterpose_core.contract.confirmation import SuspectedChange, Wording
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.proofs import Proof
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.types import ItemKind
+from counterpose_gateway.methods.stress_test.items import items_hash
+from counterpose_gateway.methods.stress_test.observations import Observation
+from counterpose_gateway.methods.stress_test.plan import resolve
+from counterpose_gateway.methods.stress_test.proof_stages import (
     LeftImages,
     SourceImage,
     config_of_child,
@@ -23,6 +20,9 @@ from faultline_gateway.methods.stress_test.proof_stages import (
     left_images,
     must_draw,
 )
+from fakes.findings import a_finding
+from fakes.runs import stress_test_request
+from fakes.world import CAPTION, FakeWorld, fake_dataset, fake_suite
 
 PROOF = Proof(
     parent="run-1",
@@ -131,7 +131,7 @@ def parent(*, redraw: str | None = None) -> StressTestConfig:
 def child(config: StressTestConfig) -> StressTestConfig:
     """The configuration of a run that proves it."""
     return config_of_child(
-        config, PROOF, dataset="more", dataset_digest="e" * 64, seed=9, versions={"faultline": "9"}
+        config, PROOF, dataset="more", dataset_digest="e" * 64, seed=9, versions={"counterpose": "9"}
     )
 
 
@@ -145,7 +145,7 @@ def test_a_child_depends_on_all_that_its_run_does_but_one_classifier_and_one_cha
     assert (made.preset, made.gate, made.text, made.classes) == (
         config.preset, config.gate, config.text, config.classes,
     )  # fmt: skip
-    assert (made.proof, made.versions, made.dataset_digest) == (PROOF, {"faultline": "9"}, "e" * 64)
+    assert (made.proof, made.versions, made.dataset_digest) == (PROOF, {"counterpose": "9"}, "e" * 64)
 
 
 def test_what_a_run_proves_changes_no_item_key() -> None:

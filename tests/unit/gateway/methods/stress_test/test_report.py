@@ -10,19 +10,19 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from counterpose_core.contract.perturber import WordSpan
+from counterpose_core.errors import ArtifactCorrupt
+from counterpose_core.types import Cost, Estimate
+from counterpose_gateway.methods.stress_test.report.captions import mark
+from counterpose_gateway.methods.stress_test.report.report import render
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.reports.images import Album, shrink
+from counterpose_gateway.reports.numbers import count, duration, percent, points_interval, signed
+from counterpose_gateway.reports.plots import fitted_axis, plot
+from counterpose_gateway.routes.reports import REPORT_HEADERS
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.results import EDITED, Ledgered, fake_config
-from faultline_core.contract.perturber import WordSpan
-from faultline_core.errors import ArtifactCorrupt
-from faultline_core.types import Cost, Estimate
-from faultline_gateway.methods.stress_test.report.captions import mark
-from faultline_gateway.methods.stress_test.report.report import render
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.reports.images import Album, shrink
-from faultline_gateway.reports.numbers import count, duration, percent, points_interval, signed
-from faultline_gateway.reports.plots import fitted_axis, plot
-from faultline_gateway.routes.reports import REPORT_HEADERS
 
 SHAKEN = {"steady": 0.9, "leaning": 0.2}
 

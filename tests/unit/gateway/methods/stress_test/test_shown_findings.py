@@ -9,26 +9,26 @@ import re
 
 import pytest
 
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.suite_fit import SuiteFitSummary
+from counterpose_core.types import Estimate
+from counterpose_gateway.methods.stress_test.report.downloads import findings_csv, report_md
+from counterpose_gateway.methods.stress_test.report.findings import Rate, rates
+from counterpose_gateway.methods.stress_test.report.report import render
+from counterpose_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
+from counterpose_gateway.methods.stress_test.report.trust import trust
+from counterpose_gateway.methods.stress_test.summary import headline
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
+from counterpose_gateway.methods.stress_test.summary.headline import verdict_text
+from counterpose_gateway.methods.stress_test.summary.hints import as_findings
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from fakes.findings import a_confirmation, a_finding, a_pair
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.findings import Finding
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.contract.suite_fit import SuiteFitSummary
-from faultline_core.types import Estimate
-from faultline_gateway.methods.stress_test.report.downloads import findings_csv, report_md
-from faultline_gateway.methods.stress_test.report.findings import Rate, rates
-from faultline_gateway.methods.stress_test.report.report import render
-from faultline_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
-from faultline_gateway.methods.stress_test.report.trust import trust
-from faultline_gateway.methods.stress_test.summary import headline
-from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence
-from faultline_gateway.methods.stress_test.summary.headline import verdict_text
-from faultline_gateway.methods.stress_test.summary.hints import as_findings
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 
 SHAKEN = {"steady": 0.9, "leaning": 0.2}
 
@@ -251,7 +251,7 @@ def test_an_open_finding_names_the_command_that_settles_it(
     added = "snow" if removed else ""
     finding = a_finding(state=state, number=number, removed=removed, added=added, pairs=known)
     made = with_findings(ledgered, finding)
-    command = f"faultline prove {made.run_id[:8]} --finding 2 --images 20"
+    command = f"counterpose prove {made.run_id[:8]} --finding 2 --images 20"
     assert (f"Next: <code>{command}</code>" in page(ledgered, finding)) is proves
     if state == "suspected":
         assert (f"Next: `{command}`" in report_md(made, [finding])) is proves

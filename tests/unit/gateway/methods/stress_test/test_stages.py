@@ -7,24 +7,24 @@ from collections import Counter
 
 import pytest
 
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
+from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.perturber import PerturbRequest, PerturbResponse
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_core.errors import BackendUnavailable
+from counterpose_gateway.methods.stress_test.stages import next_stage
+from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
+from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.services.ports import Services
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen, staged_run
 from fakes.ports import FakeClassifiers, FakePerturber, FakeScorer, fake_services
 from fakes.recorder import lease_all
 from fakes.world import FakeWorld
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
-from faultline_core.contract.confirmation import Instruction
-from faultline_core.contract.datasets import Source
-from faultline_core.contract.perturber import PerturbRequest, PerturbResponse
-from faultline_core.contract.runs import Item
-from faultline_core.contract.scorer import EditScores, ScoreItem
-from faultline_core.errors import BackendUnavailable
-from faultline_gateway.methods.stress_test.stages import next_stage
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence
-from faultline_gateway.methods.stress_test.summary.screen import SeenItems
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.runs.recorded_items import RecordedItem
-from faultline_gateway.services.ports import Services
 
 SNOW = ("on the grass", "in the snow")
 

@@ -6,6 +6,16 @@ from collections import Counter
 
 import pytest
 
+from counterpose_core.contract.base import Outcome, Problem
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_core.contract.editor import EditedImage, EditRequest, EditResponse
+from counterpose_core.contract.perturber import (
+    PerturbRequest,
+    PerturbResponse,
+)
+from counterpose_core.contract.scorer import EditScores, EmbedResponse, EmbedTextsRequest, ScoreItem
+from counterpose_core.errors import BackendUnavailable, Cancelled, LeaseLost, ResourceExhausted
+from counterpose_gateway.runs.items import LeasedItem
 from fakes.ports import (
     FakeClassifiers,
     FakeEditor,
@@ -16,16 +26,6 @@ from fakes.ports import (
 from fakes.recorder import FakeRecorder
 from fakes.runs import outcome, states, stress_test
 from fakes.world import FakeWorld
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from faultline_core.contract.editor import EditedImage, EditRequest, EditResponse
-from faultline_core.contract.perturber import (
-    PerturbRequest,
-    PerturbResponse,
-)
-from faultline_core.contract.scorer import EditScores, EmbedResponse, EmbedTextsRequest, ScoreItem
-from faultline_core.errors import BackendUnavailable, Cancelled, LeaseLost, ResourceExhausted
-from faultline_gateway.runs.items import LeasedItem
 
 
 class _NothingPasses(FakeScorer):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.groups import Grouping
+from counterpose_core.contract.stress_tests import Insight, StressTestSummary
+from counterpose_core.types import Estimate
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.groups import Grouping
-from faultline_core.contract.stress_tests import Insight, StressTestSummary
-from faultline_core.types import Estimate
-from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 STEADY, SHAKEN = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.2}
 ALL = {"steady": 0.2, "leaning": 0.2}

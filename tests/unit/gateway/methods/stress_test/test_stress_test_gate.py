@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_gateway.methods.stress_test.process import process
 from fakes.ports import (
     FakeClassifiers,
     FakeScorer,
@@ -14,8 +16,6 @@ from fakes.ports import (
 from fakes.recorder import FakeRecorder, lease_all
 from fakes.runs import outcome, planned, states, stress_test
 from fakes.world import FakeWorld
-from faultline_core.contract.scorer import EditScores, ScoreItem
-from faultline_gateway.methods.stress_test.process import process
 
 
 @pytest.mark.paper("LANCE-C-selection")

@@ -8,6 +8,21 @@ from collections.abc import Callable
 
 import pytest
 
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.captioner import Caption, CaptionRequest, CaptionResponse
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
+from counterpose_core.contract.editor import (
+    EditedImage,
+    EditRequest,
+    EditResponse,
+    EditVariant,
+    Reconstruction,
+    ReconstructRequest,
+    ReconstructResponse,
+)
+from counterpose_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
+from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_gateway.services.ports import Services
 from fakes.ports import (
     FakeCaptioner,
     FakeClassifiers,
@@ -19,21 +34,6 @@ from fakes.ports import (
 from fakes.runs import stress_test
 from fakes.store import blank_image
 from fakes.world import FakeWorld
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.captioner import Caption, CaptionRequest, CaptionResponse
-from faultline_core.contract.classifiers import ClassifyRequest, Prediction
-from faultline_core.contract.editor import (
-    EditedImage,
-    EditRequest,
-    EditResponse,
-    EditVariant,
-    Reconstruction,
-    ReconstructRequest,
-    ReconstructResponse,
-)
-from faultline_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
-from faultline_core.contract.scorer import EditScores, ScoreItem
-from faultline_gateway.services.ports import Services
 
 
 class _Silent(FakeCaptioner):

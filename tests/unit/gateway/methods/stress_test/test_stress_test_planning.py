@@ -6,16 +6,16 @@ from collections import Counter
 
 import pytest
 
+from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
+from counterpose_core.suite import load_suite
+from counterpose_gateway.methods.stress_test.items import slots_per_type
+from counterpose_gateway.methods.stress_test.plan import choose_sources, plan_stress_test
+from counterpose_gateway.runs.seeds import derive_seed
+from counterpose_gateway.runs.source_table import SourceTable
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.runs import planned, stress_test_request
 from fakes.world import CLASSES, FakeWorld, fake_dataset
-from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
-from faultline_core.suite import load_suite
-from faultline_gateway.methods.stress_test.items import slots_per_type
-from faultline_gateway.methods.stress_test.plan import choose_sources, plan_stress_test
-from faultline_gateway.runs.seeds import derive_seed
-from faultline_gateway.runs.source_table import SourceTable
 
 
 @pytest.mark.paper("LANCE-A1-1-inputs")

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.editor import EditRequest, EditResponse
+from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_core.types import Decoder, Selection
 from fakes.ports import FakeEditor, FakeScorer, fake_services
 from fakes.recorder import FakeRecorder
 from fakes.runs import stress_test
 from fakes.world import FakeWorld
-from faultline_core.contract.base import ModelIdentity
-from faultline_core.contract.editor import EditRequest, EditResponse
-from faultline_core.contract.scorer import EditScores, ScoreItem
-from faultline_core.types import Decoder, Selection
 
 SWEEP = (0.4, 0.6, 0.8)
 

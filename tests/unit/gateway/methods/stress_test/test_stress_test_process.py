@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.types import Cost
 from fakes.ports import (
     FakeCaptioner,
     FakeClassifiers,
@@ -14,7 +15,6 @@ from fakes.ports import (
 )
 from fakes.runs import outcome, states, stress_test
 from fakes.world import FakeWorld
-from faultline_core.types import Cost
 
 
 @pytest.mark.paper("LANCE-S3-pipeline", "LANCE-F2-overview")

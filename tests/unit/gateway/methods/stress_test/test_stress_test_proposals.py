@@ -6,6 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from counterpose_core.contract.perturber import (
+    CaptionEdit,
+    Perturbations,
+    PerturbItem,
+)
+from counterpose_gateway.methods.stress_test.process import process
 from fakes.ports import (
     FakeEditor,
     FakePerturber,
@@ -15,12 +21,6 @@ from fakes.ports import (
 from fakes.recorder import FakeRecorder, lease_all
 from fakes.runs import outcome, planned, states, stress_test
 from fakes.world import FakeWorld
-from faultline_core.contract.perturber import (
-    CaptionEdit,
-    Perturbations,
-    PerturbItem,
-)
-from faultline_gateway.methods.stress_test.process import process
 
 
 class _LabelSwapper(FakePerturber):

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from counterpose_core.contract.base import Outcome, Problem
+from counterpose_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
+from counterpose_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.errors import BackendUnavailable, DatasetEmpty, InvalidRequest
+from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.objectionable import concept_prompts
+from counterpose_gateway.services.ports import Services
 from fakes.ports import FakePerturber, FakeScorer, fake_services
 from fakes.recorder import FakeRecorder, lease_all, recorded_items, recorded_run
 from fakes.runs import outcome, planned, stress_test
 from fakes.world import FakeWorld
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
-from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
-from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
-from faultline_core.errors import BackendUnavailable, DatasetEmpty, InvalidRequest
-from faultline_gateway.methods.stress_test.process import process
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.runs.objectionable import concept_prompts
-from faultline_gateway.services.ports import Services
 
 
 async def _processed(

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import pytest
 
+from counterpose_core.contract.base import Outcome, Problem
+from counterpose_core.contract.editor import EditedImage, EditRequest, EditResponse
+from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_core.contract.stress_tests import SweepSummary
+from counterpose_core.errors import NumericalFailure
+from counterpose_core.types import Selection
+from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.services.ports import Services
 from fakes.ports import FakeEditor, FakeScorer, fake_services
 from fakes.recorder import FakeRecorder, Recorded, lease_all, recorded_items, recorded_run
 from fakes.runs import planned, stress_test
 from fakes.world import FakeWorld
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.editor import EditedImage, EditRequest, EditResponse
-from faultline_core.contract.scorer import EditScores, ScoreItem
-from faultline_core.contract.stress_tests import SweepSummary
-from faultline_core.errors import NumericalFailure
-from faultline_core.types import Selection
-from faultline_gateway.methods.stress_test.process import process
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.services.ports import Services
 
 SWEEP = (0.4, 0.6, 0.8)
 PATTERNS = list(itertools.product([True, False], repeat=len(SWEEP)))

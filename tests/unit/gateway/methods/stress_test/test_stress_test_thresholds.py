@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.confirmation import SuspectedChange, Wording
+from counterpose_core.contract.proofs import Proof
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain, summarize_again
+from counterpose_gateway.services.ports import Services
 from fakes.findings import a_finding
 from fakes.ports import FakeScorer, fake_services
 from fakes.recorder import recorded_items, recorded_run
 from fakes.runs import planned, stress_test
 from fakes.world import FakeWorld, fake_suite
-from faultline_core.contract.confirmation import SuspectedChange, Wording
-from faultline_core.contract.proofs import Proof
-from faultline_core.contract.runs import Item, Run
-from faultline_core.contract.scorer import EditScores, ScoreItem
-from faultline_core.contract.stress_test_thresholds import Thresholds
-from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
-from faultline_core.errors import InvalidRequest
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.methods.stress_test.thresholds import JudgingAgain, summarize_again
-from faultline_gateway.services.ports import Services
 
 STRICTER = {"direction": 0.4}
 """No value with a lower direction can take the best one's place, so nothing has to be left out."""

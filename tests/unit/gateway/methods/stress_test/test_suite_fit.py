@@ -7,25 +7,25 @@ from dataclasses import replace
 
 import pytest
 
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.contract.scorer import ScoreRequest, ScoreResponse
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.contract.suite_fit import KnownImages, SuiteFit
+from counterpose_core.errors import BackendUnavailable
+from counterpose_core.suite import Suite
+from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.methods.stress_test.suite_fit import look
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.services.ports import Services
 from fakes.ports import FakeScorer, fake_services
 from fakes.recorder import FakeRecorder, lease_all, recorded_items, recorded_run
 from fakes.runs import stress_test_request
 from fakes.world import FakeWorld, fake_dataset, fake_suite
-from faultline_core.contract.datasets import Source
-from faultline_core.contract.runs import Item, ItemResult
-from faultline_core.contract.scorer import ScoreRequest, ScoreResponse
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.contract.suite_fit import KnownImages, SuiteFit
-from faultline_core.errors import BackendUnavailable
-from faultline_core.suite import Suite
-from faultline_gateway.methods.stress_test.plan import plan_stress_test
-from faultline_gateway.methods.stress_test.process import process
-from faultline_gateway.methods.stress_test.suite_fit import look
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.runs.recorded_items import RecordedItem
-from faultline_gateway.runs.source_table import SourceTable
-from faultline_gateway.services.ports import Services
 
 # The fakes' captions have a nat for thirteen words, a cosine of 0.3 with their images, and 30 dB.
 KNOWN = KnownImages(caption_nats=-0.1, image_text=0.25, psnr_db=28.0, preset="quick", images=300)

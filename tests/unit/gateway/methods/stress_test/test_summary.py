@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.types import Estimate
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.types import Estimate
-from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 SCHEMA = Path(__file__).parents[5] / "demo" / "summary.schema.json"
 STEADY, SHAKEN = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.2}

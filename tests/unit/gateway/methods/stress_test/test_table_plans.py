@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterpose_core.blobs import digest
+from counterpose_core.contract.datasets import Source
+from counterpose_core.errors import ClassMapMismatch, InvalidRequest
+from counterpose_gateway.ledger import NewSource
+from counterpose_gateway.methods.stress_test import division
+from counterpose_gateway.methods.stress_test.division import divide
+from counterpose_gateway.methods.stress_test.groups import group_sources
+from counterpose_gateway.methods.stress_test.plan import choose_sources, leave_out
+from counterpose_gateway.runs.source_table import PAGE, SourceTable
 from fakes.ledgers import new_ledger
 from fakes.list_plans import chosen_of, divided_of, grouped_of
 from fakes.ports import fake_services
 from fakes.runs import stress_test_request
 from fakes.world import FakeWorld
-from faultline_core.blobs import digest
-from faultline_core.contract.datasets import Source
-from faultline_core.errors import ClassMapMismatch, InvalidRequest
-from faultline_gateway.ledger import NewSource
-from faultline_gateway.methods.stress_test import division
-from faultline_gateway.methods.stress_test.division import divide
-from faultline_gateway.methods.stress_test.groups import group_sources
-from faultline_gateway.methods.stress_test.plan import choose_sources, leave_out
-from faultline_gateway.runs.source_table import PAGE, SourceTable
 
 CLASSES = ["boat", "kite", "plate", "sled"]
 
@@ -117,7 +117,7 @@ def in_ledger(folder: Path, sources: Sequence[Source]) -> SourceTable:
 def test_a_ledger_reads_the_same_table_with_captions_by_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("faultline_gateway.ledger.source_tables._READ_AT_ONCE", 64)
+    monkeypatch.setattr("counterpose_gateway.ledger.source_tables._READ_AT_ONCE", 64)
     sources = [random_sources(1), random_sources(2), random_sources(3)]
     every = [one for some in sources for one in some]
     assert len(every) > PAGE

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.findings import FindingState
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.types import Estimate
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
+from counterpose_gateway.methods.stress_test.summary.headline import headline
+from counterpose_gateway.methods.stress_test.summary.hints import as_findings
+from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.methods.stress_test.summary.verdict import MARGIN, classifier_verdicts
 from fakes.findings import a_finding
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
-from faultline_core.contract.findings import FindingState
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.types import Estimate
-from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence
-from faultline_gateway.methods.stress_test.summary.headline import headline
-from faultline_gateway.methods.stress_test.summary.hints import as_findings
-from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.methods.stress_test.summary.verdict import MARGIN, classifier_verdicts
 
 STEADY, SHAKEN = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.2}
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention
-from faultline_services.batching.batch_size import DoesNotFit
-from faultline_services.editor.step_engine.calibration import (
+from counterpose_services.batching.batch_size import DoesNotFit
+from counterpose_services.editor.step_engine.calibration import (
     Calibration,
     calibrated,
     measured,
     rows_worth_packing,
 )
-from faultline_services.editor.step_engine.capacity import RowLimits
+from counterpose_services.editor.step_engine.capacity import RowLimits
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention
 
 LEAST = RowLimits(plain=8, optimised=4)
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from faultline_core.editing.driver.account import Account
-from faultline_core.editing.driver.evaluation import Answer, Carry, Evaluation, Walk
-from faultline_services.editor.step_engine.fair_shares import FairShares
-from faultline_services.editor.step_engine.walk_under_way import Terms, WalkUnderWay
+from counterpose_core.editing.driver.account import Account
+from counterpose_core.editing.driver.evaluation import Answer, Carry, Evaluation, Walk
+from counterpose_services.editor.step_engine.fair_shares import FairShares
+from counterpose_services.editor.step_engine.walk_under_way import Terms, WalkUnderWay
 
 
 def endless(rows: int, *, carried: bool = False) -> Walk[Tensor]:

@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from counterpose_core.editing.denoiser import AttentionControl, CountingDenoiser
+from counterpose_core.editing.driver.evaluation import Evaluation, Walk
+from counterpose_core.errors import BackendUnavailable, Cancelled, InternalError, NumericalFailure
+from counterpose_services.batching.batch_size import DoesNotFit
+from counterpose_services.editor.step_engine.capacity import RowLimits
+from counterpose_services.editor.step_engine.fair_shares import FairShares
+from counterpose_services.editor.step_engine.mode import Mode, PlainDenoiser
+from counterpose_services.editor.step_engine.step_engine import StepEngine
+from counterpose_services.editor.step_engine.walk_under_way import Terms
 from evaluation.reference.toy_denoisers import TinyAttention
 from fakes.walks import DTYPES, KINDS, alone, walk
-from faultline_core.editing.denoiser import AttentionControl, CountingDenoiser
-from faultline_core.editing.driver.evaluation import Evaluation, Walk
-from faultline_core.errors import BackendUnavailable, Cancelled, InternalError, NumericalFailure
-from faultline_services.batching.batch_size import DoesNotFit
-from faultline_services.editor.step_engine.capacity import RowLimits
-from faultline_services.editor.step_engine.fair_shares import FairShares
-from faultline_services.editor.step_engine.mode import Mode, PlainDenoiser
-from faultline_services.editor.step_engine.step_engine import StepEngine
-from faultline_services.editor.step_engine.walk_under_way import Terms
 
 
 @contextmanager

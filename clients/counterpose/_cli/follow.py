@@ -1,0 +1,145 @@
+"""Following a run to its end: progress, summary, report, exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from counterpose._cli.exit_code import DropLimit, ExitCode, exit_for_state
+from counterpose._cli.placement import current
+from counterpose._cli.progress import follow_progress
+from counterpose._cli.terminal import check_report_path, exit_on_error, print_note, show, write_report
+from counterpose._run_calls import AnyItem, Summary
+from counterpose._runs import RunHandle
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.errors import ImagesOutsideSuite, InvalidRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where a run's results go.
+
+    Raises:
+        InvalidRequest: the report cannot be written there.
+    """
+
+    report: Path | None
+    as_json: bool
+    detach: bool = False
+
+    def __post_init__(self) -> None:
+        check_report_path(self.report)
+
+
+def _always_passes(_: object) -> ExitCode:
+    return ExitCode.PASSED
+
+
+def _writes_nothing(_: object) -> None:
+    return
+
+
+def create_and_follow(
+    create: Callable[[], RunHandle[AnyItem, Summary]],
+    render: Callable[[Summary], str],
+    output: Output,
+    *,
+    judge: Callable[[Summary], ExitCode] = _always_passes,
+    write: Callable[[Summary], None] = _writes_nothing,
+    serves_function: bool = False,
+) -> None:
+    """Start a run, then print its id and leave, or follow it and exit with its result.
+
+    Args:
+        create: starts the run.
+        render: turns the summary into the text to print.
+        output: where results go, and whether to leave at once.
+        judge: turns the summary of a completed run into an exit code.
+        write: writes files of the summary, of a run that did not complete too.
+        serves_function: whether the run calls a Python function that this command serves.
+    """
+    run = create()
+    # Said before it works, and where it is left alone: what it cannot show, however it comes out.
+    for note in run.run.resolved_config.get("notes", []):
+        print_note(f"note: {note}")
+    if output.detach:
+        show(run.run, run.id, output.as_json)
+        return
+    # Before anything else: a lost connection to this terminal must not lose the run.
+    print_note(f"run {run.id}")
+    print_note(f"watch: {run.page}")
+    if reason := (run.run.resolved_config.get("confirmation") or {}).get("reason"):
+        print_note(f"nothing can be confirmed: {reason}")
+    code = run_to_end(run, render, output, judge=judge, write=write, serves_function=serves_function)
+    raise typer.Exit(code)
+
+
+def run_to_end(
+    run: RunHandle[AnyItem, Summary],
+    render: Callable[[Summary], str],
+    output: Output,
+    *,
+    judge: Callable[[Summary], ExitCode] = _always_passes,
+    write: Callable[[Summary], None] = _writes_nothing,
+    serves_function: bool = False,
+) -> ExitCode:
+    """Follow a run to its end, print its summary, and return the exit code; arguments as above."""
+    with exit_on_error(_interrupt_hint(run.id, serves_function)):
+        placement = current()
+        follow_progress(run, quiet=output.as_json, look=None if placement is None else placement.look)
+        summary = run.summary()
+        # The summary first: a report that cannot be written must not cost it.
+        show(summary, render(summary), output.as_json)
+        write(summary)
+        if output.report is not None:
+            write_report(output.report, run.report())
+        ended = exit_for_state(run.run.state)
+        if ended is ExitCode.PASSED:
+            return judge(summary)
+        print_note(f"the run ended {run.run.state}: {_failures(run.run, summary)}")
+        return ended
+
+
+def drop_limit(max_drop: float | None, strict: bool) -> DropLimit | None:
+    """Read --max-drop and --strict.
+
+    Raises:
+        InvalidRequest: the limit is not a fraction, or --strict stands alone.
+    """
+    if max_drop is None and strict:
+        raise InvalidRequest("--strict needs --max-drop")
+    return None if max_drop is None else DropLimit(max_drop, strict)
+
+
+def judge_with(limit: DropLimit | None) -> Callable[[StressTestSummary], ExitCode]:
+    """Return a function that judges a summary by the limit; without a limit every summary passes."""
+
+    def judge(summary: StressTestSummary) -> ExitCode:
+        if limit is None:
+            return ExitCode.PASSED
+        print_note(limit.explain(summary))
+        return limit.exit_code(summary)
+
+    return judge
+
+
+def _interrupt_hint(run_id: str, serves_function: bool) -> str:
+    if serves_function:
+        return f"; the run continues without your function, stop it with: counterpose runs cancel {run_id}"
+    return f"; the run continues, follow it with: counterpose runs wait {run_id}"
+
+
+def _failures(run: Run, summary: object) -> str:
+    if run.problem is not None and run.problem.code == ImagesOutsideSuite.code:
+        return run.problem.detail
+    if isinstance(summary, StressTestSummary) and summary.failed_codes:
+        return ", ".join(f"{code}: {count}" for code, count in summary.failed_codes.items())
+    counts = run.request_counts
+    # Between two stages a run may fail without a failed item.
+    if run.problem is not None and not counts.failed:
+        return run.problem.detail
+    return f"{counts.failed} of {counts.total} items failed" if counts.failed else "no item failed"

@@ -1,0 +1,155 @@
+"""``counterpose gate`` and ``counterpose freeze``: may a candidate classifier take the incumbent's place."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from counterpose._cli.classifiers import reachable
+from counterpose._cli.exit_code import ExitCode, exit_for_gate
+from counterpose._cli.follow import Output, create_and_follow
+from counterpose._cli.gate_markdown import gate_markdown
+from counterpose._cli.groups import examples
+from counterpose._cli.junit import junit_xml
+from counterpose._cli.options import AsJson, Classifiers, Detach, OneRun, Report, Seed, Url
+from counterpose._cli.tables import gate_text
+from counterpose._cli.terminal import connected, print_note, show
+from counterpose._client import Client
+from counterpose_core.contract.gates import TOLERANCE, GateSummary, RegressionSet
+from counterpose_core.errors import InvalidRequest
+
+Baseline = Annotated[
+    str,
+    typer.Option(
+        metavar="RUN|FILE",
+        help="An ended stress test or shift benchmark, or a file that `counterpose freeze` wrote.",
+    ),
+]
+Incumbent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC", help="The classifier to compare with; default: the baseline's only classifier."
+    ),
+]
+Tolerance = Annotated[
+    float, typer.Option(metavar="SHARE", help="The regression that is allowed, as a fraction, 0 to 1.")
+]
+GateStrict = Annotated[
+    bool, typer.Option("--strict", metavar="", help="Treat an inconclusive result as failed.")
+]
+JUnit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML to this file.")]
+Markdown = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the verdict and the cells as Markdown to this file."),
+]
+SetFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The file to write, such as regression-set.json.")
+]
+
+CODES = (
+    "Exit codes: 0 passed, 1 a regression is proven, 2 wrong usage, 3 incomplete, 4 refused, 5 inconclusive, "
+    "130 interrupted."
+)
+EXAMPLES = (
+    examples(
+        "counterpose gate --baseline 3fa8 --classifier py:mymodel:predict --incumbent timm:resnet50",
+        "counterpose gate --baseline regression-set.json --classifier local:new --junit gate.xml",
+    )
+    + f"\n\n{CODES}"
+)
+FREEZE_EXAMPLES = examples("counterpose freeze 3fa8 regression-set.json")
+
+
+def gate(
+    baseline: Baseline,
+    classifier: Classifiers,
+    incumbent: Incumbent = None,
+    tolerance: Tolerance = TOLERANCE,
+    strict: GateStrict = False,
+    seed: Seed = 0,
+    junit: JUnit = None,
+    markdown: Markdown = None,
+    report: Report = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Compare candidates with the incumbent on the same counterfactuals: is any change a regression?
+
+    The exit code, the printed verdict and the JUnit file say the same.
+    """
+    with connected(url) as client:
+        output = Output(report=report, detach=detach, as_json=as_json)
+        _check_writable(junit, markdown)
+        frozen = baseline_of(client, baseline)
+        named = [*classifier, *([] if incumbent is None else [incumbent])]
+        specs = reachable(client, named, detach=detach)
+        create_and_follow(
+            lambda: client.gates.create(
+                baseline=frozen,
+                classifiers=specs[: len(classifier)],
+                incumbent=None if incumbent is None else specs[-1],
+                tolerance=tolerance,
+                seed=seed,
+            ),
+            gate_text,
+            output,
+            judge=partial(judge_gate, strict=strict),
+            write=partial(_write, junit=junit, markdown=markdown),
+            serves_function=specs != named,
+        )
+
+
+def freeze(run: OneRun, file: SetFile, as_json: AsJson = False, url: Url = None) -> None:
+    """Write the digest of a run's counterfactuals to a file, so that a gate compares no others."""
+    with connected(url) as client:
+        found = client.gates.freeze(client.runs.get(run).id)
+        _save(file, found.model_dump_json(indent=2) + "\n")
+        show(found, f"{found}\nwritten to {file}", as_json)
+
+
+def judge_gate(summary: GateSummary, *, strict: bool = False) -> ExitCode:
+    """Return the exit code of a gate."""
+    return exit_for_gate(summary.outcome, strict=strict)
+
+
+def baseline_of(client: Client, baseline: str) -> str | RegressionSet:
+    """Read a file that holds a frozen set, or return the id of a run."""
+    path = Path(baseline)
+    if not path.is_file():
+        if path.suffix:
+            raise InvalidRequest(
+                f"there is no file {baseline!r}; `counterpose freeze RUN {baseline}` writes one"
+            )
+        return client.runs.get(baseline).id
+    try:
+        return RegressionSet.model_validate_json(path.read_bytes())
+    except (ValidationError, OSError) as error:
+        raise InvalidRequest(
+            f"{baseline!r} is no regression set; `counterpose freeze RUN {baseline}` writes one"
+        ) from error
+
+
+def _check_writable(*files: Path | None) -> None:
+    for file in files:
+        if file is not None and not file.absolute().parent.is_dir():
+            raise InvalidRequest(f"cannot write to {str(file)!r}: name a file in an existing folder")
+
+
+def _write(summary: GateSummary, *, junit: Path | None, markdown: Path | None) -> None:
+    if junit is not None:
+        _save(junit, junit_xml(summary))
+    if markdown is not None:
+        _save(markdown, gate_markdown(summary))
+
+
+def _save(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"cannot write to {str(file)!r}: {error.strerror}") from error
+    print_note(f"{file} written")

@@ -1,0 +1,107 @@
+"""Options and arguments that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from counterpose._stress_test_run import thresholds_of
+from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_core.errors import InvalidRequest
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", envvar="COUNTERPOSE_URL", help="The gateway's address."),
+]
+AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.")]
+OneRun = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or @last.")]
+RunOrLast = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or @last."),
+]
+InterfaceId = Annotated[
+    str,
+    typer.Argument(metavar="INTERFACE", help="The interface's run id, the beginning of it, or @last."),
+]
+ClassName = Annotated[str, typer.Argument(metavar="CLASS", help="One of the interface's classes.")]
+Classifiers = Annotated[
+    list[str],
+    typer.Option(metavar="SPEC", help="A classifier: timm:resnet50, py:module:function, ... Repeatable."),
+]
+# A default in the shell only: a first try need not choose a seed, a program must.
+Seed = Annotated[int, typer.Option(metavar="N", help="Equal seeds give equal results.")]
+Steps = Annotated[
+    int | None, typer.Option(metavar="N", help="Denoising steps; default: the suite's setting.")
+]
+Captions = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help='Your captions for a folder, one JSON object per line: {"file_name": ..., "caption": ...}. '
+        "The captioner describes every other image.",
+    ),
+]
+Names = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Class names by subfolder: a JSON object, or a line for each with the subfolder, a space and "
+        "the name; default: the folder's names.json. WordNet ids are called as ImageNet-1k does.",
+    ),
+]
+Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the HTML report to this file.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", metavar="", help="Print the run's id and exit; the run continues.")
+]
+MaxDrop = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DROP", help="Exit with 1 if an accuracy drop is proven to exceed this fraction, 0 to 1."
+    ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", metavar="", help="With --max-drop: treat an inconclusive result as failed."),
+]
+ImageFolder = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Save the images in this folder.")
+]
+Dataset = Annotated[
+    str,
+    typer.Argument(metavar="DATASET", help="A dataset's name, or a folder with one subfolder per class."),
+]
+ThresholdsGiven = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--threshold",
+        metavar="NAME=VALUE",
+        help="A threshold of a stress test, such as direction=0.3. Cosines from -1 to 1: direction, "
+        "image_image, image_text, class_similarity, word_similarity; and closer=true or false. Repeatable.",
+    ),
+]
+
+
+def thresholds_given(given: list[str] | None) -> Thresholds:
+    """Read thresholds from ``name=value``.
+
+    Raises:
+        InvalidRequest: one of them has another form, name or range.
+    """
+    read: dict[str, float | bool] = {}
+    for text in given or []:
+        name, _, value = text.partition("=")
+        if name in read:
+            raise InvalidRequest(f"the threshold {name!r} is given twice")
+        read[name] = _value(text, value)
+    return thresholds_of(read)
+
+
+def _value(text: str, value: str) -> float | bool:
+    if value in ("true", "false"):
+        return value == "true"
+    try:
+        return float(value)
+    except ValueError as error:
+        raise InvalidRequest(f"a threshold is NAME=VALUE, such as direction=0.3, not {text!r}") from error

@@ -1,0 +1,72 @@
+"""``counterpose prove``: more images for one finding of a run, in a run of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from counterpose._cli.datasets import dataset_name
+from counterpose._cli.follow import Output, create_and_follow
+from counterpose._cli.groups import examples
+from counterpose._cli.options import AsJson, Detach, Report, RunOrLast, Url
+from counterpose._cli.terminal import connected, print_note
+from counterpose._stress_test_run import StressTest
+from counterpose_core.contract.proofs import ProofCreate
+from counterpose_core.contract.stress_tests import StressTestSummary
+
+FindingNumber = Annotated[
+    int, typer.Option("--finding", metavar="N", help="The finding's number in the run, from 1.")
+]
+Images = Annotated[int, typer.Option(metavar="N", help="Images to make a pair of, at most 100.")]
+MoreImages = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATASET",
+        help="Take them from this dataset, or from a folder with one subfolder per class; "
+        "default: the run's dataset.",
+    ),
+]
+ProofSeed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Default: set by the run.")]
+
+EXAMPLES = examples(
+    "counterpose prove --finding 1",
+    "counterpose prove 3fa8 --finding 2 --images 40 --dataset more-photos/",
+    codes=True,
+)
+
+
+def prove(
+    finding: FindingNumber,
+    run: RunOrLast = "@last",
+    images: Images = 20,
+    dataset: MoreImages = None,
+    seed: ProofSeed = None,
+    report: Report = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Test one finding of a run on more images; repeat it as often as you like.
+
+    The run stays as it is: its pairs and those of every proof count together.
+    """
+    with connected(url) as client:
+        output = Output(report=report, detach=detach, as_json=as_json)
+        # Checked before a folder is uploaded: a mistake must leave nothing behind.
+        ProofCreate(images=images, seed=seed)
+
+        def create() -> StressTest:
+            found = client.runs.get(run, kind="stress-test")
+            assert isinstance(found, StressTest)
+            where = None if dataset is None else dataset_name(client, dataset)
+            return found.prove(finding, images, dataset=where, seed=seed)
+
+        create_and_follow(create, _joined, output)
+
+
+def _joined(summary: StressTestSummary) -> str:
+    """The joined finding in one line; what it rests on goes to standard error."""
+    verdict, (_, _, *evidence) = summary.verdicts[0], summary.verdict.splitlines()
+    print_note("\n".join(evidence))
+    return f"{verdict.state}: {verdict.sentence}"

@@ -1,0 +1,219 @@
+"""``counterpose runs``: list, show, wait for, cancel, resume, name, delete and open runs of every kind."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, cast, get_args
+
+import typer
+from pydantic import TypeAdapter
+
+from counterpose._adversarial_dataset_run import AdversarialDataset
+from counterpose._bug_hunt_run import BugHunt
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.follow import Output, drop_limit, judge_with, run_to_end
+from counterpose._cli.gate import judge_gate
+from counterpose._cli.groups import examples, group
+from counterpose._cli.options import (
+    AsJson,
+    MaxDrop,
+    OneRun,
+    Report,
+    RunOrLast,
+    Strict,
+    ThresholdsGiven,
+    Url,
+    thresholds_given,
+)
+from counterpose._cli.tables import (
+    adversarial_dataset_text,
+    bug_hunt_text,
+    gate_text,
+    interface_text,
+    run_text,
+    runs_text,
+    shift_benchmark_text,
+    stress_test_text,
+    transfer_text,
+)
+from counterpose._cli.terminal import connected, print_result, show
+from counterpose._dataset_interface_run import DatasetInterface
+from counterpose._gate_run import Gate
+from counterpose._shift_benchmark_run import ShiftBenchmark
+from counterpose._stress_test_run import StressTest
+from counterpose._transfer_run import Transfer
+from counterpose.resources.runs import OneRun as AnyRun
+from counterpose_core.contract.base import ResponseBody
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.types import RunKind
+
+KINDS = get_args(RunKind)
+
+Kind = Annotated[
+    str | None, typer.Option(metavar="KIND", help=f"Only runs of this kind: {', '.join(KINDS)}.")
+]
+Most = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most this many runs.")]
+
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name; left out, it is taken away.")]
+
+app = group("List, follow and read runs of every kind.")
+
+
+@app.command("list", epilog=examples("counterpose runs list --kind stress-test --limit 5"))
+def list_runs(kind: Kind = None, limit: Most = None, as_json: AsJson = False, url: Url = None) -> None:
+    """List the runs, newest first."""
+    with connected(url) as client:
+        if kind is not None and kind not in KINDS:
+            raise InvalidRequest(f"unknown kind of run {kind!r}: choose from {', '.join(KINDS)}")
+        found = client.runs.list(kind=cast("RunKind | None", kind))[:limit]
+        # Through pydantic, not json: times keep the form in which the gateway sends them.
+        as_bytes = TypeAdapter(list[Run]).dump_json
+        print_result(as_bytes(found, indent=2).decode() if as_json else runs_text(found))
+
+
+def show_run(
+    run: RunOrLast = "@last", threshold: ThresholdsGiven = None, as_json: AsJson = False, url: Url = None
+) -> None:
+    """Show a run's state and its summary as it stands.
+
+    With --threshold the recorded scores of a stress test are judged again; no image is made.
+    """
+    with connected(url) as client:
+        thresholds = thresholds_given(threshold)
+        found = client.runs.get(run)
+        summary, text = _summed_up(found) if not threshold else _judged_again(found, thresholds)
+        if as_json:
+            bodies = {"run": found.run, "summary": summary}
+            shown = {name: body.model_dump(mode="json", by_alias=True) for name, body in bodies.items()}
+            print_result(json.dumps(shown, indent=2))
+        else:
+            print_result(f"{run_text(found.run)}\n\n{text}")
+
+
+@app.command(epilog=examples("counterpose runs wait @last --report report.html --max-drop 0.05", codes=True))
+def wait(
+    run: RunOrLast = "@last",
+    report: Report = None,
+    max_drop: MaxDrop = None,
+    strict: Strict = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Wait for a run to end and print its summary."""
+    with connected(url) as client:
+        output = Output(report=report, as_json=as_json)
+        limit = drop_limit(max_drop, strict)
+        found = client.runs.get(run)
+        if isinstance(found, StressTest):
+            raise typer.Exit(run_to_end(found, stress_test_text, output, judge=judge_with(limit)))
+        if limit is not None:
+            raise InvalidRequest(f"--max-drop needs a stress test, and run {run!r} is a {found.run.kind}")
+        raise typer.Exit(_without_limit(found, output))
+
+
+@app.command(epilog=examples("counterpose runs cancel 3fa8"))
+def cancel(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
+    """Cancel a run; finished items are kept."""
+    with connected(url) as client:
+        cancelled = client.runs.get(run).cancel().run
+        show(cancelled, cancelled.state, as_json)
+
+
+@app.command(epilog=examples("counterpose runs resume 3fa8"))
+def resume(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
+    """Retry the failed and cancelled items of a run."""
+    with connected(url) as client:
+        resumed = client.runs.get(run).resume().run
+        show(resumed, resumed.state, as_json)
+
+
+@app.command(
+    epilog=examples('counterpose runs rename 3fa8 "before the retraining"', "counterpose runs rename 3fa8")
+)
+def rename(run: OneRun, name: Name = None, as_json: AsJson = False, url: Url = None) -> None:
+    """Give a run a name, or take it away; its id stays."""
+    with connected(url) as client:
+        renamed = client.runs.get(run).rename(name).run
+        show(renamed, renamed.name or "the run has no name", as_json)
+
+
+@app.command(epilog=examples("counterpose runs delete 3fa8"))
+def delete(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
+    """Delete a run that has ended, with items and report; images that nothing else has go within hours."""
+    with connected(url) as client:
+        found = client.runs.get(run)
+        found.delete()
+        print_result(json.dumps({"deleted": found.id}) if as_json else f"deleted run {found.id}")
+
+
+def open_run(run: RunOrLast = "@last", as_json: AsJson = False, url: Url = None) -> None:
+    """Show a run's report in the browser; print the file that holds it."""
+    with connected(url) as client:
+        path = str(client.runs.get(run).open())
+        print_result(json.dumps({"report": path}) if as_json else path)
+
+
+SHOW_EXAMPLES = examples(
+    "counterpose show", "counterpose show 3fa8 --json", "counterpose show 3fa8 --threshold direction=0.3"
+)
+OPEN_EXAMPLES = examples("counterpose open", "counterpose open 3fa8")
+app.command("show", epilog=examples("counterpose runs show 3fa8"))(show_run)
+app.command("open", epilog=examples("counterpose runs open 3fa8"))(open_run)
+
+
+def _without_limit(
+    run: DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset | Transfer | Gate, output: Output
+) -> ExitCode:
+    if isinstance(run, Gate):
+        return run_to_end(run, gate_text, output, judge=judge_gate)
+    if isinstance(run, Transfer):
+        return run_to_end(run, transfer_text, output)
+    if isinstance(run, AdversarialDataset):
+        return run_to_end(run, adversarial_dataset_text, output)
+    if isinstance(run, BugHunt):
+        return run_to_end(run, bug_hunt_text, output)
+    if isinstance(run, DatasetInterface):
+        return run_to_end(run, interface_text, output)
+    return run_to_end(run, shift_benchmark_text, output)
+
+
+def _judged_again(run: AnyRun, thresholds: Thresholds) -> tuple[ResponseBody, str]:
+    judged = with_thresholds(run).summary(thresholds=thresholds)
+    return judged, stress_test_text(judged)
+
+
+def with_thresholds(run: AnyRun) -> StressTest:
+    """The run as a stress test, the only kind that --threshold judges again.
+
+    Raises:
+        InvalidRequest: it is a run of another kind.
+    """
+    if not isinstance(run, StressTest):
+        raise InvalidRequest(f"--threshold needs a stress test, and run {run.id!r} is a {run.run.kind}")
+    return run
+
+
+def _summed_up(run: AnyRun) -> tuple[ResponseBody, str]:
+    """The summary of a run of any kind, and its text."""
+    if isinstance(run, StressTest):
+        tested = run.summary()
+        return tested, stress_test_text(tested)
+    if isinstance(run, DatasetInterface):
+        learned = run.summary()
+        return learned, interface_text(learned)
+    if isinstance(run, BugHunt):
+        hunted = run.summary()
+        return hunted, bug_hunt_text(hunted)
+    if isinstance(run, AdversarialDataset):
+        fooled = run.summary()
+        return fooled, adversarial_dataset_text(fooled)
+    if isinstance(run, Gate):
+        gated = run.summary()
+        return gated, gate_text(gated)
+    if isinstance(run, Transfer):
+        shown = run.summary()
+        return shown, transfer_text(shown)
+    benchmarked = run.summary()
+    return benchmarked, shift_benchmark_text(benchmarked)

@@ -1,0 +1,144 @@
+"""``counterpose up``, ``down`` and ``status`` of this machine's Counterpose, and ``counterpose services``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.options import AsJson, Url
+from counterpose._cli.steps import Steps
+from counterpose._cli.tables import Table
+from counterpose._cli.terminal import connected, exit_on_error, print_result, show
+from counterpose._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
+from counterpose._stack.environment import DEFAULT_SUITE
+from counterpose._stack.status import SUITE_DISTRIBUTION
+from counterpose_core.contract.services import StoreUse
+from counterpose_core.types import format_si
+
+State = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder of ledger, images, secret and logs; default: COUNTERPOSE_STATE_DIR, else your own "
+        "data folder.",
+        show_default=False,
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT", min=1, max=65535, envvar="COUNTERPOSE_PORT", show_default=False,
+        help="Where the gateway listens; default: 8080.",
+    ),
+]  # fmt: skip
+ServicesPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT", min=1, max=65535, envvar="COUNTERPOSE_SERVICES_PORT", show_default=False,
+        help="Where the services listen; default: 8101.",
+    ),
+]  # fmt: skip
+
+
+def up(state: State = None, port: Port = None, services_port: ServicesPort = None) -> None:
+    """Start Counterpose on this machine and leave it running."""
+    with exit_on_error(), Steps() as steps:
+        stack = open_stack(state, port=port, services_port=services_port, tell=steps.tell, watch=steps.watch)
+        stack.left_running()
+    print_result(_greeting(stack, state))
+
+
+def down(state: State = None) -> None:
+    """Stop what `counterpose up` started."""
+    with exit_on_error(), Steps() as steps:
+        stack = open_stack(state, tell=steps.tell)
+        stopped = stack.down()
+    message = f"stopped: {', '.join(stopped)}" if stopped else "nothing was running"
+    print_result(f"{message} (state folder {str(stack.state)!r})")
+
+
+def status(state: State = None, as_json: AsJson = False) -> None:
+    """Show what runs, where, since when, and whether it is ready; exit code 3 if it is not."""
+    with exit_on_error():
+        found = status_of(open_stack(state))
+    show(found, _described(found, state), as_json)
+    if not found.ready:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def services(as_json: AsJson = False, url: Url = None) -> None:
+    """Show which services are ready."""
+    with connected(url) as client:
+        found = client.services.list()
+        rows = [
+            (each.service, "ready" if each.ready else "not ready", "" if each.ready else each.detail)
+            for each in found.services
+        ]
+        show(found, str(Table(("service", "state", "detail"), rows)), as_json)
+
+
+def _greeting(stack: Stack, state: Path | None) -> str:
+    named = "" if state is None else f" --state {quote(str(state))}"
+    lines = [
+        f"Counterpose answers at {stack.url}",
+        f"State and logs: {stack.state}",
+        "Next:",
+        *([] if stack.port == DEFAULT_PORT else [f"  export COUNTERPOSE_URL={stack.url}"]),
+        "  counterpose stress-test demo --classifier leaning-resnet --report report.html",
+        f"  counterpose status{named}",
+        f"  counterpose down{named}",
+    ]
+    return "\n".join(lines)
+
+
+def _described(found: StackStatus, state: Path | None) -> str:
+    if not any(process.pid for process in found.processes):
+        named = "" if state is None else f" --state {quote(str(state))}"
+        message = f"Counterpose {found.version} is not running (state folder {str(found.state)!r})"
+        return f"{message}\nStart it: counterpose up{named}"
+    lines = [f"Counterpose {found.gateway_version or found.version} at {found.url}: {_word(found)}"]
+    lines += [_process_line(found, at) for at in range(len(found.processes))]
+    lines += [f"  {each.service:12} {'ready' if each.ready else each.detail}" for each in found.services]
+    lines += [f"  suite        {_suite(found)}", f"  state        {found.state}"]
+    lines += [] if found.store is None else [f"  store        {_store(found.store)}"]
+    if found.gateway_version not in (None, found.version):
+        lines.append(f"  installed is {found.version}: restart with `counterpose down` and `counterpose up`")
+    return "\n".join(lines)
+
+
+def _suite(found: StackStatus) -> str:
+    if found.suite != DEFAULT_SUITE or found.suite_version is None:
+        return str(found.suite)
+    return f"{found.suite} ({SUITE_DISTRIBUTION} {found.suite_version})"
+
+
+def _store(use: StoreUse) -> str:
+    of = "" if use.budget_bytes is None else f" of {format_si(use.budget_bytes, 'B')}"
+    evicted = f", {use.evictions} evicted" if use.evictions else ""
+    return f"{format_si(use.derived_bytes, 'B')}{of} that can be computed again{evicted}"
+
+
+def _word(found: StackStatus) -> str:
+    return "ready" if found.ready else str(found.waiting_for)
+
+
+def _process_line(found: StackStatus, at: int) -> str:
+    process = found.processes[at]
+    if process.pid is None or process.started_at is None:
+        return f"  {process.name:12} not running; its log: {process.log}"
+    age = datetime.now(UTC) - process.started_at
+    since = process.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return f"  {process.name:12} pid {process.pid}, since {since} ({span(age.total_seconds())})"
+
+
+def span(seconds: float) -> str:
+    """Write a span of time in words."""
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

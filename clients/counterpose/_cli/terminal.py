@@ -1,0 +1,87 @@
+"""What a command prints and how it ends: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from pydantic import BaseModel, ValidationError
+
+from counterpose._cli.exit_code import ExitCode, exit_for_error
+from counterpose._cli.placement import client_of
+from counterpose._client import Client
+from counterpose._files import save_page
+from counterpose_core.errors import CounterposeError, InvalidRequest
+
+
+def print_result(text: str) -> None:
+    """Write a result to standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def print_note(text: str) -> None:
+    """Write anything but a result to standard error, so that ``--json`` output stays valid JSON."""
+    sys.stderr.write(f"{text}\n")
+
+
+def show(body: BaseModel, text: str, as_json: bool) -> None:
+    """Write a result as JSON or as text."""
+    print_result(body.model_dump_json(indent=2, by_alias=True) if as_json else text)
+
+
+@contextmanager
+def exit_on_error(hint: str = "") -> Iterator[None]:
+    """Turn errors into one line and an exit code; ``hint`` is added after an interrupt."""
+    try:
+        yield
+    except CounterposeError as error:
+        request = f" (request {error.request_id})" if error.request_id else ""
+        print_note(f"{error.code}: {error.detail}{request}")
+        raise typer.Exit(exit_for_error(error)) from error
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        print_note(f"invalid-request: {problems}")
+        raise typer.Exit(ExitCode.USAGE) from error
+    except KeyboardInterrupt as interrupt:
+        # Handled here, not by typer: its exit code 1 would pass for a failed --max-drop.
+        print_note(f"interrupted{hint}")
+        raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
+
+
+@contextmanager
+def connected(url: str | None) -> Iterator[Client]:
+    """Open a client; errors end the command."""
+    with exit_on_error(), client_of(url, print_note) as client:
+        yield client
+
+
+def check_report_path(report: Path | None) -> None:
+    """Reject a report path that cannot be written, before hours of work instead of after them.
+
+    Raises:
+        InvalidRequest: the parent folder is missing.
+    """
+    if report is not None and not report.absolute().parent.is_dir():
+        raise InvalidRequest(f"cannot write the report to {str(report)!r}: name a file in an existing folder")
+
+
+def check_image_folder(folder: Path | None) -> None:
+    """Reject an output folder that is a file, before any image is downloaded.
+
+    Raises:
+        InvalidRequest: the path exists and is not a folder.
+    """
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InvalidRequest(f"cannot save images to {str(folder)!r}: it is not a folder")
+
+
+def write_report(report: Path, html: str) -> None:
+    """Write the report, and beside it what it holds for download.
+
+    Raises:
+        InvalidRequest: a file cannot be written.
+    """
+    print_note(f"report written to {save_page(report, html)}")

@@ -1,0 +1,144 @@
+"""Folders of labelled images: listing them, and reading captions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from counterpose._datasets.groups import read_groups, require_one_class
+from counterpose._datasets.uploads import LabelledImage
+from counterpose_core.errors import DatasetEmpty, InvalidRequest
+from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
+
+# The three formats that the gateway decodes; it would reject all others.
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
+
+
+@dataclass(frozen=True)
+class ImageFile(LabelledImage):
+    """An image of a folder; ``label`` is its class, which may have another name than its subfolder."""
+
+    label: str
+    path: Path
+    caption: str | None = None
+    group: str | None = None
+
+    @property
+    def filename(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    @property
+    def name(self) -> str:
+        """Its path below the folder, with slashes."""
+        return f"{self.folder}/{self.filename}"
+
+    @property
+    def folder(self) -> str:
+        """The name of its subfolder."""
+        return self.path.parent.name
+
+    def content(self) -> bytes | None:
+        """The file's bytes; None if it cannot be read."""
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return None
+
+
+def images_in(
+    folder: str | Path,
+    captions: Mapping[str, str] | None = None,
+    groups: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> list[ImageFile]:
+    """List the images of an ImageFolder, which has one subfolder per class.
+
+    Args:
+        folder: the ImageFolder.
+        captions: by image.
+        groups: by image; default: the ``group`` column of the folder's own metadata, if any.
+        names: class names by subfolder; default: the folder's own ``names.json``, if any. A subfolder without
+            one is named by itself or, if it is a WordNet id, by ImageNet-1k.
+
+    Raises:
+        DatasetEmpty: ``folder`` holds no images.
+        InvalidRequest: a caption or a group names an image that does not exist, or a group spans classes; a
+            subfolder is a WordNet id without a name, or the names name no subfolder.
+    """
+    root = Path(folder)
+    captions = captions or {}
+    own_groups = read_groups(root) if groups is None else groups
+    # Sorted: disks list in any order, and one folder must always give the same name and batches.
+    files = [
+        path for path in sorted(root.glob("*/*")) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
+    ]
+    if not files:
+        raise DatasetEmpty(
+            f"no images in {str(folder)!r}: expected one subfolder per class with PNG, JPEG or WebP files"
+        )
+    if names is None and (root / NAMES).is_file():
+        names = read_names(root / NAMES)
+    classes = folder_classes((path.parent.name for path in files), names)
+    found = [
+        ImageFile(classes[path.parent.name], path, captions.get(name), own_groups.get(name))
+        for path in files
+        for name in [f"{path.parent.name}/{path.name}"]
+    ]
+    # A misspelt name would silently leave its image to the captioner.
+    for what, named in (("caption", captions), ("group", groups or {})):
+        if unmatched := sorted(set(named) - {image.name for image in found}):
+            raise InvalidRequest(f"{unmatched[0]!r} has a {what}, but {str(root)!r} has no such image")
+    require_one_class(found)
+    return found
+
+
+def read_captions(path: Path) -> dict[str, str]:
+    """Read captions from JSON lines: ``{"file_name": "plate/1.png", "caption": "..."}``.
+
+    Raises:
+        InvalidRequest: the file cannot be read, or a line has another form.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"cannot read the captions {str(path)!r}: {error}") from error
+    captions: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            note = json.loads(line)
+            captions[_text(note["file_name"])] = _text(note["caption"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise InvalidRequest(
+                f'line {number} of {str(path)!r} is not {{"file_name": ..., "caption": ...}}'
+            ) from error
+    return captions
+
+
+def _text(value: object) -> str:
+    # A null would become the caption "None"; a lone surrogate, which JSON can write, cannot be sent.
+    if not isinstance(value, str) or not value.strip() or value.encode(errors="replace").decode() != value:
+        raise ValueError("no text")
+    return value
+
+
+def folder_digest(images: Sequence[ImageFile]) -> str:
+    """Return twelve hexadecimal digits that identify the upload: names, contents, captions."""
+    digest = hashlib.sha256()
+    for image in images:
+        # An unreadable file is skipped; once it is repaired, the folder is another dataset.
+        content = image.content() or b""
+        # Each part has its own digest: simply joined, two different folders could give the same bytes.
+        for part in (
+            image.name.encode(errors="surrogateescape"),
+            (image.caption or "").encode(),
+            content,
+            # Only where there are any: the name of a folder without groups or names stays the same.
+            *((image.group.encode(),) if image.group else ()),
+            *((b"class", image.label.encode()) if image.label != image.folder else ()),
+        ):
+            digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:12]

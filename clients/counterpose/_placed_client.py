@@ -1,0 +1,77 @@
+"""A client whose runs become jobs of a Ray cluster; all else is the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar, get_args
+
+from counterpose._calls import Call
+from counterpose._client import Client
+from counterpose._cluster_job import POLL_S, JobRequest, get_call, run_of_job, submit_call
+from counterpose_core.contract.base import IDEMPOTENCY_HEADER
+from counterpose_core.contract.jobs import Job, JobCreate
+from counterpose_core.errors import CounterposeError, InternalError
+from counterpose_core.types import FINAL_JOB_STATES
+
+T = TypeVar("T")
+
+_REQUESTS = get_args(JobRequest)
+
+
+class PlacedClient(Client):
+    """Creates runs as jobs: the call that creates a run submits the job and returns the run that it made.
+
+    Args:
+        base_url: the gateway's address, as for `Client`.
+        cluster: name of one of the gateway's clusters.
+        workers: workers to start for each run.
+        on_job: is given each job, when it was submitted and whenever it was looked at while it has no run.
+    """
+
+    def __init__(
+        self, base_url: str | None, *, cluster: str, workers: int, on_job: Callable[[Job], None]
+    ) -> None:
+        super().__init__(base_url)
+        self._cluster, self._workers, self._on_job = cluster, workers, on_job
+        self.job: Job | None = None
+
+    def send(self, call: Call[T]) -> T:
+        """Send ``call``; one that creates a run submits a job instead."""
+        # An estimate has the same body, but creates nothing.
+        if not isinstance(call.body, _REQUESTS) or call.path.endswith(":estimate"):
+            return super().send(call)
+        run = self._submitted(call.body, call.headers.get(IDEMPOTENCY_HEADER))
+        return super().send(Call(method="GET", path=f"{call.path}/{run}", parse=call.parse))
+
+    def look(self) -> None:
+        """Look at the job.
+
+        Raises:
+            CounterposeError: it has failed, whatever its run still does.
+        """
+        if self.job is not None:
+            self.job = super().send(get_call(self.job.id))
+            _require_going_on(self.job)
+
+    def _submitted(self, request: JobRequest, key: str | None) -> str:
+        """Submit a job and wait until it has made its run: its dataset may have to be imported first."""
+        body = JobCreate(cluster=self._cluster, workers=self._workers, run=run_of_job(request))
+        self.job = super().send(submit_call(body, key))
+        self._on_job(self.job)
+        while self.job.run is None:
+            time.sleep(POLL_S)
+            self.look()
+            self._on_job(self.job)
+        return self.job.run
+
+
+def _require_going_on(job: Job) -> None:
+    if job.state == "failed":
+        raise _failure(job)
+    if job.run is None and job.state in FINAL_JOB_STATES:
+        raise InternalError(f"job {job.id} is {job.state} and has made no run")
+
+
+def _failure(job: Job) -> CounterposeError:
+    return InternalError(f"job {job.id} has failed") if job.problem is None else job.problem.error()

@@ -1,0 +1,154 @@
+"""A model object of the caller's own program as a classifier: a torch module, or any callable.
+
+torch and PIL are used only where the caller hands over an object that needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from counterpose._python_function.function import DEFAULT_SIZE
+from counterpose._python_function.probabilities import SUM_TOLERANCE, ServedFunction, Unusable, on_cpu
+from counterpose_core.errors import InvalidRequest
+
+
+class Classifier:
+    """A model in this program, which this program answers for while its client is open.
+
+    Classifier(resnet, classes=["bus", "tram"], transform=weights.transforms())
+
+    Args:
+        model: a torch module, or a callable. It takes a batch of images and returns one row per image.
+        classes: the class names in the order of its answers; default: the model's ``classes``, else the
+            dataset's classes in their order.
+        transform: from one PIL image to what the model takes, as in torchvision; its results are stacked.
+            Default: the model's ``transform``, else a module takes float32 (n, 3, height, width) from 0 to 1,
+            and any other callable uint8 (n, height, width, 3).
+        input_size: height and width to which images are resized before ``transform``; default: the model's
+            ``input_size``, else 224 by 224.
+        logits: whether the model returns logits; default: torch modules do, other callables return
+            probabilities.
+        name: what reports call it; default: the name of the function, or of the model's class.
+
+    Raises:
+        InvalidRequest: the model cannot be called.
+    """
+
+    def __init__(
+        self,
+        model: Callable[[Any], Any],
+        *,
+        classes: Sequence[str] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        input_size: tuple[int, int] | None = None,
+        logits: bool | None = None,
+        name: str | None = None,
+    ) -> None:
+        if not callable(model):
+            raise InvalidRequest(f"a classifier must be callable, and {type(model).__name__} is not")
+        self.model = model
+        self.is_module = _is_module(model)
+        self.logits = self.is_module if logits is None else logits
+        self.transform = getattr(model, "transform", None) if transform is None else transform
+        self.classes = getattr(model, "classes", None) if classes is None else classes
+        found = getattr(model, "input_size", DEFAULT_SIZE) if input_size is None else input_size
+        self.input_size = found
+        self.name = name or _name_of(model)
+
+    def __repr__(self) -> str:
+        return f"Classifier({self.name!r})"
+
+    def __call__(self, images: Any) -> Any:
+        """Return the probabilities (n, classes) of images (n, height, width, 3), uint8.
+
+        Raises:
+            Unusable: the answers are no logits, though they should be.
+        """
+        batch = _batch(images, self.transform, self.is_module)
+        found = _without_gradients(self.model, batch) if self.is_module else self.model(batch)
+        # Models of transformers return an object with the logits in it.
+        found = getattr(found, "logits", found)
+        return _softmax(on_cpu(found)) if self.logits else found
+
+
+AnyClassifier = str | Classifier | Callable[[Any], Any]
+"""What a run can test: a name, or a model object of this program."""
+
+
+class ModelObject(ServedFunction):
+    """A model object, ready to be served.
+
+    Raises:
+        InvalidRequest: the model fails on two grey images.
+    """
+
+    def __init__(self, model: Classifier | Callable[[Any], Any]) -> None:
+        made = model if isinstance(model, Classifier) else Classifier(model)
+        super().__init__(
+            made,
+            spec=made.name,
+            name=made.name,
+            size=tuple(made.input_size) if isinstance(made.input_size, list) else made.input_size,
+            classes=None if made.classes is None else list(made.classes),
+        )
+        # New for every run: an object may be trained further under the same name, and services cache what an
+        # address returned.
+        self.version = secrets.token_hex(6)
+
+
+def _is_module(model: object) -> bool:
+    # A caller who has a module has imported torch.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _name_of(model: object) -> str:
+    return str(getattr(model, "__name__", type(model).__name__)).replace("<lambda>", "lambda")
+
+
+def _batch(images: Any, transform: Callable[[Any], Any] | None, is_module: bool) -> Any:
+    if transform is not None:
+        from_array = importlib.import_module("PIL.Image").fromarray
+        made = [transform(from_array(image)) for image in images]
+        # Tensors, or arrays.
+        library = "torch" if hasattr(made[0], "detach") else "numpy"
+        return importlib.import_module(library).stack(made)
+    if not is_module:
+        return images
+    torch = importlib.import_module("torch")
+    return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous().float() / 255.0
+
+
+def _without_gradients(module: Any, batch: Any) -> Any:
+    """Call a module in evaluation mode, on its own device and in its own precision."""
+    torch = importlib.import_module("torch")
+    weight = next((each for each in module.parameters() if each.is_floating_point()), None)
+    if weight is not None:
+        batch = batch.to(weight.device, weight.dtype)
+    training = [each for each in module.modules() if each.training]
+    module.eval()
+    try:
+        with torch.no_grad():
+            return module(batch)
+    finally:
+        # Each as it was: a caller may have frozen some of them.
+        for each in training:
+            each.training = True
+
+
+def _softmax(logits: Any) -> Any:
+    numpy = importlib.import_module("numpy")
+    found = numpy.asarray(logits, dtype=numpy.float64)
+    if found.ndim != 2:
+        return found
+    sums = abs(found.sum(axis=1) - 1.0)
+    if found.shape[1] > 1 and (found >= 0).all() and (sums <= SUM_TOLERANCE).all():
+        raise Unusable("it returned probabilities where logits were expected: pass logits=False")
+    # NaN and infinite logits stay what they are, and are refused as such.
+    with numpy.errstate(invalid="ignore"):
+        odds = numpy.exp(found - found.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)

@@ -1,0 +1,195 @@
+"""The calls that every kind of run supports, built once for all kinds and both clients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import httpx
+from pydantic import BaseModel
+
+from counterpose._calls import Call, idempotency_headers, reading, reading_bytes, reading_text, segment
+from counterpose_core.contract.base import RequestBody, ResponseBody
+from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
+from counterpose_core.contract.signed_urls import SignedUrl, SignedUrlCreate
+from counterpose_core.types import RunKind
+
+EVENT_STREAM_TIMEOUT_S = 60.0
+"""Four heartbeats of the gateway: a stream silent for longer is dead."""
+FIGURES_TIMEOUT_S = 300.0
+"""Bootstraps over thousands of items, and a report with all their images, take minutes."""
+EXPORT_TIMEOUT_S = 3600.0
+"""The gateway writes every image before it sends a byte: a hundred thousand take most of an hour."""
+WAIT_SLICE_S = 25.0
+"""Below the 30 s after which many proxies drop a silent request."""
+
+FIRST_SCREEN = {"part": "first-screen"}
+"""The report's verdict, its images and the models alone."""
+
+AnyItem = TypeVar("AnyItem", bound=RunItem[Any])
+Summary = TypeVar("Summary", bound=ResponseBody)
+Body = TypeVar("Body", bound=BaseModel)
+
+Params = Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True)
+class RunCalls(Generic[AnyItem, Summary]):
+    """The calls on ``/v1/<kind>s``, with the types of its items and its summary.
+
+    RunCalls("stress-test", Item, StressTestSummary).get("run-1")
+    """
+
+    kind: RunKind
+    item: type[AnyItem]
+    figures: type[Summary]
+
+    def create(self, body: RequestBody, key: str | None) -> Call[Run]:
+        """``POST /v1/<kind>s``; the idempotency key makes it safe to send again."""
+        return Call(
+            method="POST", path=self.root, body=body, parse=reading(Run), headers=idempotency_headers(key)
+        )
+
+    def get(self, run_id: str) -> Call[Run]:
+        """``GET /v1/<kind>s/{id}``."""
+        return Call(method="GET", path=self.path(run_id), parse=reading(Run))
+
+    def list(self, after: str | None, *, limit: int = 100) -> Call[RunList]:
+        """``GET /v1/<kind>s``."""
+        return Call(method="GET", path=self.root, params=_page(after, limit), parse=reading(RunList))
+
+    def wait(self, run_id: str, seconds: float, *, patient: bool = False) -> Call[Run]:
+        """``GET /v1/<kind>s/{id}:wait``: responds when the run has ended or the time is up."""
+        return Call(
+            method="GET",
+            path=self.path(run_id, ":wait"),
+            params={"timeout": seconds},
+            parse=reading(Run),
+            # The response may take all of ``seconds`` and still be on time.
+            timeout=seconds + 15.0,
+            patient=patient,
+        )
+
+    def waits(
+        self, run_id: str, seconds: float | None, *, slice_s: float = WAIT_SLICE_S
+    ) -> Iterator[Call[Run]]:
+        """Yield calls of ``slice_s`` that together wait for ``seconds``, or without end if None."""
+        left = math.inf if seconds is None else seconds
+        while left > 0:
+            # A caller who names a time wants a response by then, not after minutes of retries.
+            yield self.wait(run_id, min(slice_s, left), patient=seconds is None)
+            left -= slice_s
+
+    def cancel(self, run_id: str) -> Call[Run]:
+        """``POST /v1/<kind>s/{id}:cancel``; a second one is refused, so it is not retried blindly."""
+        return Call(method="POST", path=self.path(run_id, ":cancel"), parse=reading(Run), safe=False)
+
+    def resume(self, run_id: str) -> Call[Run]:
+        """``POST /v1/<kind>s/{id}:resume``; a second one is refused, so it is not retried blindly."""
+        return Call(method="POST", path=self.path(run_id, ":resume"), parse=reading(Run), safe=False)
+
+    def rename(self, run_id: str, name: str | None) -> Call[Run]:
+        """``PATCH /v1/<kind>s/{id}``: a name for people."""
+        return Call(method="PATCH", path=self.path(run_id), body=RunRename(name=name), parse=reading(Run))
+
+    def delete(self, run_id: str) -> Call[None]:
+        """``DELETE /v1/<kind>s/{id}``; a second one finds nothing, so it is not retried blindly."""
+        return Call(method="DELETE", path=self.path(run_id), parse=_empty, safe=False)
+
+    def items(self, run_id: str, after: str | None, *, limit: int = 200) -> Call[PageOfItems[AnyItem]]:
+        """``GET /v1/<kind>s/{id}/items``."""
+        parse = reading(PageOfItems[self.item])  # type: ignore[name-defined]  # known at run time only
+        return Call(method="GET", path=self.path(run_id, "/items"), params=_page(after, limit), parse=parse)
+
+    def one_item(self, run_id: str, item_id: str) -> Call[AnyItem]:
+        """``GET /v1/<kind>s/{id}/items/{item_id}``."""
+        return Call(
+            method="GET", path=self.path(run_id, f"/items/{segment(item_id)}"), parse=reading(self.item)
+        )
+
+    def results(self, run_id: str, since: int) -> Call[None]:
+        """``GET /v1/<kind>s/{id}/results``, starting at the item with ordinal ``since``."""
+        params = {"from": since} if since else {}
+        return self._streamed(run_id, "/results", params=params, timeout=FIGURES_TIMEOUT_S)
+
+    def summary(self, run_id: str, params: Params | None = None) -> Call[Summary]:
+        """``GET /v1/<kind>s/{id}/summary``."""
+        return self.read(run_id, "/summary", self.figures, params)
+
+    def report(self, run_id: str, params: Params | None = None) -> Call[str]:
+        """``GET /v1/<kind>s/{id}/report``."""
+        return Call(
+            method="GET",
+            path=self.path(run_id, "/report"),
+            params=params or {},
+            parse=reading_text,
+            timeout=FIGURES_TIMEOUT_S,
+        )
+
+    def share(self, run_id: str, seconds: float) -> Call[SignedUrl]:
+        """``POST /v1/signed-urls`` for the report."""
+        body = SignedUrlCreate(path=self.path(run_id, "/report"), expires_in=round(seconds))
+        return Call(method="POST", path="/v1/signed-urls", body=body, parse=reading(SignedUrl))
+
+    def export(self, run_id: str, params: Params) -> Call[None]:
+        """``GET /v1/<kind>s/{id}/export``."""
+        return self._streamed(run_id, "/export", params=params, timeout=EXPORT_TIMEOUT_S)
+
+    def events(self, run_id: str, last_id: int | None) -> Call[None]:
+        """``GET /v1/<kind>s/{id}/events``, starting after the event ``last_id``."""
+        headers = {"accept": "text/event-stream"}
+        if last_id is not None:
+            headers["last-event-id"] = str(last_id)
+        return self._streamed(run_id, "/events", headers=headers, timeout=EVENT_STREAM_TIMEOUT_S)
+
+    def read(self, run_id: str, rest: str, body: type[Body], params: Params | None = None) -> Call[Body]:
+        """``GET /v1/<kind>s/{id}<rest>``: figures, which may take minutes."""
+        return Call(
+            method="GET",
+            path=self.path(run_id, rest),
+            params=params or {},
+            parse=reading(body),
+            timeout=FIGURES_TIMEOUT_S,
+        )
+
+    @property
+    def root(self) -> str:
+        """The path of this kind of run."""
+        return f"/v1/{self.kind}s"
+
+    def path(self, run_id: str, rest: str = "") -> str:
+        """The path of one run."""
+        return f"{self.root}/{segment(run_id)}{rest}"
+
+    def _streamed(
+        self,
+        run_id: str,
+        rest: str,
+        *,
+        params: Params | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float,
+    ) -> Call[None]:
+        return Call(
+            method="GET",
+            path=self.path(run_id, rest),
+            params=params or {},
+            headers=headers or {},
+            parse=_empty,
+            timeout=timeout,
+        )
+
+
+def image_call(ref: str) -> Call[bytes]:
+    """``GET /v1/artifacts/{ref}.png``."""
+    return Call(method="GET", path=f"/v1/artifacts/{segment(ref)}.png", parse=reading_bytes)
+
+
+def _page(after: str | None, limit: int) -> dict[str, str | int | float]:
+    return {"limit": limit} if after is None else {"limit": limit, "after": after}
+
+
+def _empty(response: httpx.Response) -> None:
+    return None

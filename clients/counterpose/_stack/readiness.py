@@ -1,0 +1,87 @@
+"""Whether a gateway answers, whether it is ready, and what its log says if it ended."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from pathlib import Path
+
+import httpx
+
+from counterpose_core.contract.services import Health
+from counterpose_core.errors import InvalidRequest
+
+LOOK_TIMEOUT_S = 2.0
+# A readiness check asks five services, each of which may be slow while models load.
+READY_TIMEOUT_S = 10.0
+LOG_LINES = 12
+LOOPBACK = "127.0.0.1"
+
+
+def health(url: str) -> Health | None:
+    """Return the gateway's word on itself; None if none answers."""
+    response = _got(f"{url}/healthz", LOOK_TIMEOUT_S)
+    try:
+        return None if response is None else Health.model_validate_json(response.content)
+    except ValueError:
+        # Another program listens on the port.
+        return None
+
+
+def waited_for(url: str) -> str | None:
+    """Return what the gateway waits for, such as "not ready: editor"; None if it is ready."""
+    response = _got(f"{url}/readyz", READY_TIMEOUT_S)
+    if response is None:
+        return "no answer"
+    if response.is_success:
+        return None
+    try:
+        return str(response.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"status {response.status_code}"
+
+
+def port_is_free(port: int) -> bool:
+    """Tell whether a process may listen on a loopback port."""
+    with socket.socket() as probe:
+        # Closed connections keep a port for a minute, but do not prevent listening on it.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise
+    return True
+
+
+def require_free(port: int, option: str) -> None:
+    """Refuse a port on which another program listens.
+
+    Raises:
+        InvalidRequest: the port is taken.
+    """
+    if not port_is_free(port):
+        raise InvalidRequest(f"port {port} is taken by another program: choose another with {option}")
+
+
+def free_port() -> int:
+    """Return a loopback port that no program listens on now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def last_lines(log: Path, start: int = 0) -> str:
+    """Return the last lines that were written to a log after its first ``start`` bytes, indented."""
+    written = log.read_bytes()[start:].decode(errors="replace").splitlines()
+    return "\n".join(f"    {line}" for line in written[-LOG_LINES:])
+
+
+def _got(url: str, timeout_s: float) -> httpx.Response | None:
+    try:
+        # The environment's proxies do not reach this machine's loopback. Certificates have no part in plain
+        # HTTP, and loading them at every look would take 17 ms of a processor.
+        return httpx.get(url, timeout=timeout_s, trust_env=False, verify=False)
+    except httpx.RequestError:
+        return None

@@ -1,0 +1,62 @@
+"""``stack.json``: what was started from a state folder, and on which ports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from counterpose._stack.process import Process
+from counterpose_core.errors import InvalidRequest
+
+ProcessName = Literal["worker", "gateway", "services"]
+PROCESSES: tuple[ProcessName, ...] = ("worker", "gateway", "services")
+"""In the order they are stopped: the worker first, which would take a stopped service for a failing one."""
+RECORD = "stack.json"
+DEFAULT_PORT = 8080
+DEFAULT_SERVICES_PORT = 8101
+
+
+class Record(BaseModel):
+    """The processes of a stack, its ports, its suite, and the Counterpose that started it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    port: int = Field(ge=1, le=65535)
+    services_port: int = Field(ge=1, le=65535)
+    suite: str
+    version: str
+    processes: dict[ProcessName, Process]
+
+    def running(self) -> dict[ProcessName, Process]:
+        """Return those processes that still run."""
+        return {name: process for name, process in self.processes.items() if process.alive()}
+
+
+def read_record(state: Path) -> Record | None:
+    """Read what was started from a state folder; None if nothing was.
+
+    Raises:
+        InvalidRequest: the record is damaged.
+    """
+    file = state / RECORD
+    if not file.exists():
+        return None
+    try:
+        return Record.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        # The processes that it named may still run: only a person can tell.
+        message = f"{str(file)!r} is damaged: stop the processes that it names, then remove it"
+        raise InvalidRequest(message) from error
+
+
+def write_record(state: Path, record: Record) -> None:
+    """Write the record, whole or not at all; remove it when no process is left in it."""
+    file = state / RECORD
+    if not record.processes:
+        file.unlink(missing_ok=True)
+        return
+    written = file.with_suffix(".new")
+    written.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    written.replace(file)

@@ -1,0 +1,245 @@
+"""A stack: services, gateway and worker on this machine's loopback, started, watched and stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from counterpose._stack import readiness
+from counterpose._stack.children import Children
+from counterpose._stack.demo_datasets import DemoDatasets
+from counterpose._stack.environment import SUITE_VARIABLE, environment_of
+from counterpose._stack.process import POLL_S, Process
+from counterpose._stack.programs import GATEWAY, SERVICES, Programs
+from counterpose._stack.readiness import require_free
+from counterpose._stack.record import (
+    DEFAULT_PORT,
+    DEFAULT_SERVICES_PORT,
+    PROCESSES,
+    ProcessName,
+    Record,
+    read_record,
+    write_record,
+)
+from counterpose._stack.signals import ended_by_signals, undisturbed
+from counterpose._stack.state_folder import default_state, locked, prepare
+from counterpose_core.errors import DeadlineExceeded
+from counterpose_core.weights_reading import Patience, WeightsReading, current_readings
+
+START_TIMEOUT_S = 600.0
+"""How long a start may go on without a sign of progress: no service ready, and no byte of weights read."""
+DEMO_DATASET = "demo"
+DEMO_PER_CLASS = 6
+
+Tell = Callable[[str], None]
+"""Called with each step, in a few words."""
+Watch = Callable[[Sequence[WeightsReading]], None]
+"""Called with the files of weights that services read now."""
+Images = Callable[[DemoDatasets], None]
+"""Renders and registers what a command tests on."""
+
+
+def demo_images(datasets: DemoDatasets) -> None:
+    """Render and register the images of the first steps."""
+    datasets.register_demo(DEMO_DATASET, DEMO_PER_CLASS)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One Counterpose on this machine: where it keeps its state, where it listens, whose programs it runs.
+
+    ``started`` names what this object has started; ``tell`` is called with each step, and ``watch`` with what
+    the services read while they start.
+    """
+
+    state: Path = field(default_factory=default_state)
+    port: int = DEFAULT_PORT
+    services_port: int = DEFAULT_SERVICES_PORT
+    programs: Programs | None = None
+    tell: Tell = field(default=lambda _: None, repr=False)
+    watch: Watch = field(default=lambda _: None, repr=False)
+    started: list[ProcessName] = field(default_factory=list)
+    _children: Children = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # The processes run in the state folder, where a relative path would mean another one.
+        object.__setattr__(self, "state", self.state.absolute())
+        object.__setattr__(self, "_children", Children(self.state))
+
+    @property
+    def url(self) -> str:
+        """The gateway's address."""
+        return f"http://{readiness.LOOPBACK}:{self.port}"
+
+    def log(self, name: ProcessName) -> Path:
+        """The file that a process writes to."""
+        return self._children.log(name)
+
+    def running(self) -> dict[ProcessName, Process]:
+        """Return what was started from this state folder and still runs.
+
+        Raises:
+            InvalidRequest: the record of it is damaged.
+        """
+        record = read_record(self.state)
+        return {} if record is None else record.running()
+
+    def pids(self) -> dict[ProcessName, int]:
+        """Return the process ids of what runs."""
+        return {name: process.pid for name, process in self.running().items()}
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of every process of the stack."""
+        return environment_of(self.state, self.port, self.services_port)
+
+    def datasets(self) -> DemoDatasets:
+        """Return what renders and registers the demo's datasets in this stack."""
+        return DemoDatasets(self.state, self._installed(), self.environment())
+
+    def up(self, images: Images = demo_images) -> bool:
+        """Start what does not run yet; return when the gateway says that it is ready.
+
+        Args:
+            images: called while Ray starts; not called if everything runs already.
+
+        Returns:
+            Whether anything was started.
+
+        Raises:
+            InvalidRequest: a port is taken, a program is not installed, or another command is at work.
+            BackendUnavailable: a process ended while it started.
+            DeadlineExceeded: a process was not ready in time.
+        """
+        # Checked first, so that a missing program leaves no folder behind.
+        self._installed()
+        prepare(self.state)
+        with locked(self.state):
+            running = self.running()
+            if set(running) == set(PROCESSES) and readiness.waited_for(self.url) is None:
+                return False
+            self._require_ports(running)
+            # Of an earlier start of this object, only what still runs must stay alive through this one.
+            self.started[:] = [name for name in self.started if name in running]
+            self._start_all(images)
+            return True
+
+    def down(self) -> list[ProcessName]:
+        """Stop what was started from this state folder, nothing else; return the names of what was stopped.
+
+        Raises:
+            InvalidRequest: the record is damaged, or another command is at work.
+        """
+        if not self.state.exists():
+            return []
+        with undisturbed(), locked(self.state):
+            return self._stop(PROCESSES)
+
+    def stop_started(self) -> None:
+        """Stop what this object has started; what ran before goes on."""
+        if self.started:
+            # Patient, or a command at work in another terminal would leave our processes running.
+            with undisturbed(), locked(self.state, patient=True):
+                self._stop(tuple(self.started))
+        self.started.clear()
+
+    @contextmanager
+    def temporarily(self, images: Images) -> Iterator[None]:
+        """Start what does not run yet, with these images; stop at the end what was started here."""
+        with ended_by_signals():
+            try:
+                if not self.up(images):
+                    images(self.datasets())
+                yield
+            finally:
+                self.stop_started()
+
+    def left_running(self) -> None:
+        """Start what does not run yet and leave it running; an attempt that fails leaves nothing of it."""
+        with ended_by_signals():
+            try:
+                self.up()
+            except BaseException:
+                self.stop_started()
+                raise
+
+    def _start_all(self, images: Images) -> None:
+        self.tell("starting Ray and five services")
+        self._start("services", SERVICES, "up")
+        # Meanwhile Ray starts, which takes longer.
+        self.tell("preparing the demo's images")
+        images(self.datasets())
+        # Missing weights end the services within seconds.
+        self._require_alive()
+        self._start("gateway", GATEWAY, "serve")
+        self._wait_for(lambda: "no answer" if readiness.health(self.url) is None else None)
+        self._start("worker", GATEWAY, "work")
+        self._wait_for(self._told_readiness)
+
+    def _told_readiness(self) -> str | None:
+        waited_for = readiness.waited_for(self.url)
+        self.tell("ready" if waited_for is None else waited_for)
+        return waited_for
+
+    def _require_ports(self, running: Collection[ProcessName]) -> None:
+        if "gateway" not in running:
+            require_free(self.port, "--port")
+        if "services" not in running:
+            require_free(self.services_port, "--services-port")
+
+    def _start(self, name: ProcessName, program: str, verb: str) -> None:
+        """Start one process unless it runs."""
+        running = self.running()
+        if name in running:
+            return
+        # Another command may have stopped a child of ours.
+        self._children.reap(running)
+        process = self._children.spawn(name, self._installed().command(program, verb), self.environment())
+        self.started.append(name)
+        self._remember(running | {name: process})
+
+    def _wait_for(self, look: Callable[[], str | None]) -> None:
+        """Block until ``look`` names nothing more; give up when a process has ended or nothing moves on."""
+        patience = Patience(START_TIMEOUT_S)
+        while (waited_for := look()) is not None:
+            self._require_alive()
+            read = current_readings(self.state)
+            self.watch(read)
+            if not patience.sees((waited_for, read)):
+                reading = "".join(f"; {one}" for one in read)
+                raise DeadlineExceeded(
+                    f"Counterpose was not ready, and nothing moved on for {START_TIMEOUT_S:.0f} s "
+                    f"({waited_for}{reading}); the logs lie in {str(self.state)!r}"
+                )
+            time.sleep(POLL_S)
+        self._require_alive()
+
+    def _require_alive(self) -> None:
+        self._children.require_none_ended(self.started, self.running())
+
+    def _stop(self, names: Collection[ProcessName]) -> list[ProcessName]:
+        running = self.running()
+        stopped: list[ProcessName] = [name for name in PROCESSES if name in names and name in running]
+        for name in stopped:
+            self.tell(f"stopping the {name}")
+            running.pop(name).stop()
+        self._remember(running)
+        self._children.reap(running)
+        return stopped
+
+    def _remember(self, running: dict[ProcessName, Process]) -> None:
+        environment = self.environment()
+        record = Record(
+            port=self.port,
+            services_port=self.services_port,
+            suite=environment[SUITE_VARIABLE],
+            version=metadata.version("counterpose"),
+            processes=running,
+        )
+        write_record(self.state, record)
+
+    def _installed(self) -> Programs:
+        return self.programs or Programs.installed()

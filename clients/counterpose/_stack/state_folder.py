@@ -1,0 +1,64 @@
+"""Where a Counterpose of this machine keeps its state: ledger, images, secret, logs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from counterpose_core.errors import InvalidRequest
+
+STATE_VARIABLE = "COUNTERPOSE_STATE_DIR"
+LOCK = "lock"
+SECRET = "secret"
+
+
+def default_state(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
+    """Return the user's own folder, or the one that COUNTERPOSE_STATE_DIR names."""
+    known = os.environ if environ is None else environ
+    if named := known.get(STATE_VARIABLE):
+        return Path(named).absolute()
+    if platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "counterpose"
+    # The XDG rules: a relative path in the variable is invalid and ignored.
+    shared = Path(known.get("XDG_DATA_HOME", ""))
+    return (shared if shared.is_absolute() else Path.home() / ".local" / "share") / "counterpose"
+
+
+def prepare(state: Path) -> None:
+    """Make the folder and the secret in it, both for their owner alone.
+
+    Raises:
+        InvalidRequest: the folder cannot be made.
+    """
+    try:
+        state.mkdir(mode=0o700, exist_ok=True, parents=True)
+    except OSError as error:
+        raise InvalidRequest(f"the state folder {str(state)!r} cannot be made: {error.strerror}") from error
+    secret = state / SECRET
+    if not secret.exists():
+        # Unreadable to others before anything is written to it.
+        secret.touch(mode=0o600)
+        secret.write_text(secrets.token_hex(32), encoding="utf-8")
+
+
+@contextmanager
+def locked(state: Path, *, patient: bool = False) -> Iterator[None]:
+    """Let no other process start or stop a stack in this folder meanwhile; a patient caller waits its turn.
+
+    Raises:
+        InvalidRequest: another process is doing so.
+    """
+    with (state / LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX if patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            message = (
+                f"another command is starting or stopping Counterpose in {str(state)!r}: wait for it to end"
+            )
+            raise InvalidRequest(message) from error
+        yield

@@ -1,0 +1,1 @@
+"""counterpose_gateway."""

@@ -1,0 +1,141 @@
+"""One image of an export, and the columns of its row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from counterpose_core.contract.base import Text
+from counterpose_core.types import BlobRef, Seed
+from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE
+
+Origin = Literal["generated", "edited", "photograph"]
+"""Whether a model made the image, edited it, or took no part in it (a user's own or a retrieved image)."""
+
+KEPT = "kept"
+"""The verdict on an image that no filter dropped."""
+
+SOURCE_TYPES: dict[Origin, str] = {"generated": GENERATED_SOURCE_TYPE, "edited": DIGITAL_SOURCE_TYPE}
+"""IPTC's term for images made here; it is unknown for photographs that users provide."""
+
+
+class Answer(BaseModel):
+    """What a classifier answers for an image, and the probability that it gives the answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    label: str
+    probability: float
+
+
+class Source(BaseModel):
+    """The image that a counterfactual was made from, and what was changed.
+
+    ``changed`` is the kind of change, ``removed`` and ``added`` are its words; ``answers`` are the
+    classifiers', by name.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    image: BlobRef
+    caption: str
+    changed: str
+    removed: str = ""
+    added: str = ""
+    answers: dict[str, Answer] = {}
+
+
+class Record(BaseModel):
+    """One image by reference, with everything needed to make it again and to trace it.
+
+    ``image_source`` says where the image comes from ("token", "class-name", "edit", ...), ``bundle`` names
+    the learned tokens, ``model`` is ``id@revision``, ``verdict`` is ``kept`` or the filter that dropped
+    the image. ``answers`` are the classifiers', by name; ``source`` is what a counterfactual was made from.
+    ``item`` is its id in the run, which content credentials name.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    image: BlobRef
+    class_name: Text
+    shift: Text
+    image_source: Text
+    run: Text
+    prompt: Text | None = None
+    seed: Seed | None = None
+    model: Annotated[str, Field(pattern=r"^[^@]+@[^@]+$")] | None = None
+    bundle: Text | None = None
+    scores: dict[str, float | None] = {}
+    verdict: Text = KEPT
+    origin: Origin = "generated"
+    answers: dict[str, Answer] = {}
+    source: Source | None = None
+    item: Text | None = None
+
+    @model_validator(mode="after")
+    def _can_be_made_again(self) -> Record:
+        made_by = {"prompt": self.prompt, "seed": self.seed, "model": self.model}
+        missing = [name for name, value in made_by.items() if value is None]
+        if missing and self.origin != "photograph":
+            raise ValueError(f"the synthetic image {self.image!r} has no {' and no '.join(missing)}")
+        return self
+
+    def __str__(self) -> str:
+        shown = f"class {self.class_name!r}, shift {self.shift!r}, image source {self.image_source!r}"
+        return f"{shown}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's type, as Arrow and Hugging Face name it, and its meaning."""
+
+    dtype: str
+    meaning: str
+
+
+SCORES = "scores"
+COLUMNS: dict[str, Column] = {
+    "class_name": Column("string", "the class that the image should show"),
+    "shift": Column("string", "the change that the image should show, or `base`"),
+    "image_source": Column(
+        "string", "where the image comes from: a learned token, the class name, an edit, ..."
+    ),
+    "prompt": Column("string", "the prompt; empty for a photograph"),
+    "seed": Column("int64", "the seed of the starting noise; null for a photograph"),
+    "model": Column("string", "the generator and its revision; empty for a photograph"),
+    "bundle": Column("string", "the bundle of learned tokens; empty where none was used"),
+    "verdict": Column("string", "`kept`, or the filter that dropped the image"),
+    "kept": Column("bool", "whether the image passed every filter"),
+    "run": Column("string", "the Counterpose run that made the image"),
+    "artifact": Column("string", "SHA-256 of the stored image that was scored"),
+    "origin": Column("string", "`generated`, `edited` or `photograph`"),
+    "synthetic": Column("bool", "whether a model made or changed the image"),
+    "digital_source_type": Column("string", "IPTC's term for how the image was made; empty for a photograph"),
+}
+"""All columns but ``SCORES``, which holds a number for each score by its name."""
+
+
+def columns(record: Record, scores: Sequence[str]) -> dict[str, object]:
+    """Return the row of ``record``, with a value or None for every one of ``scores``."""
+    row: dict[str, object] = {
+        "class_name": record.class_name,
+        "shift": record.shift,
+        "image_source": record.image_source,
+        # Readers of JSON lines infer a column's type from its first rows: null texts there break them.
+        "prompt": record.prompt or "",
+        "seed": record.seed,
+        "model": record.model or "",
+        "bundle": record.bundle or "",
+        "verdict": record.verdict,
+        "kept": record.verdict == KEPT,
+        "run": record.run,
+        "artifact": record.image,
+        "origin": record.origin,
+        "synthetic": record.origin in SOURCE_TYPES,
+        "digital_source_type": SOURCE_TYPES.get(record.origin, ""),
+    }
+    # Parquet does not support a struct without fields.
+    return row | ({SCORES: {name: record.scores.get(name) for name in scores}} if scores else {})

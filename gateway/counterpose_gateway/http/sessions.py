@@ -1,0 +1,83 @@
+"""Sessions of browsers: a cookie that stands for a key without containing it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from counterpose_gateway.access.keys import AccessKey
+
+COOKIE = "counterpose_session"
+LIFETIME_SECONDS = 12 * 3600
+"""A working day; after it the key is asked for again."""
+
+MOST_LETTERS = 200
+"""Of a session: a cookie that is longer is none of ours."""
+
+_SALT = b"counterpose browser session"
+
+
+class Sessions:
+    """Signs and checks sessions; every gateway with the same keys accepts them, and no other does.
+
+    A session is ``<end>.<random>.<signature>``. The signing keys are derived slowly from the API keys: a
+    stolen cookie does not help to guess a key, and a key that is withdrawn ends its sessions.
+    """
+
+    def __init__(self, keys: Sequence[bytes], clock: Callable[[], float] = time.time) -> None:
+        self._keys = keys
+        self._clock = clock
+
+    def open(self, key: str) -> str | None:
+        """Return a new session for an API key, or None if the key is unknown."""
+        # Every key is compared, so that the time taken does not show which key was close.
+        known = [hmac.compare_digest(key.encode(), each) for each in self._keys]
+        if not any(known):
+            return None
+        claim = f"{int(self._clock()) + LIFETIME_SECONDS}.{secrets.token_hex(16)}"
+        return f"{claim}.{_sign(claim, self._signing_keys[known.index(True)])}"
+
+    def open_for(self, key: AccessKey) -> str:
+        """Return a new session for a key of the ledger; it ends with the key, too."""
+        claim = f"{int(self._clock()) + LIFETIME_SECONDS}.{secrets.token_hex(16)}.{key.id}"
+        return f"{claim}.{_sign(claim, _of_ledger(key))}"
+
+    def key_id(self, session: str) -> str | None:
+        """Return the id of the ledger's key that a session says it stands for; this proves nothing."""
+        parts = session.split(".")
+        return parts[2] if len(parts) == 4 and len(session) <= MOST_LETTERS else None
+
+    def is_signed_by(self, key: AccessKey, session: str) -> bool:
+        """Whether a session stands for this key of the ledger, and has not ended."""
+        claim, _, signature = session.rpartition(".")
+        end = claim.partition(".")[0]
+        if not session.isascii() or len(session) > MOST_LETTERS or not end.isdecimal():
+            return False
+        return hmac.compare_digest(_sign(claim, _of_ledger(key)), signature) and int(end) > self._clock()
+
+    def is_valid(self, session: str) -> bool:
+        """Whether a session was signed with a key that is still accepted, and has not ended."""
+        claim, _, signature = session.rpartition(".")
+        end = claim.partition(".")[0]
+        if not session.isascii() or len(session) > MOST_LETTERS or not end.isdecimal():
+            return False
+        matches = [hmac.compare_digest(_sign(claim, key), signature) for key in self._signing_keys]
+        return any(matches) and int(end) > self._clock()
+
+    @cached_property
+    def _signing_keys(self) -> list[bytes]:
+        # At the first use: 50 ms for a key, which a gateway that no browser opens need not spend.
+        return [hashlib.scrypt(key, salt=_SALT, n=2**14, r=8, p=1) for key in self._keys]
+
+
+def _of_ledger(key: AccessKey) -> bytes:
+    # No slow hash: the key is random, and its digest never leaves the ledger.
+    return hashlib.sha256(_SALT + key.digest.encode()).digest()
+
+
+def _sign(claim: str, key: bytes) -> str:
+    return hmac.new(key, claim.encode(), hashlib.sha256).hexdigest()

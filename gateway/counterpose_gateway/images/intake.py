@@ -1,0 +1,326 @@
+"""Dataset intake: from uploaded bytes to stored images, each checked separately."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PureWindowsPath
+
+from pydantic import TypeAdapter, ValidationError
+
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
+from counterpose_core.errors import (
+    ClassMapMismatch,
+    CounterposeError,
+    DatasetEmpty,
+    ImageTooLarge,
+    ImageUndecodable,
+    InvalidRequest,
+    QuotaExceeded,
+    RequestError,
+    error_for,
+)
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.images.file_structure import MAX_CHUNKS
+from counterpose_core.images.packing import pack
+from counterpose_core.text.folder_names import notes_on_names
+from counterpose_core.text.plain_text import (
+    check_caption,
+    check_text,
+    check_words,
+    find_confusable,
+    strip_invisible,
+    twin_key,
+)
+from counterpose_gateway.images.folder import RawSource, read_folder
+from counterpose_gateway.images.quota import Quotas, Room
+from counterpose_gateway.ledger import Ledger, NewSource
+
+SMALLEST_SIDE = 8
+"""Pixels; smaller images show nothing that an edit could change."""
+LARGEST_FILE = 48_000_000
+LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP = 255, 200, 2000, 200
+"""Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
+CLASSES = "classes.json"
+_BATCH = 1000
+
+
+def take_in(
+    sources: Iterable[RawSource],
+    store: BlobStore,
+    classes: Sequence[str] | None,
+    *,
+    labels: Sequence[str] = (),
+    groups: Mapping[str, str] | None = None,
+    room: Room | None = None,
+) -> tuple[list[NewSource], list[RejectedSource]]:
+    """Store the pixels of each readable image, without its metadata, and name those that were refused.
+
+    Without fixed ``classes``, a label may not look like one of ``labels`` or of the images before it. The
+    images of a group are of one class: that in ``groups``, or that of its first image.
+    """
+    known = {twin_key(label): label for label in labels}
+    class_of = dict(groups or {})
+    taken: list[NewSource] = []
+    rejected: list[RejectedSource] = []
+    for source in sources:
+        try:
+            require_distinct(source.label, known)
+            _require_one_class(source, class_of)
+            taken.append(admit(source, store, classes, room))
+            known[twin_key(source.label)] = source.label
+            if source.group is not None:
+                class_of[source.group] = source.label
+        except RequestError as error:
+            rejected.append(rejected_source(source, error))
+    return taken, rejected
+
+
+def rejected_source(source: RawSource, error: RequestError) -> RejectedSource:
+    """Name an image that was refused, with the reason."""
+    field = error.pointer or "/content_base64"
+    return RejectedSource(
+        filename=strip_invisible(source.filename), code=error.code, detail=error.detail,
+        pointer=None if source.pointer is None else source.pointer + field,
+    )  # fmt: skip
+
+
+def require_distinct(label: str, known: Mapping[str, str]) -> None:
+    """Refuse a label that looks like another one of ``known``, labels by their `twin_key`.
+
+    Raises:
+        ClassMapMismatch: it does.
+    """
+    if (other := known.get(twin_key(label), label)) != label:
+        detail = f"the label {strip_invisible(label)!r} looks like the class {other!r}; spell both the same"
+        raise ClassMapMismatch(detail, pointer="/label")
+
+
+def _require_one_class(source: RawSource, class_of: Mapping[str, str]) -> None:
+    # Their answers are compared within a class: a group of two could be on neither side of a division.
+    if source.group is not None and (other := class_of.get(source.group, source.label)) != source.label:
+        named = f"the group {strip_invisible(source.group)!r} has images of the classes"
+        classes = f"{strip_invisible(other)!r} and {strip_invisible(source.label)!r}"
+        raise InvalidRequest(f"{named} {classes}; give each class groups of its own", pointer="/group")
+
+
+def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
+    for number, upload in enumerate(uploads):
+        yield RawSource(
+            filename=upload.filename,
+            label=upload.label,
+            caption=upload.caption,
+            group=upload.group,
+            content=_from_base64(upload.content_base64),
+            pointer=f"/sources/{number}",
+        )
+
+
+def add_uploads(
+    name: str,
+    uploads: Sequence[SourceUpload],
+    ledger: Ledger,
+    store: BlobStore,
+    quotas: Quotas | None = None,
+) -> SourcesAdded:
+    """Take uploads into a dataset; the answer names each refused one.
+
+    Raises:
+        DatasetNotReady: the dataset is being imported.
+        QuotaExceeded: other requests took the room that was left for the images.
+        UnknownDataset: no dataset has this name.
+        RequestError: every image was refused; its ``parts`` give the reasons, one by one.
+    """
+    labels = ledger.classes(name)
+    classes = labels if ledger.has_fixed_classes(name) else None
+    groups = ledger.group_classes(name)
+    room = _room(name, ledger, quotas)
+    taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels, groups=groups, room=room)
+    if not taken:
+        raise _refusal_of_all(rejected)
+    check = None if quotas is None else quotas.check
+    return SourcesAdded(added=ledger.add_sources(name, taken, check=check), rejected=rejected)
+
+
+def _room(name: str, ledger: Ledger, quotas: Quotas | None) -> Room | None:
+    if quotas is None:
+        return None
+
+    def is_known(source: NewSource) -> bool:
+        return ledger.has_source(name, source.image, source.label, source.filename)
+
+    return Room(quotas, ledger.stored(name), is_known)
+
+
+def _refusal_of_all(rejected: Sequence[RejectedSource]) -> CounterposeError:
+    """Join refusals under their own code, or as an invalid request where their codes differ."""
+    parts = [error_for(one.code, one.detail, pointer=one.pointer) for one in rejected]
+    codes = {part.code for part in parts}
+    code = codes.pop() if len(codes) == 1 else InvalidRequest.code
+    others = f"; {len(parts) - 1} more are refused" if len(parts) > 1 else ""
+    detail = f"{rejected[0].filename!r}: {rejected[0].detail}{others}"
+    return error_for(code, detail, pointer=rejected[0].pointer, parts=parts)
+
+
+def checked_classes(classes: Sequence[str] | None) -> list[str] | None:
+    """Return a dataset's class names, or None if its labels are to decide.
+
+    Raises:
+        ClassMapMismatch: the list is empty, a name is not plain text, or two names look alike.
+    """
+    if classes is None:
+        return None
+    for name in classes:
+        _require_class_name(name)
+    # A prediction's index must name one class, and a reader must be able to tell which.
+    alike = find_confusable(classes)
+    if not classes:
+        raise ClassMapMismatch("the list of classes is empty; name at least one", pointer="/classes")
+    if alike:
+        detail = f"the classes {alike[0]!r} and {alike[1]!r} look alike; rename one"
+        raise ClassMapMismatch(detail, pointer="/classes")
+    return list(classes)
+
+
+def _require_class_name(name: str) -> None:
+    try:
+        check_words(name, field="class", most=LONGEST_LABEL)
+    except InvalidRequest as error:
+        raise ClassMapMismatch(error.detail, pointer="/classes") from error
+    if name.strip() != name:
+        raise ClassMapMismatch(
+            f"the class {name!r} begins or ends with a space; remove it", pointer="/classes"
+        )
+
+
+def register_folder(
+    name: str,
+    folder: Path,
+    ledger: Ledger,
+    store: BlobStore,
+    *,
+    with_captions: bool = False,
+    quotas: Quotas | None = None,
+) -> list[str]:
+    """Make the dataset ``name`` of a folder on this machine; repeating it adds only new images.
+
+    A stress test asks the captioner unless the captions of ``metadata.jsonl`` are requested. Returns notes on
+    classes that are not called as their folders.
+
+    Raises:
+        DatasetEmpty: no image in it could be read.
+        InvalidRequest: ``folder`` is not a folder, one in it is a WordNet id without a name, or the dataset
+            exists with other classes.
+        QuotaExceeded: there are too many datasets, or other writers took the room that was left.
+    """
+    if not folder.is_dir():
+        raise InvalidRequest(f"{str(folder)!r} is not a folder; name one that holds a folder for each class")
+    classes = checked_classes(_read_classes(folder / CLASSES))
+    sources = read_folder(folder, classes)
+    # A written caption differs from the captioner's: a run uses one kind or the other.
+    wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
+    known = next((found for found in ledger.dataset_list() if found.name == name), None)
+    labels, groups = ([], None) if known is None else (known.classes, ledger.group_classes(name))
+    room = _room(name, ledger, quotas)
+    taken, rejected = take_in(wanted, store, classes, labels=classes or labels, groups=groups, room=room)
+    # Checked before the dataset is made: a folder without images leaves no empty dataset behind.
+    if not taken:
+        if any(one.code == QuotaExceeded.code for one in rejected):
+            raise _refusal_of_all(rejected)
+        raise DatasetEmpty(
+            f"no image could be read from {str(folder)!r}; "
+            "put PNG, JPEG or WebP files into a folder for each class"
+        )
+    ledger.create_dataset(name, classes, None if quotas is None else quotas.check_datasets)
+    check = None if quotas is None else quotas.check
+    # In chunks, so that other writers get their turn.
+    for start in range(0, len(taken), _BATCH):
+        ledger.add_sources(name, taken[start : start + _BATCH], check=check)
+    ledger.add_sources(name, [], rejected)
+    return notes_on_names(sources.called)
+
+
+def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, room: Room | None) -> NewSource:
+    """Check one image and store its pixels, without its metadata.
+
+    Raises:
+        RequestError: it is refused; the pointer names the field.
+    """
+    check_text(source.filename, field="filename", most=LONGEST_FILENAME)
+    check_words(source.label, field="label", most=LONGEST_LABEL)
+    if source.label.strip() != source.label:
+        raise InvalidRequest(
+            f"the label {source.label!r} begins or ends with a space; remove it", pointer="/label"
+        )
+    if source.group is not None:
+        check_words(source.group, field="group", most=LONGEST_GROUP)
+    if source.caption is not None:
+        check_caption(source.caption, most=LONGEST_CAPTION)
+    if _is_path_elsewhere(source.filename):
+        raise InvalidRequest(
+            f"the file name {source.filename!r} is a path; send the name alone", pointer="/filename"
+        )
+    if classes is not None and source.label not in classes:
+        detail = (
+            f"the label {source.label!r} is not a class of the dataset; use one of {', '.join(classes[:5])}"
+        )
+        raise ClassMapMismatch(detail, pointer="/label")
+    if source.content is None:
+        raise ImageUndecodable(
+            f"{source.filename!r} is unreadable or not base64; send the file's bytes in base64"
+        )
+    if len(source.content) > LARGEST_FILE:
+        raise ImageTooLarge(f"{source.filename!r} has more than {LARGEST_FILE} bytes; scale it down")
+    # Only pixels are stored: metadata such as place and owner are removed, and equal images get equal names.
+    most_chunks = MAX_CHUNKS if room is None else room.quotas.png_chunks
+    pixels = decode_image(source.content, max_chunks=most_chunks)
+    height, width, _ = pixels.shape
+    if min(height, width) < SMALLEST_SIDE:
+        raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
+    packed = pack(pixels)
+    new = NewSource(
+        image=packed.ref, label=source.label, filename=source.filename,
+        caption=_composed(source.caption), width=width, height=height, group=source.group,
+        stored=len(packed.data),
+    )  # fmt: skip
+    if room is not None:
+        room.take(new)
+    store.put_packed(packed)
+    return new
+
+
+def _composed(caption: str | None) -> str | None:
+    # Normalised to one spelling of each letter, because edits are compared word by word.
+    return None if caption is None else unicodedata.normalize("NFC", caption)
+
+
+def _is_path_elsewhere(filename: str) -> bool:
+    # Windows paths have both slashes and drives: an export unpacked there must stay in its folder too.
+    path = PureWindowsPath(filename)
+    return bool(path.anchor) or ".." in path.parts
+
+
+def _from_base64(text: str) -> bytes | None:
+    # Python accepts excess padding, and raises a different error for letters beyond ASCII.
+    if not text.isascii() or len(text) % 4 or text.endswith("==="):
+        return None
+    try:
+        # Without validation Python drops foreign letters and decodes different bytes than were sent.
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return None
+
+
+def _read_classes(path: Path) -> list[str] | None:
+    if not path.is_file():
+        return None
+    try:
+        return TypeAdapter(list[str]).validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise InvalidRequest(
+            f"{str(path)!r} is not a list of class names; write a JSON array of strings"
+        ) from error

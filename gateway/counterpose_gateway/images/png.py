@@ -1,0 +1,93 @@
+"""Images for users: PNG, with the mark of synthetic media on every image that Counterpose made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+from xml.sax.saxutils import quoteattr
+
+from counterpose_core.contract.editor import GENERATED_KIND
+from counterpose_core.errors import ArtifactMissing, ImageTooLarge, ImageUndecodable, UnsupportedMedia
+from counterpose_core.images.codecs import XMP_KEYWORD, decode_image, encode_png
+from counterpose_gateway.runs.stores import Store
+
+
+class RememberingStore(Store, Protocol):
+    """A store that also knows how images were made; `counterpose_core.blobs.BlobStore` is one.
+
+    made_of_words = store.recall(GENERATED_KIND, ref) is not None
+    """
+
+    def recall(self, kind: str, key: str) -> str | None:
+        """Return the blob remembered for ``key``, or None."""
+        ...
+
+
+class SourceImages(Protocol):
+    """Knows which images users provided; `counterpose_gateway.ledger.Ledger` is one.
+
+    was_made_here = not sources.is_source_image(ref)
+    """
+
+    def is_source_image(self, image: str) -> bool:
+        """Return whether a user provided the image, so that Counterpose did not make it."""
+        ...
+
+
+def png_of(ref: str, store: RememberingStore, sources: SourceImages) -> bytes:
+    """Return the stored image ``ref`` as PNG; its pixels are those that were scored.
+
+    Raises:
+        ArtifactMissing: nothing is stored under ``ref``, or it is not an image.
+        ArtifactCorrupt: the stored bytes no longer match their digest.
+    """
+    # Asked first: a generated image stays one where it is registered as an image of a dataset.
+    of_words = store.recall(GENERATED_KIND, ref) is not None
+    # Every image that no user provided was made here: new kinds of images are marked by default.
+    if not of_words and sources.is_source_image(ref):
+        return marked_png(ref, store, {})
+    source_type = GENERATED_SOURCE_TYPE if of_words else DIGITAL_SOURCE_TYPE
+    return marked_png(ref, store, synthetic_marks(source_type, artifact=ref))
+
+
+def marked_png(ref: str, store: Store, marks: Mapping[str, str]) -> bytes:
+    """Return the stored image ``ref`` as PNG carrying ``marks``; raises as `png_of` does."""
+    data = store.get(ref)
+    try:
+        pixels = decode_image(data)
+    except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
+        raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
+    return encode_png(pixels, text=marks)
+
+
+DIGITAL_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrainedAlgorithmicMedia"
+"""IPTC's term for an edit of a photograph by a trained model."""
+
+GENERATED_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
+"""IPTC's term for an image that a trained model made from words and noise alone."""
+
+NAMESPACE = "urn:counterpose:provenance"
+"""Of the XMP fields that trace an image: ``synthetic``, ``run``, ``item`` and ``artifact``."""
+
+_XMP = (
+    '<x:xmpmeta xmlns:x="adobe:ns:meta/">'
+    '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+    '<rdf:Description rdf:about="" xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" '
+    'Iptc4xmpExt:DigitalSourceType="{source_type}"{more}/>'
+    "</rdf:RDF></x:xmpmeta>"
+)
+
+
+def synthetic_marks(source_type: str = DIGITAL_SOURCE_TYPE, /, **provenance: str) -> dict[str, str]:
+    """Return the text chunks of an image made here; ``provenance`` traces how it was made.
+
+    The marks are never in the pixels: a watermark would be scored along with the image.
+    """
+    return {"synthetic": "true", **provenance, XMP_KEYWORD: _XMP.format(source_type=source_type, more="")}
+
+
+def synthetic_xmp(source_type: str = DIGITAL_SOURCE_TYPE, /, **provenance: str) -> str:
+    """Return the same marks as one XMP packet, for formats without text chunks such as WebP."""
+    marks = {"synthetic": "true", **provenance}
+    named = "".join(f" counterpose:{name}={quoteattr(value)}" for name, value in marks.items())
+    return _XMP.format(source_type=source_type, more=f' xmlns:counterpose="{NAMESPACE}"{named}')

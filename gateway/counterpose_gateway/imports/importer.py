@@ -1,0 +1,254 @@
+"""The importer: leases listings and shards of imports, and records what they hold part by part."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.datasets import RejectedSource
+from counterpose_core.errors import (
+    ClassMapMismatch,
+    CounterposeError,
+    InternalError,
+    LeaseLost,
+    QuotaExceeded,
+    RequestError,
+    ShardUnreadable,
+)
+from counterpose_core.text.plain_text import twin_key
+from counterpose_gateway.images.intake import admit, checked_classes, rejected_source, require_distinct
+from counterpose_gateway.images.quota import Quotas
+from counterpose_gateway.imports.listing import find_shards, named_classes, read_shard
+from counterpose_gateway.imports.samples import Sample, refused
+from counterpose_gateway.imports.storage import Storage
+from counterpose_gateway.ledger import LeasedImport, LeasedListing, LeasedShard, Ledger, NewShard, NewSource
+from counterpose_gateway.runs.renewal import keep_leased
+
+PART = 500
+"""Files that are recorded in one transaction: all that a killed worker repeats."""
+PART_SECONDS = 20.0
+"""After so long a part is recorded, however few files it has."""
+DECODING = 4
+"""Threads that decode and store images; a durable write waits for the disk most of its time."""
+SHARDS_AT_ONCE = 100
+
+_logger = logging.getLogger(__name__)
+
+
+class Importer:
+    """Imports one shard at a time, beside what else the worker does; of one ``dataset`` alone if given."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: BlobStore,
+        storage: Storage,
+        quotas: Quotas,
+        *,
+        lease_seconds: float,
+        most_shards: int,
+        dataset: str | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._dataset = dataset
+        self._store = store
+        self._storage = storage
+        self._quotas = quotas
+        self._lease_seconds = lease_seconds
+        self._most_shards = most_shards
+        self._busy = False
+        self.is_first = True
+
+    async def lease(self) -> LeasedImport | None:
+        """Lease what waits to be imported, unless this process imports already; call `work` next."""
+        if self._busy:
+            return None
+        self._busy = True
+        leased = None
+        try:
+            leased = await asyncio.to_thread(
+                self._ledger.lease_import, seconds=self._lease_seconds, dataset=self._dataset
+            )
+        finally:
+            self._busy = leased is not None
+        return leased
+
+    async def work(self, leased: LeasedImport) -> None:
+        """List, or read, what is leased; after a cancellation the thread stops at its next image."""
+        stopped = threading.Event()
+        renewal = asyncio.create_task(keep_leased(self._renew, leased, self._lease_seconds))
+        try:
+            await asyncio.to_thread(self._import, leased, stopped)
+        finally:
+            renewal.cancel()
+            stopped.set()
+            self._busy, self.is_first = False, not self.is_first
+            await asyncio.to_thread(self._release, leased)
+
+    async def _renew(self, leased: LeasedImport, seconds: float) -> None:
+        await asyncio.to_thread(self._ledger.renew_import, leased, seconds)
+
+    def _import(self, leased: LeasedImport, stopped: threading.Event) -> None:
+        try:
+            if isinstance(leased, LeasedShard):
+                self._read(leased, stopped)
+            elif isinstance(leased, LeasedListing):
+                self._list(leased, stopped)
+        except LeaseLost as error:
+            _logger.info("%s", error.detail)
+        except CounterposeError as error:
+            self._fail(leased, error)
+        # Libraries of object stores have errors of their own: one must end this import, not the worker.
+        except Exception as error:
+            _logger.exception("an import into %s stopped", leased.dataset)
+            self._fail(leased, InternalError(f"unexpected {type(error).__name__}: {error}"))
+
+    def _list(self, leased: LeasedListing, stopped: threading.Event) -> None:
+        shards = find_shards(leased, self._storage, self._most_shards)
+        while not stopped.is_set():
+            some = list(islice(shards, SHARDS_AT_ONCE))
+            if some and not leased.listed:
+                self._name_classes(leased, some[0])
+            leased = self._ledger.add_shards(leased, some, last=len(some) < SHARDS_AT_ONCE)
+            if len(some) < SHARDS_AT_ONCE:
+                return
+
+    def _name_classes(self, leased: LeasedListing, first: NewShard) -> None:
+        names = None if leased.request.classes else named_classes(leased, first, self._storage)
+        if (checked := checked_classes(names)) is not None:
+            self._ledger.name_classes(leased, checked)
+
+    def _read(self, leased: LeasedShard, stopped: threading.Event) -> None:
+        # A part of a folder has no size or version of its own: its files are read one by one.
+        stamp = "" if leased.files is not None else self._storage.stamp(leased.path)
+        if leased.stamp != stamp:
+            # Its positions mean nothing in another file; images that are there already are added once.
+            leased = self._ledger.restart_shard(leased, stamp)
+        with ThreadPoolExecutor(DECODING) as pool:
+            outcomes = self._outcomes(leased, pool, stopped)
+            for part, last in _parts(outcomes):
+                if stopped.is_set():
+                    return
+                if stamp and (now := self._storage.stamp(leased.path)) != stamp:
+                    raise ShardUnreadable(
+                        f"the shard {leased.path!r} changed while it was read (it was {stamp!r}, it is "
+                        f"{now!r}); leave shards alone until the import has ended"
+                    )
+                self._record(leased, part, last=last)
+        if self._ledger.import_ended(leased.dataset):
+            # Its digest is made here rather than while a caller waits: of a million images it takes seconds.
+            self._ledger.dataset(leased.dataset)
+
+    def _outcomes(
+        self, leased: LeasedShard, pool: ThreadPoolExecutor, stopped: threading.Event
+    ) -> Iterator[_Outcome]:
+        """Yield what came of each file, in order; some are decoded ahead."""
+        ahead: deque[Future[_Outcome]] = deque()
+        try:
+            for sample in read_shard(leased, self._storage):
+                ahead.append(pool.submit(self._take_in, sample, leased.classes))
+                if len(ahead) > 2 * DECODING:
+                    yield ahead.popleft().result()
+                if stopped.is_set():
+                    return
+        except ShardUnreadable:
+            # What came before the fault is as good as without it.
+            while ahead:
+                yield ahead.popleft().result()
+            raise
+        while ahead:
+            yield ahead.popleft().result()
+
+    def _take_in(self, sample: Sample, classes: Sequence[str] | None) -> _Outcome:
+        source = sample.source
+        if isinstance(source, RejectedSource):
+            return _Outcome(source, sample.following)
+        try:
+            return _Outcome(admit(source, self._store, classes, None), sample.following)
+        except RequestError as error:
+            return _Outcome(rejected_source(source, error), sample.following)
+
+    def _record(self, leased: LeasedShard, part: Sequence[_Outcome], *, last: bool) -> None:
+        taken = [each.came for each in part if isinstance(each.came, NewSource)]
+        rejected = [each.came for each in part if isinstance(each.came, RejectedSource)]
+        position = part[-1].following if part else leased.position
+        while True:
+            # Of two workers that meet a new class at once, the second compares its own with the first's.
+            known = None if leased.classes is not None else self._ledger.classes(leased.dataset)
+            kept, alike = (taken, []) if known is None else _told_apart(taken, known)
+            if self._ledger.record_part(
+                leased, kept, [*rejected, *alike], position=position, last=last, known=known,
+                check=self._quotas.check_import,
+            ):  # fmt: skip
+                return
+
+    def _fail(self, leased: LeasedImport, error: CounterposeError) -> None:
+        what = leased.path if isinstance(leased, LeasedShard) else leased.request.url
+        _logger.warning("import into %s from %s: %s", leased.dataset, what, error.detail)
+        try:
+            # There is no room for the other shards either.
+            self._ledger.fail_part(leased, error, whole=isinstance(error, QuotaExceeded))
+        except CounterposeError as away:
+            _logger.warning("the failure of %s is not noted: %s", what, away.detail)
+
+    def _release(self, leased: LeasedImport) -> None:
+        try:
+            self._ledger.release_import(leased)
+        except LeaseLost:
+            # The usual case: what was read to its end or failed leaves no lease to give back.
+            return
+        except CounterposeError as error:
+            _logger.warning(
+                "the lease of an import into %s runs out by itself: %s", leased.dataset, error.detail
+            )
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What came of a file, and where in the shard the next one begins."""
+
+    came: NewSource | RejectedSource
+    following: int
+
+
+def _parts(outcomes: Iterator[_Outcome]) -> Iterator[tuple[list[_Outcome], bool]]:
+    """Yield what is recorded together, and whether it is the last of the shard; at least one part."""
+    part: list[_Outcome] = []
+    began = time.monotonic()
+    try:
+        for outcome in outcomes:
+            if len(part) >= PART or (part and time.monotonic() > began + PART_SECONDS):
+                yield part, False
+                part, began = [], time.monotonic()
+            part.append(outcome)
+    except ShardUnreadable:
+        if part:
+            yield part, False
+        raise
+    yield part, True
+
+
+def _told_apart(
+    taken: Sequence[NewSource], known: Sequence[str]
+) -> tuple[list[NewSource], list[RejectedSource]]:
+    """Refuse images whose label looks like another class of the dataset."""
+    labels = {twin_key(label): label for label in known}
+    kept: list[NewSource] = []
+    alike: list[RejectedSource] = []
+    for source in taken:
+        try:
+            require_distinct(source.label, labels)
+        except ClassMapMismatch as error:
+            alike.append(refused(source.filename, error))
+        else:
+            labels[twin_key(source.label)] = source.label
+            kept.append(source)
+    return kept, alike

@@ -1,0 +1,191 @@
+"""Parquet files as the Hugging Face library `datasets` writes them: an image with its bytes, and a label."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import IO, Any
+
+from counterpose_core.contract.datasets import ImportCreate
+from counterpose_core.errors import (
+    ImageUndecodable,
+    ImportRefused,
+    InvalidRequest,
+    RequestError,
+    ShardUnreadable,
+)
+from counterpose_gateway.images.folder import RawSource
+from counterpose_gateway.imports.samples import Sample, class_of, refused
+from counterpose_gateway.imports.storage import Storage
+from counterpose_gateway.imports.webdataset import expanded
+from counterpose_gateway.ledger import NewShard
+
+ROWS = 64
+"""Rows of one batch: of photographs some ten megabytes."""
+BUFFER = 1 << 20
+_MOST_FILES = 100_000
+_DEPTH = 4
+
+
+def find_shards(url: str, request: ImportCreate, storage: Storage, listed: int) -> Iterator[NewShard]:
+    """Yield the Parquet files, those of the split alone if one is named, from the ``listed``-th on.
+
+    Raises:
+        InvalidRequest: no file is of the split, or files of several splits are there and none is named.
+        ShardUnreadable: the folder is missing.
+    """
+    paths = list(expanded(url)) if url.endswith(".parquet") else _of_split(url, request.split, storage)
+    for path in paths[listed:]:
+        yield NewShard(path=path, mark=path)
+
+
+def class_names(path: str, request: ImportCreate, storage: Storage) -> Sequence[str] | None:
+    """Return the names of the label's numbers in a file, or None if it has none.
+
+    Raises:
+        InvalidRequest: it has no column of images or of labels.
+    """
+    with storage.open(path) as opened:
+        file = _parquet_file(opened, path)
+        _, label = _columns(file, path, request)
+        return _feature_names(_features(file).get(label))
+
+
+def read_parquet(
+    opened: IO[bytes], start: int, path: str, names: Sequence[str] | None, request: ImportCreate
+) -> Iterator[Sample]:
+    """Yield the images of a file from the row ``start`` on.
+
+    Raises:
+        InvalidRequest: it has no column of images or of labels.
+        ShardUnreadable: it is no Parquet file.
+    """
+    file = _parquet_file(opened, path)
+    image, label = _columns(file, path, request)
+    own = names if names is not None else _feature_names(_features(file).get(label))
+    stem = path.rpartition("/")[2]
+    groups, row = _groups_from(file, start)
+    for batch in _batches(file, path, groups, [image, label]):
+        for cell, told in zip(batch.column(image), batch.column(label), strict=True):
+            if row >= start:
+                yield Sample(_source(f"{stem}/{row}", cell.as_py(), told.as_py(), own), row + 1)
+            row += 1
+
+
+def _batches(file: Any, path: str, groups: list[int], columns: list[str]) -> Iterator[Any]:
+    arrow, _ = _arrow(path)
+    try:
+        yield from file.iter_batches(batch_size=ROWS, row_groups=groups, columns=columns)
+    except arrow.ArrowInvalid as error:
+        raise ShardUnreadable(f"the shard {path!r} is damaged: {error}") from error
+
+
+def _source(filename: str, cell: Any, label: object, names: Sequence[str] | None) -> Any:
+    try:
+        content = cell.get("bytes") if isinstance(cell, dict) else cell
+        if not isinstance(content, bytes):
+            # Only a path: the image is on the machine that wrote the file.
+            raise ImageUndecodable(f"{filename!r} holds no bytes of an image; embed the images in the file")
+        return RawSource(filename=filename, label=class_of(label, names), caption=None, content=content)
+    except RequestError as error:
+        return refused(filename, error)
+
+
+def _groups_from(file: Any, start: int) -> tuple[list[int], int]:
+    """Return the row groups from the one on that holds the row ``start``, and the first row of it."""
+    first = 0
+    for number in range(file.num_row_groups):
+        size = file.metadata.row_group(number).num_rows
+        if first + size > start:
+            return list(range(number, file.num_row_groups)), first
+        first += size
+    return [], first
+
+
+def _parquet_file(opened: IO[bytes], path: str) -> Any:
+    arrow, parquet = _arrow(path)
+    try:
+        # By pages: a row group of photographs may have a gigabyte.
+        return parquet.ParquetFile(opened, buffer_size=BUFFER, pre_buffer=False)
+    except arrow.ArrowInvalid as error:
+        raise ShardUnreadable(f"the shard {path!r} is no Parquet file: {error}") from error
+
+
+def _arrow(path: str) -> tuple[ModuleType, ModuleType]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportRefused(
+            f"{path!r}: this worker cannot read Parquet; install the extra 'exports' where it runs",
+            pointer="/url",
+        ) from error
+    return pyarrow, pyarrow.parquet
+
+
+def _columns(file: Any, path: str, request: ImportCreate) -> tuple[str, str]:
+    schema, features = file.schema_arrow, _features(file)
+    there = list(schema.names)
+    images = [name for name in there if features.get(name, {}).get("_type") == "Image"]
+    image = request.image_column or next(iter(images), "image")
+    label = request.label_column or "label"
+    for column, field in ((image, "image_column"), (label, "label_column")):
+        if column not in there:
+            raise InvalidRequest(
+                f"{path!r} has no column {column!r}; its columns are {', '.join(map(repr, there))}",
+                pointer=f"/{field}",
+            )
+    return image, label
+
+
+def _features(file: Any) -> dict[str, Any]:
+    """Return what `datasets` noted of each column."""
+    noted = (file.schema_arrow.metadata or {}).get(b"huggingface")
+    try:
+        features = json.loads(noted)["info"]["features"] if noted else {}
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return {name: told for name, told in features.items() if isinstance(told, dict)}
+
+
+def _feature_names(feature: dict[str, Any] | None) -> Sequence[str] | None:
+    names = None if feature is None or feature.get("_type") != "ClassLabel" else feature.get("names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return names
+
+
+def _of_split(url: str, split: str | None, storage: Storage) -> list[str]:
+    found = _parquet_below(url.rstrip("/"), storage, _DEPTH)
+    splits = {path: _split_name(path, url) for path in found}
+    if split is None and len(set(splits.values())) > 1:
+        told = ", ".join(sorted(set(splits.values())))
+        raise InvalidRequest(f"{url!r} has the splits {told}; name one", pointer="/split")
+    wanted = [path for path in found if split is None or splits[path] == split]
+    if not wanted:
+        there = ", ".join(sorted(set(splits.values()))) or "none"
+        raise InvalidRequest(
+            f"{url!r} has no Parquet file of the split {split!r}; it has {there}", pointer="/split"
+        )
+    return wanted
+
+
+def _parquet_below(url: str, storage: Storage, depth: int) -> list[str]:
+    folders, files = storage.folder(url)
+    found = [f"{url}/{name}" for name in files if name.endswith(".parquet")]
+    if depth:
+        found += [
+            path for folder in folders for path in _parquet_below(f"{url}/{folder}", storage, depth - 1)
+        ]
+    if len(found) > _MOST_FILES:
+        raise InvalidRequest(f"{url!r} holds more than {_MOST_FILES} Parquet files", pointer="/url")
+    return found
+
+
+def _split_name(path: str, url: str) -> str:
+    # "data/train-00000-of-00002.parquet" or "train/0000.parquet".
+    stem = path.rpartition("/")[2].removesuffix(".parquet")
+    name = stem.partition("-")[0]
+    folder = path[len(url.rstrip("/")) + 1 :].rpartition("/")[0].rpartition("/")[2]
+    return folder if name.isdigit() and folder else name

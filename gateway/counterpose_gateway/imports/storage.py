@@ -1,0 +1,130 @@
+"""Reading shards and lists of them from allowed addresses: this machine, object stores, the hub, HTTPS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+import fsspec
+from fsspec.spec import AbstractFileSystem
+
+from counterpose_core.errors import CounterposeError, ImportRefused, ShardUnreadable
+from counterpose_gateway.imports.addresses import AllowedAddresses
+from counterpose_gateway.imports.guarded_https import HttpsFiles
+
+BLOCK = 4 << 20
+"""Bytes of one range that is read ahead from an object store."""
+
+_VERSIONS = ("ETag", "etag", "blob_id", "mtime", "LastModified", "last_modified", "updated", "created", "ino")
+
+
+class Storage:
+    """What imports read; every address is checked against the operator's list."""
+
+    def __init__(self, allowed: Sequence[str], *, https: HttpsFiles | None = None) -> None:
+        self._allowed = AllowedAddresses(allowed)
+        self._https = https
+        self._systems: dict[str, AbstractFileSystem] = {}
+
+    def stamp(self, url: str) -> str:
+        """Return size and version of a file, which differ after a change.
+
+        Raises:
+            ShardUnreadable: it is missing or cannot be read.
+            ImportRefused: the address is not allowed.
+        """
+        plain = self._allowed.require(url)
+        with reading(url):
+            if plain.startswith("https://"):
+                return self._web().stamp(plain)
+            system = self._system(plain)
+            system.invalidate_cache()
+            told = system.info(plain)
+            if told.get("type") == "directory":
+                raise FileNotFoundError(url)
+            return " ".join([str(told.get("size")), *(str(told[key]) for key in _VERSIONS if key in told)])
+
+    @contextmanager
+    def open(self, url: str) -> Iterator[IO[bytes]]:
+        """Open a file that can be read from any place; raises as `stamp` does."""
+        plain = self._allowed.require(url)
+        with reading(url):
+            if plain.startswith("https://"):
+                opened: Any = self._web().open(plain)
+            else:
+                opened = self._system(plain).open(plain, "rb", block_size=BLOCK, cache_type="readahead")
+        with opened:
+            yield opened
+
+    def small_file(self, url: str, most: int) -> bytes | None:
+        """Return the bytes of a file, or None if there is none; raises as `stamp` does.
+
+        Raises:
+            ShardUnreadable: it has more than ``most`` bytes.
+        """
+        plain = self._allowed.require(url)
+        with reading(url):
+            try:
+                if plain.startswith("https://"):
+                    with self._web().open(plain) as opened:
+                        data = opened.read(most + 1)
+                else:
+                    with self._system(plain).open(plain, "rb") as opened:
+                        data = opened.read(most + 1)
+            except (FileNotFoundError, IsADirectoryError):
+                return None
+        if len(data) > most:
+            raise ShardUnreadable(f"{url!r} has more than {most} bytes, too many for what it should be")
+        return bytes(data)
+
+    def folder(self, url: str) -> tuple[list[str], list[str]]:
+        """Return the names of the folders and of the files in a folder, sorted; raises as `stamp` does."""
+        plain = self._allowed.require(url)
+        if plain.startswith("https://"):
+            raise ImportRefused(
+                f"{url!r}: folders cannot be listed over HTTPS; name tar or Parquet files", pointer="/url"
+            )
+        folders: list[str] = []
+        files: list[str] = []
+        with reading(url):
+            system = self._system(plain)
+            for entry in system.ls(plain.rstrip("/"), detail=True):
+                name = str(entry["name"]).rstrip("/").rpartition("/")[2]
+                # Object stores may list a folder in itself.
+                if name and name != plain.rstrip("/").rpartition("/")[2]:
+                    (folders if entry["type"] == "directory" else files).append(name)
+        return sorted(folders), sorted(files)
+
+    def _web(self) -> HttpsFiles:
+        self._https = self._https or HttpsFiles()
+        return self._https
+
+    def _system(self, url: str) -> AbstractFileSystem:
+        scheme = url.partition("://")[0]
+        if scheme not in self._systems:
+            try:
+                # Listings are not kept: a shard that changed would look as it was.
+                self._systems[scheme] = fsspec.filesystem(scheme, use_listings_cache=False)
+            except (ImportError, ValueError) as error:
+                raise ImportRefused(
+                    f"{url!r}: this worker cannot read {scheme}:// ({error})", pointer="/url"
+                ) from error
+        return self._systems[scheme]
+
+
+@contextmanager
+def reading(url: str) -> Iterator[None]:
+    """Say which shard it is that cannot be read.
+
+    Raises:
+        ShardUnreadable: it is missing, or the storage failed.
+    """
+    try:
+        yield
+    except CounterposeError:
+        raise
+    except FileNotFoundError as error:
+        raise ShardUnreadable(f"the shard {url!r} does not exist; restore it, or leave it out") from error
+    except (OSError, TimeoutError) as error:
+        raise ShardUnreadable(f"the shard {url!r} cannot be read: {error}") from error

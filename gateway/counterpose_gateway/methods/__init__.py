@@ -1,0 +1,24 @@
+"""The methods: one package each with the same functions, and the table where the gateway looks them up."""
+
+from __future__ import annotations
+
+from counterpose_core.types import RunKind
+from counterpose_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
+from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
+from counterpose_gateway.methods.dataset_interface.method import DATASET_INTERFACE
+from counterpose_gateway.methods.gate.method import GATE
+from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.methods.transfer.method import TRANSFER
+from counterpose_gateway.runs.method import AnyMethod
+
+METHODS: dict[RunKind, AnyMethod] = {
+    "stress-test": STRESS_TEST,
+    "dataset-interface": DATASET_INTERFACE,
+    "shift-benchmark": SHIFT_BENCHMARK,
+    "bug-hunt": BUG_HUNT,
+    "adversarial-dataset": ADVERSARIAL_DATASET,
+    "transfer": TRANSFER,
+    "gate": GATE,
+}
+"""Every method by the kind of its runs: where routes and workers look it up."""

@@ -1,0 +1,134 @@
+"""Plan a bug hunt: check what it names, draw one image of each label, plan the first baseline samples."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from counterpose_core.bug_hunt.budget import findable_rate
+from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.text.class_prompts import fill
+from counterpose_gateway.methods.bug_hunt.drawing import first_held_out
+from counterpose_gateway.methods.bug_hunt.estimate import most_captions, provable_rate, shares_of
+from counterpose_gateway.methods.bug_hunt.measuring import (
+    check_drawable,
+    own_descriptions,
+    own_shares,
+    plan_own,
+)
+from counterpose_gateway.methods.bug_hunt.mixture import check_mixture
+from counterpose_gateway.methods.bug_hunt.photographs import photographs_of, plan_photographs
+from counterpose_gateway.methods.bug_hunt.samples import plan_samples
+from counterpose_gateway.runs.classifiers import check_classifiers, common_classes
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.examples import draw_examples
+from counterpose_gateway.runs.items import Plan, PlannedItem, numbered
+from counterpose_gateway.runs.label_images import (
+    check_mistakes,
+    label_templates,
+    shared_config,
+    shown_classes,
+)
+from counterpose_gateway.runs.parents import notes_on_parents
+from counterpose_gateway.runs.submission import require_quota
+
+FIRST_BASELINE = 64
+FIRST_IN_TIME = 16
+"""Baseline images of a label that are planned before the time of an image is known, without and with a
+limit of minutes."""
+
+NO_DATASET = ""
+"""A hunt is about no dataset."""
+
+
+async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
+    """Resolve the request and plan the first baseline samples of each label.
+
+    Raises:
+        InvalidRequest: the budget is too small; no classifier has a label or a target, or they are equal; the
+            generator does not know a label's words; a description is none of a label; the classes of a
+            classifier are unknown.
+        QuotaExceeded: it might have more items than a run may.
+        UnknownDataset: there is no dataset of such photographs.
+        UnknownModel, ClassMapMismatch, PromptTooLong: as of other runs.
+    """
+    request, suite = create, context.suite
+    shares = None if request.descriptions else shares_of(request, suite)
+    varied = 0 if shares is None else shares.varied
+    require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
+    classes = await common_classes(request.classifiers, request.classes, context.services)
+    _check_labels(request, classes)
+    templates = label_templates(request, request.labels, classes, suite)
+    own = own_descriptions(request, classes, templates)
+    prompts = {label: fill(template, label) for label, template in templates.items()}
+    shared = shared_config(request, classes, suite, context.policy)
+    pointers = {label: f"/labels/{place}" for place, label in enumerate(request.labels)}
+    examples = await draw_examples(prompts, pointers, shared["generation"], request.seed, context)
+    await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
+    photographs = await photographs_of(request, own, context)
+    await check_drawable(own, shared["generation"], request.seed, context)
+    await check_mixture(request, classes, shared["generation"], context)
+    detectable = await asyncio.to_thread(provable_rate, request, request.held_out)
+    findable = None if shares is None else findable_rate(shares.baseline)
+    config = BugHuntConfig(
+        request=request,
+        **shared,
+        templates=templates,
+        prompts=prompts,
+        examples=examples,
+        shares=shares or own_shares(request, own),
+        detectable=detectable,
+        findable=findable,
+        notes=[
+            *_notes(request, detectable, findable, suite.name),
+            *notes_on_parents(request.criterion, request.labels, shared["parents"]),
+        ],
+    )
+    # Before generated images, so that the next stage follows these.
+    shown = plan_photographs(photographs)
+    images = plan_own(config, own, first_held_out(config)) if own else _first_baseline(config)
+    planned = chain(shown, images)
+    return Plan(NO_DATASET, config, list(numbered(planned)))
+
+
+def _first_baseline(config: BugHuntConfig) -> Iterator[PlannedItem]:
+    at_first = FIRST_BASELINE if config.request.budget.minutes is None else FIRST_IN_TIME
+    first = range(min(at_first, config.shares.baseline))
+    for label in config.request.labels:
+        told = HuntInstruction(phase="baseline", prompt=config.prompts[label])
+        yield from plan_samples(config, label, told, first)
+
+
+def _check_labels(create: BugHuntCreate, classes: Sequence[str]) -> None:
+    for index, label in enumerate(create.labels):
+        if label not in classes:
+            raise InvalidRequest(
+                f"the classifiers have no common class {label!r}; they have {shown_classes(classes)}",
+                pointer=f"/labels/{index}",
+            )
+    check_mistakes(create.criterion, classes, create.labels)
+
+
+def _notes(create: BugHuntCreate, detectable: float | None, findable: float | None, suite: str) -> list[str]:
+    notes = [
+        f"suite {suite!r} has one generator: whether images of another one fail as often is not measured"
+        if create.descriptions
+        else "no failure found is no proof that there is none: rare scenes are hardly ever drawn",
+        f"{create.held_out} held-out images prove no failure rate"
+        if detectable is None
+        else f"{create.held_out} held-out images prove failure rates from {100 * detectable:.0f} % on, where "
+        "the label alone never fails",
+    ]
+    if findable is not None:
+        notes.append(
+            f"a label that fails on fewer than {100 * findable:.2g} % of its images may show no two "
+            "failures, without which nothing is described"
+        )
+    if create.mixture is not None:
+        notes.append(
+            "the rate of the mixture is that of its prompts by the shares that you gave: whether users meet "
+            "them as often, and whether other images of them fail as often, is not measured"
+        )
+    return notes

@@ -1,0 +1,138 @@
+"""Learn tokens in a chain of short calls, and draw the images that judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from counterpose_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceConfig, TokenCandidate
+from counterpose_core.contract.editor import GenerateItem
+from counterpose_core.contract.tokens import (
+    DroppedImage,
+    LearnedToken,
+    LearnTokenItem,
+    LearnTokensRequest,
+    TokenOffer,
+)
+from counterpose_core.errors import BadBackendOutput
+from counterpose_core.images.clip_metrics import Vectors
+from counterpose_core.types import BlobRef, Cost
+from counterpose_gateway.runs.attempt import OpenItems, own_cost
+from counterpose_gateway.runs.clip import embed_images, require_one_space, unit_vector
+from counterpose_gateway.runs.items import LeasedItem
+from counterpose_gateway.runs.safety import allowed
+from counterpose_gateway.services.ports import Services
+
+OWN_IMAGES = 32
+"""Number of a class's images that are embedded for their mean."""
+
+
+@dataclass
+class ClassState:
+    """A class that learns its token: its images, their prompts, and its progress."""
+
+    item: LeasedItem
+    images: list[BlobRef]
+    prompts: list[str] | None = None
+    own_words: list[str] = field(default_factory=list)
+    steps: int = 0
+    checkpoint: BlobRef | None = None
+    bundle: BlobRef | None = None
+    offers: list[TokenOffer] = field(default_factory=list)
+    interpolation_weight: float = 1.0
+    candidates: list[TokenCandidate] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    read: int = 0
+    dropped: list[DroppedImage] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def own_images(self) -> list[BlobRef]:
+        """The first of its images that can be read; generated images are compared with them."""
+        lost = {dropped.image for dropped in self.dropped}
+        return [image for image in self.images if image not in lost][:OWN_IMAGES]
+
+    def advance(self, learned: LearnedToken) -> None:
+        """Take over the result of a link.
+
+        Raises:
+            BadBackendOutput: the link made no progress, so the chain would never end.
+        """
+        if learned.bundle is None and learned.steps <= self.steps:
+            raise BadBackendOutput(
+                f"the editor took {self.item.label!r} from step {self.steps} to {learned.steps}"
+            )
+        self.steps, self.checkpoint, self.bundle = learned.steps, learned.checkpoint, learned.bundle
+        self.offers, self.losses = list(learned.offers), [*self.losses, *learned.losses]
+        self.read, self.dropped = learned.images, list(learned.dropped)
+        self.cost += own_cost(learned.cost)
+
+
+async def learn(
+    attempt: OpenItems, config: DatasetInterfaceConfig, states: Sequence[ClassState], services: Services
+) -> None:
+    """Learn the tokens of all open classes, one link at a time, the remaining ones in one batch.
+
+    The editor remembers a link that was made before a worker died: repeating the chain
+    repeats no step.
+    """
+    while left := [state for state in states if state.bundle is None and attempt.is_open(state.item)]:
+        async with attempt.fail_items_on_error([state.item for state in left]):
+            request = LearnTokensRequest(
+                items=[_ask(config, state) for state in left],
+                preset=config.preset,
+                link_steps=config.link_steps,
+                seed=config.request.seed,
+            )
+            response = await attempt.call("editor", services.editor.learn_tokens, request)
+            outcomes = attempt.outcomes("editor", response)
+            attempt.add_shared_cost(
+                response.cost, [outcome.value.cost for outcome in outcomes if outcome.value is not None]
+            )
+            for state, outcome in zip(left, outcomes, strict=True):
+                async with attempt.fail_items_on_error([state.item]):
+                    state.advance(outcome.unwrap())
+
+
+def _ask(config: DatasetInterfaceConfig, state: ClassState) -> LearnTokenItem:
+    shared = config.request.token_init
+    return LearnTokenItem(
+        class_name=state.item.label,
+        images=state.images,
+        prompts=state.prompts,
+        initialiser=None if shared == CLASS_NAME else shared,
+        checkpoint=state.checkpoint,
+        published=config.published.get(state.item.label),
+    )
+
+
+async def draw(
+    attempt: OpenItems,
+    config: DatasetInterfaceConfig,
+    state: ClassState,
+    items: Sequence[GenerateItem],
+    services: Services,
+) -> list[BlobRef]:
+    """Draw images with the suite's settings, at the cost of the class.
+
+    Raises:
+        BackendError: an image could not be made.
+    """
+    response = await attempt.call("editor", services.editor.generate, config.generation.request(items))
+    generated = [allowed(outcome) for outcome in attempt.outcomes("editor", response)]
+    attempt.add_shared_cost(response.cost, [result.cost for result in generated])
+    state.cost = sum((own_cost(result.cost) for result in generated), state.cost)
+    return [result.image for result in generated]
+
+
+async def embed(attempt: OpenItems, images: Sequence[BlobRef], services: Services) -> Vectors:
+    """Return CLIP's unit features (n, d) of images.
+
+    Raises:
+        BackendError: an image has no features, or the answer is not an embedding.
+    """
+    vectors = [unit_vector(outcome) for outcome in await embed_images(attempt, images, services)]
+    require_one_space(*vectors)
+    return np.stack(vectors)

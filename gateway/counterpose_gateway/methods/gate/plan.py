@@ -1,0 +1,100 @@
+"""Plan a gate: every pair of the regression set is one item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.gates import GateConfig, GateCreate, GateInstruction, RegressionSet
+from counterpose_core.errors import InvalidRequest, RequestError
+from counterpose_core.gate.regression_set import LEAST_UNITS, FrozenPair
+from counterpose_gateway.methods.gate.regression_set import FrozenSet, freeze
+from counterpose_gateway.runs.classifiers import check_classifiers
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.items import Plan, PlannedItem, numbered
+from counterpose_gateway.runs.submission import require_quota
+from counterpose_gateway.version import VERSIONS
+
+_SOURCES_PER_CALL = 4
+"""With about five counterfactuals each, a call has some 24 images."""
+
+
+async def plan(create: GateCreate, context: RunContext) -> Plan:
+    """Resolve the request and plan every pair.
+
+    Raises:
+        NotFound, RunNotEnded, InvalidRequest: the baseline is no regression set, or another one than was
+            frozen; or it has several classifiers and the request names no incumbent.
+        QuotaExceeded: there are more pairs than a run may have items.
+        UnknownModel, ClassMapMismatch: as of other runs.
+    """
+    found = await freeze(create.baseline, context)
+    _check_digest(create, found.told)
+    incumbent = create.incumbent or _only_classifier(found.told)
+    require_quota(len(found.pairs), context, "/baseline")
+    await _check(create, incumbent, found, context)
+    config = GateConfig(
+        request=create,
+        regression_set=found.told,
+        incumbent=incumbent,
+        suite=context.suite.name,
+        versions=VERSIONS,
+        classes=list(found.classes),
+        notes=_notes(found.told),
+    )
+    return Plan("", config, list(numbered(_planned(found.pairs))), parent=None)
+
+
+def _check_digest(create: GateCreate, told: RegressionSet) -> None:
+    if create.digest not in (None, told.digest):
+        raise InvalidRequest(
+            f"the pairs of {create.baseline!r} have the digest {told.digest}, and the set was frozen with "
+            f"{create.digest}: its thresholds or items have changed since; freeze it again",
+            pointer="/digest",
+        )
+
+
+def _only_classifier(told: RegressionSet) -> str:
+    if len(told.classifiers) == 1:
+        return told.classifiers[0]
+    raise InvalidRequest(
+        f"the baseline has the classifiers {', '.join(told.classifiers)}; name one of them as the incumbent",
+        pointer="/incumbent",
+    )
+
+
+async def _check(create: GateCreate, incumbent: str, found: FrozenSet, context: RunContext) -> None:
+    example = found.pairs[0].source
+    await check_classifiers(create.classifiers, found.classes, example, context.services)
+    try:
+        await check_classifiers([incumbent], found.classes, example, context.services)
+    except RequestError as error:
+        error.pointer = "/incumbent"
+        raise
+
+
+def _notes(told: RegressionSet) -> list[str]:
+    few = [name for name, number in told.changes.items() if number < LEAST_UNITS]
+    notes = [
+        "the counterfactuals were made while other classifiers were tested: a weakness that none of them "
+        "shows is not searched for",
+    ]
+    if few:
+        notes.append(f"not tested, on fewer than {LEAST_UNITS} source images: {', '.join(few)}")
+    return notes
+
+
+def _planned(pairs: Sequence[FrozenPair]) -> Iterator[PlannedItem]:
+    places = {source: place for place, source in enumerate(dict.fromkeys(pair.source for pair in pairs))}
+    for slot, pair in enumerate(sorted(pairs, key=lambda pair: places[pair.source])):
+        told = GateInstruction(image=pair.image, change=pair.change, unit=pair.unit)
+        yield PlannedItem(
+            item_key=cache_key(pair=[pair.change, pair.label, pair.unit, pair.source, pair.image]),
+            ordinal=0,
+            kind="image",
+            item_group=cache_key(chunk=places[pair.source] // _SOURCES_PER_CALL),
+            source_image=pair.source,
+            label=pair.label,
+            slot=slot,
+            instruction=told.model_dump(mode="json"),
+        )

@@ -1,0 +1,51 @@
+"""The work of a gate: candidates and incumbent answer both images of every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from counterpose_core.contract.gates import GateConfig, GateInstruction, GateResult
+from counterpose_gateway.runs.attempt import OpenItems, finish_group
+from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
+from counterpose_gateway.runs.predictions import Answers, answered_pairs, classify_images
+from counterpose_gateway.runs.stores import Store
+from counterpose_gateway.services.ports import Services
+
+_PER_CALL = 32
+
+
+async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
+    """Classify the leased pairs.
+
+    Raises:
+        LeaseLost: another worker owns the items now.
+    """
+    config = GateConfig.model_validate(group.config)
+    attempt = OpenItems(group, record, store)
+    await finish_group(attempt, group, _classify(attempt, group, config, services))
+
+
+async def _classify(attempt: OpenItems, group: LeasedGroup, config: GateConfig, services: Services) -> None:
+    pairs = {item.id: GateInstruction.model_validate(item.instruction) for item in attempt.open}
+    seen = [image for item in attempt.open for image in (item.source_image, pairs[item.id].image)]
+    images = list(dict.fromkeys(seen))
+    specs = list(dict.fromkeys([config.incumbent, *config.request.classifiers]))
+    is_last = all(item.attempt >= MAX_ATTEMPTS for item in group.items)
+    answers: dict[str, Answers] = {spec: {} for spec in specs}
+    for first in range(0, len(images), _PER_CALL):
+        some = images[first : first + _PER_CALL]
+        found = await classify_images(attempt, specs, some, config.classes, services, spare=is_last)
+        for spec in specs:
+            answers[spec] |= found[spec]
+    for item in attempt.open:
+        async with attempt.fail_items_on_error([item]):
+            await attempt.done(item, _result(answers, item, pairs[item.id].image, config.classes))
+
+
+def _result(
+    answers: Mapping[str, Answers], item: LeasedItem, image: str, classes: Sequence[str]
+) -> GateResult:
+    known = dict(answers)
+    after, missing = answered_pairs(known, image, item.label, classes)
+    before, also = answered_pairs(known, item.source_image, item.label, classes)
+    return GateResult(predictions=after, original_predictions=before, unanswered=also | missing)

@@ -1,0 +1,93 @@
+"""The records and the card of an exported shift benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmarks import ImageItem, ImageResult
+from counterpose_core.types import Estimate
+from counterpose_gateway.exports.answers import answers_of
+from counterpose_gateway.exports.card import Card
+from counterpose_gateway.exports.records import Origin, Record
+from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
+from counterpose_gateway.methods.shift_benchmark.thresholds import filter_verdict
+
+
+def benchmark_records(
+    summary: ShiftBenchmarkSummary,
+    items: Iterable[ImageItem],
+    *,
+    dropped: bool = False,
+    found: bool = False,
+) -> Iterator[Record]:
+    """Yield a record for each generated image that the summary's thresholds keep.
+
+    ``dropped`` adds those they drop, ``found`` those that were retrieved, scraped, photographed or real:
+    these are other people's photographs, so they are exported only on request.
+    """
+    for item in items:
+        result = item.result
+        if item.state != "done" or result is None or not (found or result.image_source in GENERATED):
+            continue
+        verdict = filter_verdict(result, item.label, summary)
+        if dropped or verdict == "kept":
+            yield _record(summary.run_id, item, result, verdict)
+
+
+def benchmark_card(summary: ShiftBenchmarkSummary, *, dropped: bool = False) -> Card:
+    """Describe a benchmark's images, the share that passed the thresholds, and the impact of each shift."""
+    passed: dict[str, Estimate] = {}
+    impacts: dict[str, Estimate] = {}
+    for image_source, source_summary in summary.image_sources.items():
+        passed[f"base by {image_source}"] = source_summary.base.share_kept
+        for name, shift in source_summary.shifts.items():
+            passed[f"{name} by {image_source}"] = shift.share_kept
+            if shift.effect is not None:
+                impacts[f"impact of {name} by {image_source}"] = shift.effect.impact
+    of_them = " The set includes images that the thresholds drop." if dropped else ""
+    return Card(
+        title=f"Shifts of {summary.dataset}",
+        what=(
+            "Images of a dataset's classes under shifts of background, weather, style and others, and "
+            f"without a shift (`base`), to see which shifts make an image classifier fail.{of_them}"
+        ),
+        made=(
+            "Dataset interfaces: textual inversion learned one token per class, and a generator made "
+            "images of each class under each shift, base and shifts from the same seeds. Counterpose's "
+            f"run `{summary.run_id}` on the interface `{summary.interface}`, seed {summary.seed}, suite "
+            f"`{summary.config.suite}`; object thresholds at the {summary.object_percentile:g}th percentile "
+            "of real images, shift thresholds from the run's summary."
+        ),
+        filters=passed,
+        figures=impacts,
+    )
+
+
+def _record(run_id: str, item: ImageItem, result: ImageResult, verdict: str) -> Record:
+    origin: Origin = "generated" if result.image_source in GENERATED else "photograph"
+    return Record(
+        image=result.image,
+        item=item.id,
+        class_name=item.label,
+        shift=result.shift,
+        image_source=result.image_source,
+        run=run_id,
+        prompt=result.prompt,
+        seed=result.seed,
+        model=result.models["editor"] if origin == "generated" else None,
+        bundle=result.token,
+        scores=_scores(result),
+        answers=answers_of(result.predictions),
+        verdict=verdict if verdict == "kept" else f"no {verdict}",
+        origin=origin,
+    )
+
+
+def _scores(result: ImageResult) -> dict[str, float | None]:
+    """CLIP's cosines, then p(true class) of every classifier."""
+    scores: dict[str, float | None] = {
+        "object_similarity": result.object_similarity,
+        "shift_similarity": result.shift_similarity,
+    }
+    return scores | {f"p_true {name}": prediction.p_true for name, prediction in result.predictions.items()}

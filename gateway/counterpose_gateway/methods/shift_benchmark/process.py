@@ -1,0 +1,136 @@
+"""The shift benchmark: images of classes under shifts, measured by CLIP and predicted by classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from counterpose_core.contract.shift_benchmarks import ImageResult, ShiftBenchmarkConfig
+from counterpose_core.images.clip_metrics import Vectors, cosine
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.text.class_prompts import object_caption
+from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+from counterpose_gateway.methods.shift_benchmark.images import ImageDraft, Obtained, obtain
+from counterpose_gateway.runs.attempt import OpenItems, finish_group, together
+from counterpose_gateway.runs.clip import embed_images, embed_texts, require_one_space, unit_vector
+from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, Recorder
+from counterpose_gateway.runs.objectionable import drop_objectionable
+from counterpose_gateway.runs.predictions import answered_pairs, classify_images
+from counterpose_gateway.runs.stores import IndexStore
+from counterpose_gateway.services.ports import Services
+
+
+async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore) -> None:
+    """Process the leased images of one cell and record each exactly once.
+
+    A bad image does not affect the others; a call that fails as a whole fails the images that needed it.
+    Images that the thresholds would drop are recorded like the rest, so that thresholds can change later.
+
+    Raises:
+        LeaseLost: another worker owns the items now.
+    """
+    config = ShiftBenchmarkConfig.model_validate(group.config)
+    attempt = OpenItems(group, record, store)
+    await finish_group(attempt, group, _work_through(attempt, group, config, services, store))
+
+
+async def _work_through(
+    attempt: OpenItems,
+    group: LeasedGroup,
+    config: ShiftBenchmarkConfig,
+    services: Services,
+    store: IndexStore,
+) -> None:
+    cell = Cell.of(group.item_group)
+    obtained = await obtain(attempt, config, cell, services, store)
+    drafts = await measure(attempt, config, cell, obtained, services)
+    threshold = config.objectionable if cell.image_source in GENERATED else None
+    drafts = await drop_objectionable(attempt, drafts, threshold, services)
+    is_last = all(item.attempt >= MAX_ATTEMPTS for item in group.items)
+    await predict(attempt, config, drafts, services, spare=is_last)
+
+
+async def predict(
+    attempt: OpenItems,
+    config: ShiftBenchmarkConfig,
+    drafts: Sequence[ImageDraft],
+    services: Services,
+    *,
+    spare: bool = False,
+) -> None:
+    """Predict each image of a benchmark with every classifier of the run, and record it as done.
+
+    A classifier that fails on an image is left out there, as long as another one answers; one that is down
+    only with ``spare``.
+
+    Raises:
+        BackendError: a classifier is down.
+    """
+    if not drafts:
+        return
+    images = list(dict.fromkeys(draft.image for draft in drafts))
+    classifiers = config.request.classifiers
+    answers = await classify_images(attempt, classifiers, images, config.labels, services, spare=spare)
+    for draft in drafts:
+        async with attempt.fail_items_on_error([draft.item]):
+            pairs, missing = answered_pairs(answers, draft.image, draft.item.label, config.labels)
+            update = {"predictions": pairs, "unanswered": missing}
+            await attempt.done(draft.item, draft.result.model_copy(update=update))
+
+
+async def measure(
+    attempt: OpenItems,
+    config: ShiftBenchmarkConfig,
+    cell: Cell,
+    obtained: Sequence[Obtained],
+    services: Services,
+) -> list[ImageDraft]:
+    """Compare each image with its captions; an image that cannot be embedded is recorded and left out.
+
+    Raises:
+        BackendError: CLIP failed as a whole, or its answer for a caption is not an embedding.
+    """
+    if not obtained:
+        return []
+    captions = _captions(config, cell)
+    images, texts = await together(
+        [
+            embed_images(attempt, [entry.image for entry in obtained], services),
+            embed_texts(attempt, list(captions.values()), services),
+        ]
+    )
+    wanted = dict(zip(captions, map(unit_vector, texts), strict=True))
+    drafts: list[ImageDraft] = []
+    for entry, outcome in zip(obtained, images, strict=True):
+        async with attempt.fail_items_on_error([entry.item]):
+            similarities = {field: _cosine(unit_vector(outcome), text) for field, text in wanted.items()}
+            result = ImageResult(
+                image=entry.image,
+                image_source=cell.image_source,
+                shift=cell.condition_name(config),
+                prompt=entry.prompt,
+                seed=entry.seed,
+                token=entry.token,
+                unsearched=entry.unsearched,
+                alike=entry.alike,
+                cost=entry.cost,
+                **similarities,
+            )
+            drafts.append(ImageDraft(entry.item, result))
+    return drafts
+
+
+def _captions(config: ShiftBenchmarkConfig, cell: Cell) -> dict[str, str]:
+    """The captions that an image is compared with, by the field that holds the similarity."""
+    shift, name = config.shifts[cell.condition], cell.class_name(config)
+    captions = {"object_similarity": object_caption(name, photo=shift.photo)}
+    if cell.image_source == "real":
+        # Styles are not photographs: their object threshold comes from a separate caption.
+        captions["plain_similarity"] = object_caption(name, photo=False)
+    if shift.name != BASE:
+        captions["shift_similarity"] = shift.caption
+    return captions
+
+
+def _cosine(image: Vectors, text: Vectors) -> float:
+    require_one_space(image, text)
+    return float(cosine(image, text))

@@ -1,0 +1,127 @@
+"""The columns of a run's items, and views on the kept items of one kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.statistics.coded import Flags, Floats, Ints
+from counterpose_core.types import Cost, ItemState
+from counterpose_gateway.columns import NONE, Answers, Codes, FeatureRows, Ids, Vectors
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What adds up over items."""
+
+    cost: Cost = field(default_factory=Cost)
+    service_seconds: Mapping[str, float] = field(default_factory=dict)
+    unanswered: Mapping[str, Counter[str]] = field(default_factory=dict)
+    predicted: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ItemColumns:
+    """All items of a run in planned order; the names of codes are in the `Codes` of the same name."""
+
+    ids: Ids
+    kind: Ints
+    state: Ints
+    stage: Ints
+    slot: Ints
+    source: Ints
+    unit: Ints
+    label: Ints
+    edit_type: Ints
+    reason: Ints
+    code: Ints
+    removed: Ints
+    added: Ints
+    modes: Ints
+    fit: Floats
+    nats: Floats
+    tokens: Ints
+    language_model: Ints
+    clip: Ints
+    tried: Ints
+    outside: Ints
+    with_result: Flags
+    instruction: Ints
+    names: Mapping[str, Codes]
+    instructions: Sequence[Instruction]
+    answers: Mapping[str, Answers]
+    vectors: Mapping[str, Vectors]
+    features: FeatureRows
+    sums: Sums
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def of(self, column: str, name: str | None) -> Flags:
+        """Which items have this name in a column of codes."""
+        codes: Ints = getattr(self, column)
+        return np.asarray(codes == (NONE if name is None else self.names[column].find(name)))
+
+    def name(self, column: str, code: int) -> str:
+        """The name of a code of a column; empty where it is missing."""
+        return "" if code == NONE else self.names[column].names[code]
+
+    def of_state(self, at: int) -> ItemState:
+        """The state of an item."""
+        return cast(ItemState, self.name("state", int(self.state[at])))
+
+    @property
+    def screened(self) -> Flags:
+        """Which items belong to the screen: later stages were chosen by its outcomes."""
+        return np.asarray(self.stage == 1)
+
+    @property
+    def done(self) -> Flags:
+        """Which items were kept."""
+        return self.of("state", "done")
+
+    @property
+    def decided(self) -> Flags:
+        """Which items a filter kept or dropped."""
+        return self.done | self.of("state", "filtered")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions(Mapping[str, PredictionPair]):
+    """The predictions of an item's image, or of its source; of the five best classes the best alone."""
+
+    columns: ItemColumns
+    at: int
+    is_after: bool
+
+    def __getitem__(self, classifier: str) -> PredictionPair:
+        each, at = self.columns.answers[classifier], self.at
+        rank = int((each.rank_after if self.is_after else each.rank_before)[at])
+        if not rank:
+            raise KeyError(classifier)
+        p_true = float((each.p_after if self.is_after else each.p_before)[at])
+        best = self.columns.name("best", int((each.best_after if self.is_after else each.best_before)[at]))
+        top = [(best, p_true)] if best else []
+        return PredictionPair.model_construct(p_true=p_true, rank_true=rank, top=top)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.columns.answers if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def words_of(columns: ItemColumns, at: int) -> tuple[str, str]:
+    """The removed and the added words of an item."""
+    return columns.name("removed", int(columns.removed[at])), columns.name("added", int(columns.added[at]))
+
+
+def total(flags: Flags) -> int:
+    """How many are true."""
+    return int(np.count_nonzero(flags))

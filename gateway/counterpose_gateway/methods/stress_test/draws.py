@@ -1,0 +1,49 @@
+"""Draws: the items of a source that are made from noise of their own, and the seeds of that noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import InternalError
+from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
+from counterpose_gateway.runs.seeds import derive_seed
+
+Noise = tuple[int, str]
+"""The number of a draw, and whether a placebo or an edit is made of it."""
+
+
+def by_noise(group: LeasedGroup, config: StressTestConfig) -> Iterator[tuple[LeasedGroup, StressTestConfig]]:
+    """Yield the items that share their noise, with the configuration that makes them.
+
+    Placebo and edits of one draw have noise of their own as well: all images of a source are then alike if
+    the words do nothing, so that a test may exchange any of them.
+
+    Raises:
+        InternalError: an item is a draw, and the run has no settings that draw.
+    """
+    parts: dict[Noise | None, list[LeasedItem]] = {}
+    for item in group.items:
+        parts.setdefault(_noise(item), []).append(item)
+    for noise, items in parts.items():
+        part = replace(group, items=items)
+        yield part, config if noise is None else _drawn(config, group.item_group, noise)
+
+
+def _noise(item: LeasedItem) -> Noise | None:
+    draw = None if item.instruction is None else Instruction.model_validate(item.instruction).draw
+    return None if draw is None else (draw, item.kind)
+
+
+def _drawn(config: StressTestConfig, source: str, noise: Noise) -> StressTestConfig:
+    if config.redraw is None:
+        raise InternalError("the run's suite has no settings for several draws of one image")
+    return config.model_copy(update={"preset": seeded(config.redraw, config.request.seed, source, noise)})
+
+
+def seeded(redraw: EditorPreset, seed: int, source: str, noise: Noise) -> EditorPreset:
+    """Return the settings of a draw, whose seed depends on the run's seed, the source and the draw alone."""
+    return redraw.model_copy(update={"seed": derive_seed(seed, source, "draw", *noise)})

@@ -1,0 +1,175 @@
+"""Reconstruction and edits at values of the sweep (LANCE, Algorithm 1, lines 6 and 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from counterpose_core.contract.editor import (
+    EditedImage,
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    Reconstruction,
+    ReconstructItem,
+    ReconstructRequest,
+)
+from counterpose_core.contract.runs import ItemResult
+from counterpose_core.contract.scorer import EditScores
+from counterpose_core.errors import (
+    BadBackendOutput,
+)
+from counterpose_core.types import Cost, Decoder
+from counterpose_gateway.methods.stress_test.attempt import Attempt
+from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.runs.attempt import own_cost, together
+from counterpose_gateway.runs.items import LeasedItem
+from counterpose_gateway.runs.safety import SAFETY, flagged
+from counterpose_gateway.runs.stores import check_image
+from counterpose_gateway.services.ports import Services
+
+_MOST_EDITS = 16
+_MOST_EVALUATIONS = 1200
+"""Network evaluations in one call, about half a minute at 512 pixels: a call must not outlast a lease."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A generated image that was chosen, before any model predicted it."""
+
+    item: LeasedItem
+    result: ItemResult
+
+    @property
+    def image(self) -> str:
+        """The image."""
+        return self.result.image
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The image of an edit at one value of self_replace, and its scores once measured.
+
+    ``preview_scores`` are those of its small image, where that was decoded in full after the choice.
+    """
+
+    self_replace: float
+    image: str
+    scores: EditScores | None = None
+    preview_scores: EditScores | None = None
+
+    @property
+    def compared(self) -> EditScores | None:
+        """The scores by which it was compared with the other values."""
+        return self.preview_scores or self.scores
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """An edit, its images at the self_replace values tried so far in the preset's order, and their cost."""
+
+    kept: KeptEdit
+    variants: tuple[Variant, ...] = ()
+    cost: Cost = field(default_factory=Cost)
+
+
+async def reconstruct(attempt: Attempt, source: LeasedItem, caption: str, services: Services) -> list[Draft]:
+    """Reconstruct the image from its inversion without an edit: the control of every edit."""
+    item = attempt.open_item("reconstruction")
+    drafts: list[Draft] = []
+    if item is None:
+        return drafts
+    preset = attempt.config.preset
+    async with attempt.fail_items_on_error([item]):
+        asked = [ReconstructItem(image=source.source_image, caption=caption)]
+        request = ReconstructRequest(items=asked, preset=preset)
+        response = await attempt.call("editor", services.editor.reconstruct, request)
+        reconstruction = attempt.outcomes("editor", response)[0].unwrap()
+        attempt.add_shared_cost(response.cost, [reconstruction.cost])
+        await check_image(reconstruction.image, attempt.store)
+        drafts.append(Draft(item, _control(reconstruction, caption, preset)))
+    return drafts
+
+
+def _control(reconstruction: Reconstruction, caption: str, preset: EditorPreset) -> ItemResult:
+    return ItemResult(
+        image=reconstruction.image,
+        caption=caption,
+        psnr_db=reconstruction.psnr_db,
+        preset=preset,
+        cost=own_cost(reconstruction.cost),
+    )
+
+
+async def edit(
+    attempt: Attempt,
+    source: LeasedItem,
+    caption: str,
+    sweeps: Sequence[Sweep],
+    values: tuple[float, ...],
+    services: Services,
+    *,
+    decoder: Decoder = "full",
+) -> list[Sweep]:
+    """Add the images of each edit at ``values`` of its sweep; edits that fail are recorded and left out."""
+    # Guidance evaluates the network twice per step: with and without the caption.
+    evaluations = 2 * attempt.config.preset.steps * len(values)
+    step = min(_MOST_EDITS, max(1, _MOST_EVALUATIONS // evaluations))
+    chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
+    edited_chunks = await together(
+        _edit_chunk(attempt, source, caption, chunk, values, services, decoder) for chunk in chunks
+    )
+    return [sweep for chunk in edited_chunks for sweep in chunk]
+
+
+async def _edit_chunk(
+    attempt: Attempt,
+    source: LeasedItem,
+    caption: str,
+    sweeps: Sequence[Sweep],
+    values: tuple[float, ...],
+    services: Services,
+    decoder: Decoder,
+) -> list[Sweep]:
+    captions = [sweep.kept.proposal.edited_caption for sweep in sweeps]
+    items = [EditItem(image=source.source_image, caption=caption, edited_caption=text) for text in captions]
+    order, edited_sweeps = attempt.config.preset.self_replace, list[Sweep]()
+    async with attempt.fail_items_on_error([sweep.kept.item for sweep in sweeps]):
+        preset = attempt.config.preset
+        request = EditRequest(items=items, preset=preset, self_replace=values, decoder=decoder)
+        response = await attempt.call("editor", services.editor.edit, request)
+        # A preview uses weights of its own, which are recorded in addition to the editor's.
+        name = "editor" if decoder == "full" else "preview-decoder"
+        outcomes = attempt.outcomes(name, response)
+        attempt.add_shared_cost(
+            response.cost, [outcome.value.cost for outcome in outcomes if outcome.value is not None]
+        )
+        for sweep, outcome in zip(sweeps, outcomes, strict=True):
+            async with attempt.fail_items_on_error([sweep.kept.item]):
+                edited = outcome.unwrap()
+                variants = [*sweep.variants, *_checked_variants(edited, values)]
+                if not variants:
+                    worst = max(
+                        edited.variants, key=lambda variant: variant.safety.score if variant.safety else 0
+                    )
+                    await attempt.filtered(sweep.kept.item, SAFETY, flagged(worst.safety) or "")
+                    continue
+                # Always in the same order: equal scores then give equal choices.
+                variants.sort(key=lambda variant: order.index(variant.self_replace))
+                edited_sweeps.append(replace(sweep, variants=tuple(variants), cost=sweep.cost + edited.cost))
+    return edited_sweeps
+
+
+def _checked_variants(edited: EditedImage, asked: Sequence[float]) -> list[Variant]:
+    answered = [variant.self_replace for variant in edited.variants]
+    # A service that computes in float32 returns 0.4000000059 for 0.4.
+    if len(answered) != len(asked) or not np.allclose(answered, asked, atol=1e-6):
+        raise BadBackendOutput(f"the editor returned the sweep {answered} instead of {list(asked)}")
+    # Of a sweep, the values whose images are flagged are no choice.
+    return [
+        Variant(value, made.image)
+        for value, made in zip(asked, edited.variants, strict=True)
+        if flagged(made.safety) is None
+    ]

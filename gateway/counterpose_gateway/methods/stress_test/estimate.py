@@ -1,0 +1,124 @@
+"""What a stress test would take and could prove: its images divided as a run would, and no item created."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+
+from counterpose_core.contract.confirmation import ConfirmationScope
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.errors import DatasetEmpty
+from counterpose_core.stress_test.confirmation import (
+    LEAST_REDRAWN,
+    MOST_DRAWS,
+    MOST_PAIRS,
+    MOST_REDRAWN_PAIRS,
+)
+from counterpose_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
+from counterpose_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
+from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
+from counterpose_gateway.methods.stress_test.division import Division, divide
+from counterpose_gateway.methods.stress_test.groups import group_sources
+from counterpose_gateway.methods.stress_test.items import items_per_source
+from counterpose_gateway.methods.stress_test.plan import choose_sources, leave_out
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.earlier_rates import EARLIER_RUNS, minutes_of, seconds_per_item
+from counterpose_gateway.runs.submission import named_dataset
+
+
+async def estimate(create: StressTestCreate, context: RunContext) -> StressTestEstimate:
+    """Divide the dataset's images as a run would, and say what comes of it.
+
+    Raises:
+        UnknownDataset: the dataset does not exist.
+        DatasetEmpty: no source is left to test on.
+        InvalidRequest: a name to exclude matches no source, or there are too many images to find
+            near-duplicates among.
+        BackendError: near-duplicates are asked for, and the scorer is down.
+    """
+    dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
+    table = await asyncio.to_thread(context.ledger.source_table, create.dataset)
+    left, _ = leave_out(table, create.exclude)
+    sources = choose_sources(left, dataset.classes, create.limit)
+    if not len(sources):
+        raise DatasetEmpty(f"dataset {dataset.name!r} holds no image", pointer="/dataset")
+    redraws = context.suite.editor.redraw_preset is not None
+    grouped, _ = await group_sources(create, sources, context.services)
+    division = divide(create, grouped, redraws=redraws)
+    plan = division.plan
+    items = len(division.screened) * items_per_source(create)
+    items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
+    earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
+    images = Counter(sources.label_names[code] for code in sources.own_labels().tolist())
+    most = most_hypotheses(0 if plan is None else plan.budget, redraws=redraws)
+    expected = _expected(division, most if redraws else None)
+    pairs = {name: number for name, (number, _) in expected.items()}
+    hypotheses = provable_hypotheses(pairs.values(), most)
+    return StressTestEstimate(
+        images=len(sources),
+        screened=len(division.screened),
+        fresh=len(division.fresh),
+        items=items,
+        **minutes_of(items, seconds_per_item(earlier.runs, lambda run: _is_alike(run, create))),
+        hypotheses=hypotheses,
+        least_pairs=least_pairs(hypotheses),
+        power=POWER,
+        classes=[
+            ProvableClass(
+                object_class=name,
+                images=images[name],
+                pairs=pairs[name],
+                scope=expected[name][1],
+                share=provable_share(pairs[name], hypotheses),
+            )
+            for name in dataset.classes
+            if images[name]
+        ],
+        reason=_reason(create, division, pairs),
+    )
+
+
+def _expected(division: Division, hypotheses: int | None) -> Mapping[str, tuple[int, ConfirmationScope]]:
+    """The pairs to expect of each class for a change that applies to all of its images, and what they prove.
+
+    A group counts once.
+
+    Args:
+        division: the division of the sources.
+        hypotheses: how many changes are tested, if the run can draw images again; else None.
+    """
+    fresh = Counter(division.fresh.units_by_label())
+    # All images of a group are on one side.
+    every = fresh + Counter(division.screened.units_by_label())
+    found: dict[str, tuple[int, ConfirmationScope]] = {}
+    for name, number in every.items():
+        pairs = min(MOST_PAIRS, int(fresh[name] * SHARE_KEPT))
+        drawn = 0 if hypotheses is None or has_plenty(pairs, hypotheses) else _redrawn(number)
+        found[name] = (drawn, "images") if drawn > pairs else (pairs, "class")
+    return found
+
+
+def _redrawn(images: int) -> int:
+    """The pairs to expect of several draws of some of a class's images."""
+    if images < LEAST_REDRAWN:
+        return 0
+    return min(MOST_REDRAWN_PAIRS, int(min(images, MOST_REDRAWN) * MOST_DRAWS * SHARE_KEPT))
+
+
+def _reason(create: StressTestCreate, division: Division, pairs: Mapping[str, int]) -> str | None:
+    if division.plan is None:
+        return "the request does not confirm"
+    if division.plan.reason is not None:
+        return division.plan.reason
+    needed = least_pairs(1)
+    if max(pairs.values(), default=0) < needed:
+        return f"no class keeps enough images for {needed} pairs, of which the gate leaves about half"
+    return None
+
+
+def _is_alike(run: Run, create: StressTestCreate) -> bool:
+    """Whether a run had the same editor settings."""
+    return create.preset in (None, run.resolved_config.get("request", {}).get("preset"))

@@ -1,0 +1,105 @@
+"""The records and the card of exported counterfactuals of a stress test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.perturber import WordSpan
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.types import ItemKind
+from counterpose_gateway.exports.answers import answers_of
+from counterpose_gateway.exports.card import Card
+from counterpose_gateway.exports.records import KEPT, Record, Source
+from counterpose_gateway.runs.objectionable import OBJECTIONABLE
+
+_IMAGE_SOURCES: dict[ItemKind, str] = {
+    "edit": "edit",
+    "lance-r": "lance-r",
+    "intervention": "own edit",
+    "confirmation": "confirmation",
+}
+"""Kinds of items whose images are counterfactuals; reconstructions and placebos are controls."""
+
+
+def counterfactual_records(
+    summary: StressTestSummary, items: Iterable[Item], *, dropped: bool = False
+) -> Iterator[Record]:
+    """Yield a record for each kept counterfactual; ``dropped`` adds those that a filter dropped.
+
+    Images that were dropped as objectionable are never included.
+    """
+    config = StressTestConfig.model_validate(summary.config)
+    for item in items:
+        kept = item.state == "done"
+        if item.result is None or item.kind not in _IMAGE_SOURCES or item.reason == OBJECTIONABLE:
+            continue
+        if kept or (dropped and item.state == "filtered"):
+            yield _record(summary.run_id, config, item, item.result)
+
+
+def counterfactual_card(summary: StressTestSummary, *, dropped: bool = False) -> Card:
+    """Describe the counterfactuals of a stress test, the yield of its filters, and its results."""
+    of_them = "The set includes images that a filter dropped, each with its reason." if dropped else ""
+    return Card(
+        title=f"Counterfactuals of {summary.dataset}",
+        what=(
+            "Real images with one thing changed, to see which changes make an image classifier fail. "
+            f"`shift` is the kind of change, `prompt` the edited caption. {of_them}"
+        ).strip(),
+        made=(
+            "LANCE: each image was captioned, one thing in the caption was changed, and the image was edited "
+            f"to match. Counterpose's run `{summary.run_id}`, seed {summary.seed}, "
+            f"suite `{summary.config.get('suite', '')}`."
+        ),
+        filters=summary.yields,
+        figures={f"accuracy drop of {name}": model.drop for name, model in summary.models.items()},
+    )
+
+
+def _record(run_id: str, config: StressTestConfig, item: Item, result: ItemResult) -> Record:
+    return Record(
+        image=result.image,
+        item=item.id,
+        class_name=item.label,
+        shift=_shift(config, item),
+        image_source=_IMAGE_SOURCES[item.kind],
+        run=run_id,
+        prompt=result.edited_caption or result.caption,
+        seed=(result.preset or config.preset).seed,
+        model=result.models["editor"],
+        scores=_scores(result),
+        answers=answers_of(result.predictions),
+        source=Source(
+            image=item.source_image,
+            caption=result.caption,
+            changed=_shift(config, item),
+            removed=_words(result.removed),
+            added=_words(result.added),
+            answers=answers_of(result.original_predictions),
+        ),
+        verdict=KEPT if item.state == "done" else item.reason or item.state,
+        origin="edited",
+    )
+
+
+def _words(spans: Iterable[WordSpan]) -> str:
+    return " ".join(word for span in spans for word in span.words)
+
+
+def _shift(config: StressTestConfig, item: Item) -> str:
+    if item.kind == "intervention":
+        chosen = config.request.interventions[item.slot]
+        return Intervention(removed=chosen.removed, added=chosen.added).in_words()
+    return item.edit_type or item.kind
+
+
+def _scores(result: ItemResult) -> dict[str, float | None]:
+    """CLIP's cosines, then p(true class) of every classifier after the edit and before."""
+    scores: dict[str, float | None] = {} if result.scores is None else result.scores.model_dump()
+    for name, after in result.predictions.items():
+        scores[f"p_true {name}"] = after.p_true
+    for name, before in result.original_predictions.items():
+        scores[f"p_true_before {name}"] = before.p_true
+    return scores

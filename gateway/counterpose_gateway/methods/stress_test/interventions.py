@@ -1,0 +1,72 @@
+"""Edits by chosen words: the user's interventions (LANCE, fig. 11) and those that a run confirms."""
+
+from __future__ import annotations
+
+from counterpose_core.contract.confirmation import Instruction, Wording
+from counterpose_core.contract.interventions import Intervention
+from counterpose_core.stress_test.filters import names_label
+from counterpose_core.text.caption_diff import difference
+from counterpose_core.text.interventions import intervene
+from counterpose_gateway.methods.stress_test.attempt import Attempt
+from counterpose_gateway.methods.stress_test.proposals import LONGEST_CAPTION, Proposal
+from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.runs.items import LeasedItem
+
+NOT_APPLICABLE = "not-applicable"
+"""The reason of an item whose caption does not contain the words to change."""
+
+
+async def apply_interventions(attempt: Attempt, source: LeasedItem, caption: str) -> list[KeptEdit]:
+    """Apply each open intervention to the caption.
+
+    Its words are the user's choice, so no filter compares them: only an edit that names the class is
+    refused, since it would change the image's true label.
+    """
+    kept: list[KeptEdit] = []
+    for item in attempt.open:
+        if item.kind != "intervention":
+            continue
+        chosen = attempt.config.request.interventions[item.slot]
+        edited = intervene(caption, chosen.removed, chosen.added)
+        if edited is None or len(edited) > LONGEST_CAPTION:
+            await attempt.filtered(item, NOT_APPLICABLE, _why_not(caption, chosen, edited))
+            continue
+        proposal = Proposal(edited, difference(caption, edited))
+        if names_label(proposal.removed, proposal.added, source.label):
+            await attempt.filtered(item, "label-in-edit", f"{chosen.in_words()} names {source.label!r}")
+            continue
+        kept.append(KeptEdit(item, proposal))
+    return kept
+
+
+def reworded(caption: str, wording: Wording, label: str) -> Proposal | None:
+    """Return the edit of a caption by a wording, or None if it does not apply or names the class."""
+    edited = intervene(caption, wording.removed, wording.added)
+    if edited is None or len(edited) > LONGEST_CAPTION:
+        return None
+    proposal = Proposal(edited, difference(caption, edited))
+    unusable = proposal.words.is_empty or names_label(proposal.removed, proposal.added, label)
+    return None if unusable else proposal
+
+
+async def apply_instructions(attempt: Attempt, source: LeasedItem, caption: str) -> list[KeptEdit]:
+    """Apply to the caption the wording of each open item of a confirmation."""
+    kept: list[KeptEdit] = []
+    for item in attempt.open:
+        if item.kind != "confirmation":
+            continue
+        wording = Instruction.model_validate(item.instruction).wording
+        proposal = None if wording is None else reworded(caption, wording, source.label)
+        if proposal is None:
+            await attempt.filtered(item, NOT_APPLICABLE, "the words do not apply to the caption")
+            continue
+        kept.append(KeptEdit(item, proposal))
+    return kept
+
+
+def _why_not(caption: str, chosen: Intervention, edited: str | None) -> str:
+    if edited is not None:
+        return f"the caption would be longer than {LONGEST_CAPTION} characters"
+    if intervene(caption, chosen.removed, "something") is not None:
+        return f"the caption would be empty without {chosen.removed!r}"
+    return f"the caption does not contain {chosen.removed!r}"

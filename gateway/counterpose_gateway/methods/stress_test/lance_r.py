@@ -1,0 +1,175 @@
+"""LANCE-R, the random baseline: a masked LM replaces one word of the caption (LANCE, section 4.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterpose_core.contract.base import MAX_BATCH, Outcome
+from counterpose_core.contract.scorer import FilledMask, FillMaskItem, FillMaskRequest
+from counterpose_core.errors import BadBackendOutput, InvalidRequest
+from counterpose_core.stress_test.filters import names_label
+from counterpose_core.text.caption_diff import Word, difference, words
+from counterpose_core.text.stop_words import STOP_WORDS
+from counterpose_gateway.methods.stress_test.attempt import Attempt
+from counterpose_gateway.methods.stress_test.proposals import Proposal
+from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.runs.attempt import together
+from counterpose_gateway.runs.items import LeasedItem
+from counterpose_gateway.runs.seeds import derive_seed
+from counterpose_gateway.services.ports import Services
+
+_MOST_WORDS = 8
+"""Words of a caption that a slot tries; in real captions the first nearly always gives an edit."""
+
+_PROPOSED = 4
+"""New words requested per position: some are used by another slot, or name the class."""
+
+_PART = re.compile(r"\S+")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A word that may be replaced; ``position`` counts whitespace-separated words, as the scorer does."""
+
+    position: int
+    start: int
+    end: int
+    word: str
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One word that a slot asks the masked LM about."""
+
+    slot: int
+    place: Place
+
+
+def replaceable(caption: str, label: str) -> list[Place]:
+    """The words of a caption that LANCE-R may replace: no stop words, no numbers, no word of the label.
+
+    Replacing a word that names the class would change the true label, and the image be counted as the
+    classifier's failure; the paper does not say what it does with these.
+    """
+    places: list[Place] = []
+    for position, part in enumerate(_PART.finditer(caption)):
+        inside = words(part.group())
+        # In "red/blue" the scorer would mask only the first word, so such compounds are skipped.
+        if len(inside) == 1 and _may_go(inside[0], label):
+            start, end = part.start() + inside[0].start, part.start() + inside[0].end
+            places.append(Place(position, start, end, inside[0].text))
+    return places
+
+
+def _may_go(word: Word, label: str) -> bool:
+    letters = any(letter.isalpha() for letter in word.text)
+    return letters and word.key not in STOP_WORDS and not names_label([word.text], [], label)
+
+
+async def replace_random_words(
+    attempt: Attempt, source: LeasedItem, caption: str, services: Services
+) -> list[KeptEdit]:
+    """Fill each open LANCE-R slot with a replaced word that no earlier slot of LANCE-R has.
+
+    All slots of the plan are drawn, ours or not, so that a slot tried again alone finds what it would
+    have found among the others. LANCE's text filters do not apply, and its edits are not looked at: the
+    baseline is drawn as if they did not exist. A slot for which no word gives anything is filtered as
+    ``no-edit``.
+    """
+    items = [item for item in attempt.open if item.kind == "lance-r"]
+    if not items:
+        return []
+    kept: list[KeptEdit] = []
+    # All slots fail together: a slot skipped over a failure would leave its words to the next.
+    async with attempt.fail_items_on_error(items):
+        places = replaceable(caption, source.label)
+        tries = _tries(attempt, source, places)
+        answers = dict(zip(tries, await _fill(attempt, source, caption, tries, services), strict=True))
+        chosen = _choose(attempt, caption, source.label, answers)
+        for item in items:
+            proposal = chosen.get(item.slot)
+            if proposal is not None:
+                kept.append(KeptEdit(item, proposal))
+                continue
+            tried = ", ".join(
+                repr(attempted.place.word) for attempted in tries if attempted.slot == item.slot
+            )
+            detail = f"no new word for {tried}" if tried else "the caption has no word to replace"
+            await attempt.filtered(item, "no-edit", detail)
+    return kept
+
+
+def _tries(attempt: Attempt, source: LeasedItem, places: Sequence[Place]) -> list[_Try]:
+    """For each planned slot its own random order of the words, cut off after the last useful try."""
+    request = attempt.config.request
+    tries: list[_Try] = []
+    for slot in range(request.lance_r_edits_per_image):
+        generator = np.random.default_rng(derive_seed(request.seed, source.item_group, "lance-r", slot))
+        order = generator.permutation(len(places)).tolist()
+        tries += [_Try(slot, places[index]) for index in order[:_MOST_WORDS]]
+    return tries
+
+
+async def _fill(
+    attempt: Attempt, source: LeasedItem, caption: str, tries: Sequence[_Try], services: Services
+) -> list[Outcome[FilledMask]]:
+    asked = [_ask(attempt, source, caption, attempted) for attempted in tries]
+    chunks = [asked[start : start + MAX_BATCH] for start in range(0, len(asked), MAX_BATCH)]
+    answered = await together(_fill_chunk(attempt, chunk, services) for chunk in chunks)
+    return [outcome for outcomes in answered for outcome in outcomes]
+
+
+def _ask(attempt: Attempt, source: LeasedItem, caption: str, attempted: _Try) -> FillMaskItem:
+    names = (source.item_group, "lance-r", attempted.slot, attempted.place.position)
+    seed = derive_seed(attempt.config.request.seed, *names)
+    return FillMaskItem(text=caption, position=attempted.place.position, n=_PROPOSED, seed=seed)
+
+
+async def _fill_chunk(
+    attempt: Attempt, items: list[FillMaskItem], services: Services
+) -> list[Outcome[FilledMask]]:
+    response = await attempt.call("scorer", services.scorer.fill_mask, FillMaskRequest(items=items))
+    return attempt.outcomes("masked-lm", response)
+
+
+def _choose(
+    attempt: Attempt, caption: str, label: str, answers: Mapping[_Try, Outcome[FilledMask]]
+) -> dict[int, Proposal]:
+    """Each slot's first new word that leaves the label alone and makes an edit no earlier slot has."""
+    chosen: dict[int, Proposal] = {}
+    taken: set[str] = set()
+    for slot in range(attempt.config.request.lance_r_edits_per_image):
+        mine = [
+            (attempted.place, outcome) for attempted, outcome in answers.items() if attempted.slot == slot
+        ]
+        edits = (edit for place, outcome in mine for edit in _edits(caption, place, outcome))
+        usable = (edit for edit in edits if not names_label(edit.removed, edit.added, label))
+        proposal = next((edit for edit in usable if edit.key not in taken), None)
+        if proposal is not None:
+            taken.add(proposal.key)
+            chosen[slot] = proposal
+    return chosen
+
+
+def _edits(caption: str, place: Place, outcome: Outcome[FilledMask]) -> Iterator[Proposal]:
+    """The captions with the new words at the place.
+
+    Raises:
+        BackendError: the scorer failed, or proposed something that is not a word.
+    """
+    try:
+        proposed = outcome.unwrap().words
+    except InvalidRequest:
+        # The scorer may have stop words of its own: another word of the caption is tried.
+        return
+    for word in proposed:
+        if [token.text for token in words(word)] != [word]:
+            raise BadBackendOutput(f"the masked language model proposed {word!r}, which is not a word")
+        edited = caption[: place.start] + word + caption[place.end :]
+        proposal = Proposal(edited, difference(caption, edited))
+        if not proposal.words.is_empty:
+            yield proposal

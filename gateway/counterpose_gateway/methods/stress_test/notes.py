@@ -1,0 +1,63 @@
+"""What a user should know before a stress test works: that its images are too few for any test."""
+
+from __future__ import annotations
+
+import math
+
+from counterpose_core.contract.confirmation import ConfirmationPlan
+from counterpose_core.contract.datasets import Dataset
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.errors import ClassMapMismatch
+from counterpose_gateway.methods.stress_test.summary.hypotheses import CLASSIFIERS
+from counterpose_gateway.runs.source_table import SourceTable
+
+_ROUNDING = 1e-9
+
+
+def planning_notes(
+    create: StressTestCreate, sources: SourceTable, confirmation: ConfirmationPlan | None
+) -> list[str]:
+    """Say what the run cannot show, however it comes out; empty where it can do all."""
+    notes: list[str] = []
+    units = sources.number_of_units()
+    needed = images_needed(create)
+    if units < needed:
+        what = "image" if units == len(sources) else "group of images"
+        notes.append(
+            f"no test can show anything on {_count(units, what)}: the easiest takes {needed} whose edits and "
+            "placebos are all kept"
+        )
+    if confirmation is not None and confirmation.reason is not None:
+        notes.append(f"no finding can be confirmed: {confirmation.reason}")
+    return notes
+
+
+def images_needed(create: StressTestCreate) -> int:
+    """Return the images without which no p of this run can be small enough, even of all edits together.
+
+    Each image's placebo and k edits have k + 1 labellings, so n images give a p of (k + 1)^-n at least; the
+    easiest test has one family of losses and gains of every classifier.
+    """
+    labellings = 1 + max(create.max_edits_per_image, len(create.interventions), 1)
+    level = CLASSIFIERS.level / (2 * len(create.classifiers))
+    return math.ceil(-math.log(level) / math.log(labellings) - _ROUNDING)
+
+
+def _count(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {'groups of images' if noun.startswith('group') else noun + 's'}"
+
+
+def require_several_classes(dataset: Dataset) -> None:
+    """Refuse a dataset of one class.
+
+    Raises:
+        ClassMapMismatch: a classifier that may only choose one class is always right.
+    """
+    if len(dataset.classes) == 1:
+        raise ClassMapMismatch(
+            f"dataset {dataset.name!r} has one class, {dataset.classes[0]!r}, so every answer would be "
+            "right; create it with all classes that the classifiers choose among",
+            pointer="/dataset",
+        )

@@ -1,0 +1,89 @@
+"""What was observed of each item of a stress test, without the bulk of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.types import EditType, ItemKind, ItemState
+from counterpose_gateway.columns import NONE
+from counterpose_gateway.methods.stress_test.columns import ItemColumns
+from counterpose_gateway.methods.stress_test.columns.columns import Predictions, words_of
+
+_NO_PREDICTIONS: Mapping[str, PredictionPair] = {}
+
+
+Place = tuple[str, int | None]
+"""A source and the number of a draw, or None where its images are made once, by the run's preset."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """An item with its words and predictions; the predictions are empty where nothing was kept.
+
+    ``removed`` and ``added`` are the changed words as written in their captions. ``unit`` is the group of its
+    source, or the source where it stands alone: what estimates and tests count.
+    """
+
+    id: str
+    kind: ItemKind
+    source: str
+    image: str
+    label: str
+    edit_type: EditType | None
+    slot: int
+    stage: int
+    state: ItemState
+    reason: str | None
+    caption: str | None
+    removed: str
+    added: str
+    after: Mapping[str, PredictionPair]
+    before: Mapping[str, PredictionPair]
+    instruction: Instruction | None
+    unit: str
+
+    @property
+    def done(self) -> bool:
+        """Whether the item was kept."""
+        return self.state == "done"
+
+    @property
+    def place(self) -> Place:
+        """What pairs an edit of a confirmation with its placebo."""
+        return self.source, None if self.instruction is None else self.instruction.draw
+
+
+def observed(columns: ItemColumns, at: int) -> Observation:
+    """Return what was observed of the item at a place of the columns, without its images and caption."""
+    removed, added = words_of(columns, at)
+    edit_type = columns.name("edit_type", int(columns.edit_type[at]))
+    kept = columns.of_state(at) == "done"
+    instruction = int(columns.instruction[at])
+    return Observation(
+        id=columns.ids[at],
+        kind=cast(ItemKind, columns.name("kind", int(columns.kind[at]))),
+        source=columns.name("source", int(columns.source[at])),
+        image="",
+        label=columns.name("label", int(columns.label[at])),
+        edit_type=cast(EditType, edit_type) if edit_type else None,
+        slot=int(columns.slot[at]),
+        stage=int(columns.stage[at]),
+        state=columns.of_state(at),
+        reason=columns.name("reason", int(columns.reason[at])) or None,
+        caption=None,
+        removed=removed,
+        added=added,
+        after=Predictions(columns, at, is_after=True) if kept else _NO_PREDICTIONS,
+        before=Predictions(columns, at, is_after=False) if kept else _NO_PREDICTIONS,
+        instruction=None if instruction == NONE else columns.instructions[instruction],
+        unit=columns.name("unit", int(columns.unit[at])),
+    )
+
+
+def answer(prediction: PredictionPair) -> str:
+    """The class that a classifier gives an image."""
+    return prediction.top[0][0] if prediction.top else ""

@@ -1,0 +1,39 @@
+"""The pairs of a stress test that a gate classifies again: kept counterfactuals and their source images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.gate.regression_set import FrozenPair
+from counterpose_gateway.runs.recorded import recorded_config
+
+_COUNTERFACTUALS = ("edit", "intervention", "confirmation")
+"""LANCE-R's random edits are a baseline: they need not change one thing only."""
+
+
+def counterfactual_pairs(run: Run, items: Iterable[Item]) -> Iterator[FrozenPair]:
+    """Yield each kept counterfactual with its source image; a group of sources is one unit.
+
+    A confirmation is a change of its own: the screen chose it because it hurts the classifiers of this run.
+    """
+    config = recorded_config(StressTestConfig, run)
+    groups = {} if config.grouping is None else config.grouping.groups
+    for item in items:
+        if item.state == "done" and item.result is not None and item.kind in _COUNTERFACTUALS:
+            yield FrozenPair(
+                change=_change(config, item),
+                label=item.label,
+                unit=groups.get(item.item_group, item.item_group),
+                source=item.source_image,
+                image=item.result.image,
+            )
+
+
+def _change(config: StressTestConfig, item: Item) -> str:
+    if item.kind == "intervention":
+        chosen = config.request.interventions[item.slot]
+        return Intervention(removed=chosen.removed, added=chosen.added).in_words()
+    return item.kind if item.kind == "confirmation" else item.edit_type or item.kind

@@ -1,0 +1,260 @@
+"""Plan a stress test: resolve the request, choose its sources, check its words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from counterpose_core.contract.datasets import Dataset
+from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from counterpose_core.errors import (
+    ClassMapMismatch,
+    DatasetEmpty,
+    InternalError,
+    InvalidRequest,
+    UnknownModel,
+)
+from counterpose_core.suite import Suite
+from counterpose_core.text.plain_text import check_words, find_confusable
+from counterpose_gateway.methods.stress_test.division import divide
+from counterpose_gateway.methods.stress_test.groups import group_sources
+from counterpose_gateway.methods.stress_test.items import items_per_source, plan_items
+from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
+from counterpose_gateway.runs.classifiers import check_classifiers
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.items import Plan, PlannedItem
+from counterpose_gateway.runs.large_plans import PlanInputs
+from counterpose_gateway.runs.off_loop import off_loop
+from counterpose_gateway.runs.source_table import SourceTable, places_within
+from counterpose_gateway.runs.submission import named_dataset, require_quota
+from counterpose_gateway.services.ports import Services
+from counterpose_gateway.version import VERSIONS
+
+
+async def plan(create: StressTestCreate, context: RunContext) -> Plan:
+    """Plan a stress test on the dataset that the request names.
+
+    Raises:
+        QuotaExceeded: it would have more items than a run may.
+        UnknownDataset: the dataset does not exist.
+        DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `plan_stress_test`.
+    """
+    # One thread for all that is read: callers that wait at once would wait for a second one too.
+    dataset, sources = await asyncio.to_thread(_read, create, context)
+    config, items = await plan_stress_test(
+        create, dataset=dataset, sources=sources, suite=context.suite, services=context.services,
+        policy_words=context.policy.phrases,
+    )  # fmt: skip
+    confirms = config.confirmation is not None and config.confirmation.reason is None
+    read = {dataset.name: len(sources)}
+    return Plan(dataset.name, config, items, staged=confirms, sources=read)
+
+
+def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, SourceTable]:
+    dataset = named_dataset(create.dataset, "/dataset", context.ledger)
+    # Multiplied out before the sources are read: too large a plan would not fit into memory.
+    n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
+    require_quota(n_sources * items_per_source(create), context, "/limit")
+    _require_told_apart(dataset)
+    return dataset, context.ledger.source_table(create.dataset)
+
+
+def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
+    """Plan the items of a run's first stage again, from the ordinal ``first`` on.
+
+    Raises:
+        InternalError: the recorded configuration and sources give another plan, or no longer exist.
+    """
+    config = StressTestConfig.model_validate(run.resolved_config)
+    left = inputs.table(run.dataset).without_id(config.excluded)
+    chosen = choose_sources(left, config.classes, config.request.limit)
+    # Those that a dataset names may have changed since, and others were found by a service.
+    grouped = chosen.in_groups({} if config.grouping is None else config.grouping.groups)
+    division = divide(config.request, grouped, redraws=config.redraw is not None)
+    if division.plan != config.confirmation:
+        raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
+    return plan_items(config, division.screened, division.fresh, first=first)
+
+
+def _require_told_apart(dataset: Dataset) -> None:
+    if alike := find_confusable(dataset.classes):
+        raise ClassMapMismatch(
+            f"the classes {alike[0]!r} and {alike[1]!r} of dataset {dataset.name!r} look alike; rename one",
+            pointer="/dataset",
+        )
+
+
+async def plan_stress_test(
+    create: StressTestCreate,
+    *,
+    dataset: Dataset,
+    sources: SourceTable,
+    suite: Suite,
+    services: Services,
+    policy_words: Sequence[str] = (),
+) -> tuple[StressTestConfig, Iterator[PlannedItem]]:
+    """Resolve the request and plan each source's edits, controls, LANCE-R and interventions.
+
+    Where the run confirms, that is its first stage, and of the sources kept for the others the captions are
+    planned.
+
+    Raises:
+        DatasetEmpty: no source is left to test on.
+        ClassMapMismatch: a label lies outside the dataset's classes or a classifier's class map, or the
+            dataset has one class only.
+        UnknownModel: a classifier or the suite's perturber does not exist.
+        InvalidRequest: the suite's editor has no such preset, a name to exclude matches no source, an
+            intervention is not plain text, or there are too many images to find near-duplicates among.
+        BackendError: near-duplicates are asked for, and the scorer is down.
+    """
+    check_interventions(create.interventions)
+    require_several_classes(dataset)
+    # Of 100,000 sources each step takes a second, and nobody else would be answered meanwhile.
+    left, excluded = await off_loop(sources, leave_out, sources, create.exclude)
+    chosen = await off_loop(left, choose_sources, left, dataset.classes, create.limit)
+    if not len(chosen):
+        but = f" except the {len(excluded)} excluded" if excluded else ""
+        raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
+    grouped, grouping = await group_sources(create, chosen, services)
+    config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
+    division = await off_loop(grouped, divide, create, grouped, redraws=config.redraw is not None)
+    known = {
+        "excluded": excluded,
+        "confirmation": division.plan,
+        "grouping": grouping,
+        "notes": planning_notes(create, grouped, division.plan),
+    }
+    config = config.model_copy(update=known)
+    await check_classifiers(create.classifiers, dataset.classes, chosen.image(0), services)
+    return config, plan_items(config, division.screened, division.fresh)
+
+
+def choose_sources(sources: SourceTable, classes: Sequence[str], limit: int | None) -> SourceTable:
+    """Take ``limit`` sources evenly over the classes, independently of their order.
+
+    Raises:
+        ClassMapMismatch: a source's label is not in ``classes``.
+    """
+    number_of = {name: number for number, name in enumerate(classes)}
+    numbers = np.array([number_of.get(name, -1) for name in sources.label_names], dtype=np.int32)
+    # Sorted by id: the same images make the same plan in whatever order they were uploaded.
+    order, repeats = sources.in_order_of_ids()
+    # An image that is listed twice is one source.
+    order = order[~repeats]
+    of_class = numbers[sources.own_labels()[order]] if len(order) else np.array([], dtype=np.int32)
+    if (strange := np.flatnonzero(of_class < 0)).size:
+        raise _no_class(sources, int(order[strange[0]]))
+    # One of each class in turn.
+    in_turn = order[np.lexsort((of_class, places_within(of_class)))]
+    return sources.take(in_turn[:limit])
+
+
+def _no_class(sources: SourceTable, number: int) -> ClassMapMismatch:
+    filename = next(islice(sources.details.filenames(), int(sources.places[number]), None))
+    return ClassMapMismatch(f"{filename!r} has the label {sources.label(number)!r}, which is not a class")
+
+
+def resolve(
+    create: StressTestCreate, *, dataset: Dataset, suite: Suite, policy_words: Sequence[str] = ()
+) -> StressTestConfig:
+    """Record everything that the run depends on.
+
+    Raises:
+        InvalidRequest: the suite does not have the preset.
+        UnknownModel: the suite names no perturber.
+    """
+    preset = suite.editor.default_preset if create.preset is None else create.preset
+    if preset not in suite.editor.presets:
+        offered = ", ".join(sorted(suite.editor.presets))
+        raise InvalidRequest(
+            f"suite {suite.name!r} has no preset {preset!r}; it offers {offered}", pointer="/preset"
+        )
+    if suite.perturber is None:
+        raise UnknownModel(f"suite {suite.name!r} names no perturber")
+    redraw = suite.editor.redraw_preset
+    return StressTestConfig(
+        # Recorded, so that a follow-up of this run takes the same preset under any suite.
+        request=create.model_copy(update={"preset": preset}),
+        suite=suite.name,
+        preset=_swept(suite.editor.presets[preset], create),
+        redraw=None if redraw is None else _swept(redraw, create),
+        gate=create.thresholds.of_gate(suite.scorer.gate),
+        text=create.thresholds.of_text(suite.scorer.text),
+        models=_model_names(suite, suite.perturber.model),
+        versions=VERSIONS,
+        dataset_digest=dataset.digest,
+        classes=list(dataset.classes),
+        objectionable=suite.scorer.objectionable,
+        known_images=suite.known_images,
+        policy_words=list(policy_words),
+    )
+
+
+def _swept(preset: EditorPreset, create: StressTestCreate) -> EditorPreset:
+    if create.self_replace is None:
+        return preset
+    return preset.model_copy(update={"self_replace": tuple(create.self_replace)})
+
+
+def _model_names(suite: Suite, perturber: str) -> dict[str, str]:
+    return {
+        "captioner": suite.captioner.model,
+        "perturber": perturber,
+        "editor": suite.editor.model,
+        "scorer": suite.scorer.clip,
+        "sentence": suite.scorer.sentence,
+        "masked-lm": suite.scorer.masked_lm,
+    }
+
+
+def leave_out(sources: SourceTable, names: Sequence[str]) -> tuple[SourceTable, list[str]]:
+    """Separate the sources to test from the ids of those that ``names`` excludes.
+
+    A name is an id, a file name, or ``class/file name``.
+
+    Raises:
+        InvalidRequest: a name matches no source, or images of several classes.
+    """
+    # Without names, no file name is read.
+    named = _named(sources, names) if names else {}
+    _refuse("the dataset has no image named", [name for name in names if not named[name]])
+    shared = [name for name in names if len({label for _, label in named[name]}) > 1]
+    _refuse("several classes have images (write class/name to choose one) named", shared)
+    out = {identity for name in names for identity, _ in named[name]}
+    return sources.without_id(out), sorted(out)
+
+
+def _named(sources: SourceTable, names: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return id and label of the sources that each name stands for."""
+    named: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
+    for number, filename in enumerate(sources.details.filenames()):
+        identity, label = sources.id(number), sources.label(number)
+        for name in {identity, filename, f"{label}/{filename}"} & named.keys():
+            named[name].append((identity, label))
+    return named
+
+
+def _refuse(fault: str, names: Sequence[str]) -> None:
+    if names:
+        raise InvalidRequest(f"{fault} {', '.join(map(repr, dict.fromkeys(names)))}", pointer="/exclude")
+
+
+_MOST_CHARACTERS = 200
+
+
+def check_interventions(interventions: Sequence[Intervention]) -> None:
+    """Refuse words that hide letters or that a model could mistake for a part of its prompt's frame.
+
+    Raises:
+        InvalidRequest: a word is refused; the pointer names the intervention and the word.
+    """
+    for index, intervention in enumerate(interventions):
+        for name, text in (("removed", intervention.removed), ("added", intervention.added)):
+            if text:
+                check_words(text, field=f"interventions/{index}/{name}", most=_MOST_CHARACTERS)

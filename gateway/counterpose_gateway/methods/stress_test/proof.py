@@ -1,0 +1,319 @@
+"""Proofs: start a child run for one finding (`start_proof`), and tell what all its runs show.
+
+`plan_proof` plans such a run, `finding_history` joins the finding's own run and its children. The routes and
+the pages call these functions alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pydantic import BaseModel
+
+from counterpose_core.contract.confirmation import SuspectedChange, Wording
+from counterpose_core.contract.datasets import Dataset, Source
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.proofs import FindingHistory, Proof, ProofCreate
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, NotFound, RunNotEnded
+from counterpose_core.stress_test.screening import Change
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods.stress_test.columns import ItemColumns, read_columns
+from counterpose_gateway.methods.stress_test.fresh_pairs import Suspicion, chosen_changes, suspicions
+from counterpose_gateway.methods.stress_test.groups import group_sources, in_group
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
+from counterpose_gateway.methods.stress_test.proof_stages import (
+    LeftImages,
+    SourceImage,
+    config_of_child,
+    first_stage,
+    left_images,
+    must_draw,
+)
+from counterpose_gateway.methods.stress_test.report.findings import findings_of
+from counterpose_gateway.methods.stress_test.stages import wordings_of
+from counterpose_gateway.methods.stress_test.summary.joined_runs import (
+    joined_finding,
+    proof_of,
+    proving_runs,
+)
+from counterpose_gateway.methods.stress_test.summary.screen import screened_groups
+from counterpose_gateway.runs.classifiers import check_classifiers
+from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.items import Plan
+from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.runs.submission import (
+    named_dataset,
+    require_quota,
+    submit_planned,
+    without_functions,
+)
+from counterpose_gateway.runs.summaries import summary_of
+from counterpose_gateway.services.functions import with_functions
+from counterpose_gateway.version import VERSIONS
+
+_SEEDS = 2**63
+
+
+class _Asked(BaseModel):
+    """All that tells one request for a proof from another."""
+
+    run_id: str
+    number: int
+    create: ProofCreate
+
+
+async def start_proof(
+    run_id: str, number: int, create: ProofCreate, context: RunContext, key: str | None = None
+) -> Run:
+    """Start a child run that makes more pairs for one finding; its run is never reopened.
+
+    Args:
+        run_id: the run that has the finding, or one of its children.
+        number: the finding's number in that run.
+        create: how many images, from where.
+        context: the context for planning.
+        key: the idempotency key; one that made a run before returns that run.
+
+    Raises:
+        IdempotencyConflict: the key was used for something else.
+        NotFound, RunNotEnded, DatasetEmpty, ClassMapMismatch, InvalidRequest, ...: see `plan_proof`.
+    """
+    bare, functions = without_functions(create, context)
+    asked = _Asked(run_id=run_id, number=number, create=bare)
+    return await submit_planned(
+        STRESS_TEST,
+        asked,
+        lambda: plan_proof(run_id, number, bare, context, functions),
+        context,
+        key,
+        functions=functions,
+    )
+
+
+async def plan_proof(
+    run_id: str,
+    number: int,
+    create: ProofCreate,
+    context: RunContext,
+    functions: Mapping[str, str] | None = None,
+) -> Plan:
+    """Plan a child run: captions of images that the finding has not seen; their pairs are its second stage.
+
+    ``functions`` are addresses of classifiers that the caller's program serves; default: those of the run.
+
+    Raises:
+        NotFound: there is no such run, or it has no such finding.
+        RunNotEnded: the run, or an earlier proof of this finding, is still going on.
+        UnknownDataset: the dataset does not exist.
+        ClassMapMismatch: it does not have the finding's class.
+        DatasetEmpty: it has no image of the class that is left to make a pair of.
+        InvalidRequest: the finding names no words, the gateway serves another suite now, or a function is
+            not the finding's classifier.
+        UnknownModel: the classifier does not exist any more.
+        QuotaExceeded: the run would have more items than a run may.
+        BackendError: the run looked for near-duplicates, and the scorer is down.
+    """
+    _require_ended([await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)])
+    parent, proof, runs = await asyncio.to_thread(_known, run_id, number, context)
+    _require_ended(runs)
+    config = StressTestConfig.model_validate(parent.resolved_config)
+    if config.suite != context.suite.name:
+        raise InvalidRequest(
+            f"run {parent.id!r} was made with suite {config.suite!r}, and the gateway serves "
+            f"{context.suite.name!r}; pairs of two suites cannot be joined"
+        )
+    _require_own(functions or {}, proof.finding.classifier)
+    dataset = await asyncio.to_thread(_dataset, create, parent, proof, context)
+    seed = (config.request.seed + len(runs)) % _SEEDS if create.seed is None else create.seed
+    sources = await asyncio.to_thread(_sources, proof, dataset, config, context)
+    known = {} if config.grouping is None else config.grouping.groups
+    table, grouping = await group_sources(
+        config.request, SourceTable.of(sources), context.services, known=known
+    )
+    grouped = [in_group(source, table.group(number)) for number, source in enumerate(sources)]
+    left = await asyncio.to_thread(_left, proof, grouped, seed, runs, context)
+    without_pairs = proof.finding.model_copy(update={"pairs": []})
+    asked = {"finding": without_pairs, "images": create.images, "drawn": must_draw(left, config)}
+    chosen = proof.model_copy(update=asked)
+    child = config_of_child(
+        config,
+        chosen,
+        dataset=dataset.name,
+        dataset_digest=dataset.digest,
+        seed=seed,
+        versions=VERSIONS,
+        grouping=grouping,
+    )
+    items = first_stage(child, left, create.images)
+    if not items:
+        raise DatasetEmpty(_why_none(proof, dataset, left))
+    require_quota(len(items) + 2 * create.images, context, "/images")
+    if not functions:
+        functions = await asyncio.to_thread(context.ledger.functions, parent.id)
+    services = with_functions(context.services, functions)
+    await check_classifiers(child.request.classifiers, child.classes, items[0].source_image, services)
+    return Plan(dataset.name, child, items, parent=parent.id)
+
+
+def finding_history(run_id: str, number: int, context: RunContext) -> FindingHistory:
+    """Return a finding as its run tells it, and as that run and all its child runs tell it together.
+
+    Args:
+        run_id: the run that has the finding, or one of its children.
+        number: the finding's number in that run.
+        context: the stores of the runs.
+
+    Raises:
+        NotFound: there is no such run, or it has no such finding.
+    """
+    _, proof, runs = _known(run_id, number, context)
+    joined = joined_finding(proof, context.ledger, runs)
+    return FindingHistory(
+        run_id=proof.parent,
+        told=proof.finding,
+        finding=joined.finding,
+        runs=joined.listed_runs,
+        pairs=joined.listed_pairs,
+        e_value=joined.evidence.e_value,
+        e_value_needed=joined.evidence.needed,
+        family=proof.family,
+        images_needed=joined.images_needed,
+    )
+
+
+def _known(run_id: str, number: int, context: RunContext) -> tuple[Run, Proof, list[Run]]:
+    """The run that has the finding, the finding itself, and all runs with pairs of it."""
+    run = context.ledger.run(run_id, STRESS_TEST.kind)
+    own = proof_of(run)
+    if own is not None:
+        if own.finding.number != number:
+            raise NotFound(f"run {run_id!r} proves finding {own.finding.number} alone")
+        parent = context.ledger.run(own.parent, STRESS_TEST.kind)
+        # With its pairs, unless items that were tried again since have changed the run's findings.
+        found = (each for each in _listed(parent.id, context) if _words(each) == _words(own.finding))
+        own = own.model_copy(update={"finding": next(found, own.finding)})
+        return parent, own, proving_runs(own, context.ledger)
+    findings = _listed(run.id, context)
+    if not 1 <= number <= len(findings):
+        raise NotFound(f"run {run.id!r} has no finding {number}: it has {len(findings)}")
+    told = findings[number - 1]
+    change, wordings = _change(told, run, read_columns(run, context.ledger))
+    proof = Proof(
+        parent=run.id,
+        finding=told,
+        change=SuspectedChange(edit_type=change.edit_type, removed=change.removed, added=change.added),
+        wordings=wordings,
+        images=1,
+        family=len(findings),
+    )
+    return run, proof, proving_runs(proof, context.ledger)
+
+
+def _require_ended(runs: Sequence[Run]) -> None:
+    for run in runs:
+        if run.state not in FINAL_RUN_STATES:
+            raise RunNotEnded(f"run {run.id!r} is {run.state}; wait for its end, or cancel it")
+
+
+def _require_own(functions: Mapping[str, str], classifier: str) -> None:
+    others = sorted(functions.keys() - {classifier})
+    if others:
+        raise InvalidRequest(
+            f"the finding is about {classifier!r}, and the function is named {others[0]!r}; "
+            f"name it {classifier!r}",
+            pointer="/functions",
+        )
+
+
+def _words(finding: Finding) -> tuple[str, ...]:
+    return finding.classifier, finding.object_class, finding.edit_type, finding.removed, finding.added
+
+
+def _listed(run_id: str, context: RunContext) -> list[Finding]:
+    """The findings that a run lists, by number."""
+    summary = summary_of(STRESS_TEST, run_id, None, context)
+    if summary.findings:
+        return summary.findings
+    return findings_of(summary, read_columns(context.ledger.run(run_id), context.ledger))
+
+
+def _change(told: Finding, run: Run, columns: ItemColumns) -> tuple[Change, list[Wording]]:
+    """The change behind a finding and the words that show it.
+
+    Raises:
+        InvalidRequest: the finding is about various words.
+    """
+    groups = screened_groups(columns, [told.classifier])
+    later = ObservedItems(columns, np.flatnonzero(columns.stage > 1))
+    tested: dict[Suspicion, list[Wording]] = {
+        suspicion: wordings_of(each, groups) for suspicion, each in suspicions(chosen_changes(later))
+    }
+    screened = {suspicion: group.wordings for suspicion, group in groups.items()}
+    for (classifier, change), wordings in {**screened, **tested}.items():
+        group = groups.get((classifier, change))
+        words = (change.removed, change.added) if group is None else (group.removed, group.added)
+        said = (classifier, change.object_class, change.edit_type, *words)
+        if said == _words(told) and wordings:
+            return change, wordings
+    raise InvalidRequest(
+        f"finding {told.number} of run {run.id!r} is about various words, not about one change"
+    )
+
+
+def _dataset(create: ProofCreate, parent: Run, proof: Proof, context: RunContext) -> Dataset:
+    dataset = named_dataset(create.dataset or parent.dataset, "/dataset", context.ledger)
+    label = proof.finding.object_class
+    if label not in dataset.classes:
+        raise ClassMapMismatch(
+            f"dataset {dataset.name!r} has no class {label!r}, which finding {proof.finding.number} is about",
+            pointer="/dataset",
+        )
+    return dataset
+
+
+def _sources(proof: Proof, dataset: Dataset, config: StressTestConfig, context: RunContext) -> list[Source]:
+    """The images of the finding's class, without those that its run leaves out."""
+    out = set(config.excluded)
+    label = proof.finding.object_class
+    found = context.ledger.sources(dataset.name)
+    return [each for each in found if each.label == label and each.id not in out]
+
+
+def _left(
+    proof: Proof, sources: Sequence[Source], seed: int, runs: Sequence[Run], context: RunContext
+) -> LeftImages:
+    """The images that neither the finding's run nor its children made a pair of."""
+    tried: dict[str, SourceImage] = {}
+    captions: dict[str, str] = {}
+    for run in runs:
+        config = recorded_config(StressTestConfig, run)
+        groups = {} if config.grouping is None else config.grouping.groups
+        for item in context.ledger.recorded_items(run.id):
+            source = item.item_group
+            if item.kind != "caption":
+                # A child may know the groups of its images otherwise than the run of the finding.
+                unit = groups.get(source, source)
+                tried[f"{run.id}/{source}"] = SourceImage(source, item.source_image, unit)
+            caption = (item.result or {}).get("caption") if item.state == "done" else None
+            if caption and item.label == proof.finding.object_class:
+                captions[source] = caption
+    return left_images(sources, proof, seed=seed, tried=tried.values(), captions=captions)
+
+
+def _why_none(proof: Proof, dataset: Dataset, left: LeftImages) -> str:
+    label = proof.finding.object_class
+    if left.others:
+        return (
+            f"the change applies to none of the {left.others} images of {label!r} that are left in dataset "
+            f"{dataset.name!r}; add images, or name another dataset"
+        )
+    return (
+        f"no image of {label!r} is left in dataset {dataset.name!r}: the run and its proofs have used all; "
+        "add images, or name another dataset"
+    )

@@ -1,0 +1,119 @@
+"""What a report hands on: its findings as CSV, and its first screen as Markdown for a pull request."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from counterpose_core.commands import next_command
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.text.plain_text import no_formula
+from counterpose_gateway.methods.stress_test.report.tables import model_rows
+from counterpose_gateway.reports.states import BADGES
+
+_COLUMNS = (
+    "number", "state", "classifier", "class", "edit_type", "removed", "added", "taken_for", "flipped", "of",
+    "screened_loss", "confirmed_loss", "confirmed_low", "confirmed_high", "p_adjusted", "sentence",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file inside the report: its name, and its content as a data URI."""
+
+    name: str
+    uri: str
+
+
+def downloads(summary: StressTestSummary, findings: Sequence[Finding]) -> list[Download]:
+    """``findings.csv`` and ``report.md``."""
+    return [
+        _download("findings.csv", "text/csv", findings_csv(findings)),
+        _download("report.md", "text/markdown", report_md(summary, findings)),
+    ]
+
+
+def _download(name: str, media: str, text: str) -> Download:
+    data = base64.b64encode(text.encode()).decode("ascii")
+    return Download(name, f"data:{media};charset=utf-8;base64,{data}")
+
+
+def findings_csv(findings: Sequence[Finding]) -> str:
+    """One line a finding."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for finding in findings:
+        tested = finding.confirmed
+        figures = (
+            ("", "", "", "")
+            if tested is None
+            else (tested.loss.estimate, tested.loss.low, tested.loss.high, tested.p_adjusted)
+        )
+        writer.writerow(
+            [
+                finding.number,
+                finding.state,
+                *map(
+                    no_formula,
+                    (
+                        finding.classifier,
+                        finding.object_class,
+                        finding.edit_type,
+                        finding.removed,
+                        finding.added,
+                        finding.taken_for or "",
+                    ),
+                ),
+                finding.flipped,
+                finding.of,
+                round(finding.screened.loss, 4),
+                *figures,
+                no_formula(finding.sentence),
+            ]
+        )
+    return buffer.getvalue()
+
+
+def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
+    """The headline, the models with their verdicts, and the findings that are more than hints.
+
+    An open finding names the command that would settle it.
+    """
+    lines = summary.verdict.splitlines()
+    parts = [
+        f"# {_plain(lines[0])}",
+        "",
+        *(line for told in summary.warnings for line in (_plain(told), "")),
+        f"Stress test of {_plain(summary.dataset)}, run `{summary.run_id}`.",
+        "",
+    ]
+    if summary.verdicts:
+        parts += ["| Model | Verdict | Why | Right before → after |", "| --- | --- | --- | --- |"]
+        parts += [
+            f"| {_plain(row.name)} | {row.badge} | {_plain(row.sentence)} | {row.right} |"
+            for row in model_rows(summary)
+        ]
+    else:
+        parts += [f"- {_plain(line)}" for line in lines[1:]]
+    shown = [finding for finding in findings if finding.state in ("breaks", "suspected")]
+    if shown:
+        parts += ["", "## Findings", ""]
+        for at, one in enumerate(shown, start=1):
+            command = None if summary.judged_again else next_command(summary.run_id, one)
+            after = f" Next: `{command}`" if command else ""
+            parts.append(f"{at}. {BADGES[one.state]}: {_plain(one.sentence)}{after}")
+        told = lines[len(summary.verdicts) + 1 :]
+        parts += ["", *map(_plain, told)]
+    return "\n".join(parts) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Text without the characters that Markdown reads as markup."""
+    for mark in "\\`*_[]<>|#":
+        text = text.replace(mark, f"\\{mark}")
+    return text

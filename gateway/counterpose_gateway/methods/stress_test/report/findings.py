@@ -1,0 +1,263 @@
+"""Findings as the report shows them: cards with all their image pairs, and every model's rate on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from counterpose_core.commands import SHORT_ID, next_command
+from counterpose_core.contract.findings import Confirmed, Finding, FindingPair
+from counterpose_core.contract.groups import Grouping
+from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.contract.stress_tests import Insight, StressTestSummary
+from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
+from counterpose_gateway.methods.stress_test.observations import answer
+from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
+from counterpose_gateway.methods.stress_test.summary.hints import as_findings
+from counterpose_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
+from counterpose_gateway.reports.images import Album, Inline
+from counterpose_gateway.reports.numbers import percent, signed
+from counterpose_gateway.reports.states import BADGES
+
+SHOWN_FINDINGS = 9
+"""Findings with images; the others are listed in words."""
+
+SHOWN_PAIRS = 6
+"""Image pairs of one finding; the rates cover all of them."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a classifier says of an image."""
+
+    text: str
+    right: bool
+
+    @classmethod
+    def of(cls, prediction: PredictionPair) -> Answer:
+        """The best class with its probability."""
+        share = prediction.top[0][1] if prediction.top else prediction.p_true
+        return cls(f"{answer(prediction)} {percent(share)}", prediction.rank_true == 1)
+
+
+@dataclass(frozen=True)
+class ShownPair:
+    """An original and its edit with the classifier's answers; ``control`` is its answer on the control."""
+
+    item: str
+    label: str
+    before: Inline | None
+    after: Inline | None
+    caption: list[Segment]
+    edited_caption: list[Segment]
+    answer_before: Answer
+    answer_after: Answer
+    control: str
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many of a finding's edits make a model's right answer wrong."""
+
+    flipped: int
+    of: int
+
+    @property
+    def level(self) -> int:
+        """0 for none, 1 below a third, 2 below two thirds, 3 above."""
+        return 0 if not self.flipped else 1 + min(2, int(3 * self.flipped / self.of))
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """A command, and what it is for."""
+
+    title: str
+    command: str
+
+
+@dataclass(frozen=True)
+class ShownFinding:
+    """A finding with its images; ``anchor`` is its place in the page."""
+
+    anchor: str
+    state: str
+    finding: Finding
+    sentence: str
+    pairs: list[ShownPair]
+    confidence: str
+    certainty: list[str]
+    next_step: NextStep | None
+    rates: Mapping[str, Rate]
+
+    @property
+    def badge(self) -> str:
+        """Its state as icon and word."""
+        return BADGES[self.state]
+
+
+Made = Mapping[str, tuple[Item, ItemResult]]
+"""Items with results, by id."""
+
+
+def findings_of(summary: StressTestSummary, items: ItemColumns | Sequence[Item]) -> list[Finding]:
+    """The findings of the run; one of a single stage has none, so its insights take their place as hints."""
+    if summary.findings:
+        return summary.findings
+    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups_of(summary))
+    seen = [Evidence.of(columns, classifier) for classifier in summary.models]
+    found = as_findings(summary.insights, seen, LanceEstimator(summary.seed))
+    return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, start=1)]
+
+
+def groups_of(summary: StressTestSummary) -> Mapping[str, str]:
+    """The groups of the run's sources that are not independent, by source."""
+    grouping = summary.config.get("grouping")
+    return {} if grouping is None else Grouping.model_validate(grouping).groups
+
+
+def shown_findings(
+    summary: StressTestSummary, findings: Sequence[Finding], made: Made, album: Album
+) -> list[ShownFinding]:
+    """The first findings with those of their pairs that are found among the run's items."""
+    return [_shown(finding, summary, made, album) for finding in findings[:SHOWN_FINDINGS]]
+
+
+def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Album) -> ShownFinding:
+    is_hint = not summary.findings and finding.state == "cannot-tell"
+    known = [pair for pair in finding.pairs if _knows(finding.classifier, made.get(pair.edit))]
+    return ShownFinding(
+        anchor=f"finding-{finding.number}",
+        state="hint" if is_hint else finding.state,
+        finding=finding,
+        sentence=finding.sentence,
+        pairs=[_pair(finding, pair, made, album, summary.run_id) for pair in known[:SHOWN_PAIRS]],
+        confidence=_confidence(finding, known, made),
+        certainty=_certainty(finding, summary.insights),
+        next_step=_next_step(finding, summary),
+        rates=rates(summary.models, known, made),
+    )
+
+
+def _knows(classifier: str, found: tuple[Item, ItemResult] | None) -> bool:
+    return found is not None and all(
+        classifier in said for said in (found[1].predictions, found[1].original_predictions)
+    )
+
+
+def _pair(finding: Finding, pair: FindingPair, made: Made, album: Album, run: str) -> ShownPair:
+    item, result = made[pair.edit]
+    control = made.get(pair.control or "")
+    said = control[1].predictions.get(finding.classifier) if control else None
+    return ShownPair(
+        item=item.id,
+        label=item.label,
+        before=album.original(item.source_image),
+        after=album.generated(result.image, run=run, item=item.id),
+        caption=mark(result.caption, result.removed),
+        edited_caption=mark(result.edited_caption or result.caption, result.added),
+        answer_before=Answer.of(result.original_predictions[finding.classifier]),
+        answer_after=Answer.of(result.predictions[finding.classifier]),
+        control="" if said is None else Answer.of(said).text,
+    )
+
+
+def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made) -> str:
+    """Mean p(true class) before and after the change, and of the controls."""
+    if not pairs:
+        return ""
+    name, results = finding.classifier, [made[pair.edit][1] for pair in pairs]
+    before = percent(fmean(result.original_predictions[name].p_true for result in results))
+    after = percent(fmean(result.predictions[name].p_true for result in results))
+    said = f"Confidence in “{finding.object_class}” goes from {before} to {after} on average"
+    controls = [made[key][1].predictions for pair in pairs if (key := pair.control or "") in made]
+    known = [predictions[name].p_true for predictions in controls if name in predictions]
+    said += f". Redrawn with nothing changed, it is {percent(fmean(known))}." if known else "."
+    return said.replace(" %", "\u00a0%")
+
+
+def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
+    """The test behind a finding, with its interval, or why there was none."""
+    tested = finding.confirmed
+    if tested is None:
+        insight = _insight(finding, insights)
+        told = [insight.sentence] if insight is not None else []
+        screened = finding.screened
+        fall = f"{signed(-screened.loss, 2)} on {screened.n_sources} images"
+        return [
+            *told,
+            f"Change of confidence beyond the control of the same image: {fall}. It was chosen because it is "
+            "large, so the true change is probably smaller.",
+        ]
+    stopped = " The test stopped early: its first pairs showed too little." if tested.stopped else ""
+    lost = ", ".join(f"{number} {reason}" for reason, number in tested.dropped.items())
+    left_out = f" (left out: {lost})" if lost else ""
+    if tested.e_value is not None:
+        return [
+            f"Pairs of all runs that prove this finding, each with a control of its own: a loss of "
+            f"{in_words(tested.loss)}, {p_in_words(tested.p_adjusted)} for all {tested.family_size} findings "
+            "together, which holds however often one looks and goes on.",
+            f"{tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
+        ]
+    corrected = f"{p_in_words(tested.p_adjusted)} after Holm's correction over {tested.family_size} changes"
+    return [
+        f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {p_in_words(tested.p)}, {corrected}."
+        f"{stopped}",
+        # Older versions counted pairs by the loss alone.
+        f"{tested.n_pairs or tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
+    ]
+
+
+def _tested_on(tested: Confirmed) -> str:
+    """Which images a test is about, as the start of a sentence."""
+    if tested.scope == "class":
+        return "Tested on images that the search did not use, each with a control of its own"
+    images = "1 image" if tested.n_sources == 1 else f"{tested.n_sources} images"
+    return (
+        f"Tested on {images}, each edited and redrawn several times from other noise, as too few others were "
+        "left; of other images it says nothing"
+    )
+
+
+def _next_step(finding: Finding, summary: StressTestSummary) -> NextStep | None:
+    """What would settle the finding, or else show it in every image, as far as a command does."""
+    if summary.judged_again is not None:
+        # Commands name findings and insights by their numbers among the run's own.
+        return None
+    prove = next_command(summary.run_id, finding)
+    if prove is not None:
+        return NextStep("Next", prove)
+    same = _insight(finding, summary.insights)
+    if same is None:
+        return None
+    number = summary.insights.index(same) + 1
+    return NextStep(
+        "Next, make this change in every image",
+        f"counterpose apply {summary.run_id[:SHORT_ID]} --insight {number}",
+    )
+
+
+def _insight(finding: Finding, insights: Sequence[Insight]) -> Insight | None:
+    return next((insight for insight in insights if _change(insight) == _change(finding)), None)
+
+
+def _change(said: Finding | Insight) -> tuple[str, ...]:
+    return said.classifier, said.object_class, said.edit_type, said.removed, said.added
+
+
+def rates(models: Mapping[str, object], pairs: Sequence[FindingPair], made: Made) -> dict[str, Rate]:
+    """Each model's rate over the edits of a finding, where it has answered them."""
+    results = [made[pair.edit][1] for pair in pairs]
+    found = {name: [_flips(result, name) for result in results] for name in models}
+    known = {name: [flip for flip in flips if flip is not None] for name, flips in found.items()}
+    return {name: Rate(sum(flips), len(flips)) for name, flips in known.items() if flips}
+
+
+def _flips(result: ItemResult, name: str) -> bool | None:
+    before, after = result.original_predictions.get(name), result.predictions.get(name)
+    if before is None or after is None:
+        return None
+    return before.rank_true == 1 and after.rank_true > 1

@@ -1,0 +1,217 @@
+"""Before/after pairs of the report: the choice of pairs, their content, and links to the other items."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
+from counterpose_gateway.reports.images import Album, Inline
+from counterpose_gateway.reports.numbers import percent, signed
+from counterpose_gateway.runs.objectionable import OBJECTIONABLE
+
+HARDEST = 9
+SAMPLED = 9
+FILTERED = 6
+EXAMPLES = 8
+"""In addition to those shown anyway; a row whose example is not shown names the item without a link."""
+
+_LEAST_SHARE = 0.005
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One of the five best classes of a prediction."""
+
+    name: str
+    text: str
+    correct: bool
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """One classifier's predictions before and after the edit."""
+
+    classifier: str
+    before: list[Guess]
+    after: list[Guess]
+    change: str
+    flipped: bool
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An original, the image made from it, and the classifiers' predictions on both."""
+
+    item: str
+    ordinal: int
+    label: str
+    kind: str
+    before: Inline | None
+    after: Inline | None
+    caption: list[Segment]
+    edited_caption: list[Segment]
+    reactions: list[Reaction]
+    figures: list[tuple[str, str, str]]
+    loss: float
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The hardest counterfactuals, samples of the others and of the stopped ones, examples from tables."""
+
+    hardest: list[Pair]
+    sampled: list[Pair]
+    examples: list[Pair]
+    filtered: list[Pair]
+    kept: int
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The kept counterfactuals of the gallery, the largest loss first."""
+        return sorted((*self.hardest, *self.sampled, *self.examples), key=lambda pair: -pair.loss)
+
+    @property
+    def shown(self) -> set[str]:
+        """The ids of all items in the gallery."""
+        return {pair.item for pair in (*self.pairs, *self.filtered)}
+
+
+Made = tuple[Item, ItemResult]
+"""An item and its result."""
+
+
+def build_gallery(
+    items: Sequence[Item],
+    album: Album,
+    *,
+    run: str,
+    seed: int,
+    named: Sequence[str] = (),
+    without: Collection[str] = (),
+    kept: int | None = None,
+) -> Gallery:
+    """Choose the pairs: the hardest are exceptional, so a random sample accompanies them.
+
+    ``named`` are the items that tables mention, the most important first; those ``without`` are shown
+    elsewhere, so they are left out. ``kept`` is the number of kept edits, if ``items`` are not all.
+    """
+    edits = [(item, item.result) for item in items if item.kind == "edit" and item.result is not None]
+    done = [made for made in edits if made[0].state == "done"]
+    # Objectionable images are not shown.
+    stopped = [made for made in edits if made[0].state == "filtered" and made[0].reason != OBJECTIONABLE]
+    ranked = sorted(
+        (made for made in done if made[0].id not in without),
+        key=lambda made: min((change for _, change in _changes(made[1])), default=0.0),
+    )
+    generator = np.random.default_rng(seed)
+    hardest, sampled = ranked[:HARDEST], _draw(ranked[HARDEST:], SAMPLED, generator)
+    examples = _further(done, named, {*without, *(item.id for item, _ in (*hardest, *sampled))})
+    return Gallery(
+        hardest=[pair(made, album, run) for made in hardest],
+        sampled=[pair(made, album, run) for made in sampled],
+        examples=[pair(made, album, run) for made in examples],
+        filtered=[pair(made, album, run) for made in _draw(stopped, FILTERED, generator)],
+        kept=len(done) if kept is None else kept,
+    )
+
+
+def _further(kept: Sequence[Made], named: Sequence[str], shown: Collection[str]) -> list[Made]:
+    by_id = {item.id: (item, result) for item, result in kept}
+    wanted = [name for name in dict.fromkeys(named) if name in by_id and name not in shown]
+    return [by_id[name] for name in wanted[:EXAMPLES]]
+
+
+def _draw(made: Sequence[Made], number: int, generator: np.random.Generator) -> list[Made]:
+    return [made[index] for index in sorted(generator.permutation(len(made))[:number].tolist())]
+
+
+def _changes(result: ItemResult) -> Iterator[tuple[str, float]]:
+    for classifier, after in result.predictions.items():
+        if classifier in result.original_predictions:
+            yield classifier, after.p_true - result.original_predictions[classifier].p_true
+
+
+def pair(made: Made, album: Album, run: str) -> Pair:
+    """Collect all that the report shows of an edit."""
+    item, result = made
+    changes = sorted(_changes(result), key=lambda change: change[1])
+    return Pair(
+        item=item.id,
+        ordinal=item.ordinal,
+        label=item.label,
+        kind=item.edit_type or item.kind,
+        before=album.original(item.source_image),
+        after=album.generated(result.image, run=run, item=item.id),
+        caption=mark(result.caption, result.removed),
+        edited_caption=mark(result.edited_caption or result.caption, result.added),
+        reactions=[_reaction(name, change, result, item.label) for name, change in changes],
+        figures=_figures(result),
+        loss=round(-min((change for _, change in changes), default=0.0), 4),
+        reason=item.reason,
+    )
+
+
+def _reaction(classifier: str, change: float, result: ItemResult, label: str) -> Reaction:
+    before, after = result.original_predictions[classifier], result.predictions[classifier]
+    return Reaction(
+        classifier=classifier,
+        before=_guesses(before, label),
+        after=_guesses(after, label),
+        change=signed(change, 2),
+        flipped=before.rank_true == 1 and after.rank_true > 1,
+    )
+
+
+def _guesses(prediction: PredictionPair, label: str) -> list[Guess]:
+    """The best classes; those that round to 0 % tell nothing."""
+    shown = [(name, p) for name, p in prediction.top if p >= _LEAST_SHARE]
+    return [Guess(name, percent(p), name == label) for name, p in shown]
+
+
+def _figures(result: ItemResult) -> list[tuple[str, str, str]]:
+    """Name, value and meaning of the scores of an edit."""
+    figures: list[tuple[str, str, str]] = []
+    if result.scores is not None:
+        figures += [
+            ("direction", signed(result.scores.direction, 2), "does the image change as the caption does?"),
+            ("image-image", f"{result.scores.image_image:.2f}", "how close is the edit to the original?"),
+            ("image-text", f"{result.scores.text_edited:.2f}", "how well does the edit fit its caption?"),
+        ]
+    if result.self_replace is not None:
+        steps = "share of the steps that copy the original's layout"
+        figures.append(("self-replace", f"{result.self_replace:g}", steps))
+    return figures
+
+
+_OF_EACH_MODE = 3
+
+
+@dataclass(frozen=True)
+class Link:
+    """An item in words, with a link where the report shows its image."""
+
+    href: str
+    text: str
+
+
+def item_links(items: Sequence[Item], shown: Collection[str]) -> dict[str, Link]:
+    """A name for every item, and a link inside the report where the item is ``shown``."""
+    return {
+        item.id: Link(f"#item-{item.id}" if item.id in shown else "", f"item {item.ordinal}")
+        for item in items
+    }
+
+
+def named_items(summary: StressTestSummary) -> list[str]:
+    """The items that the report's tables mention."""
+    suspected = [
+        item for mode in summary.failure_modes.values() for item in mode.example_items[:_OF_EACH_MODE]
+    ]
+    classes = [figures.example_item for figures in summary.classes.values() if figures.example_item]
+    return [*suspected, *classes]

@@ -1,0 +1,161 @@
+"""The report of a stress test: one self-contained HTML file, the findings first."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from counterpose_core.commands import prove_command
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_gateway.methods.stress_test.report.classes import (
+    class_accuracy_plot,
+    class_sentences,
+    yield_plot,
+)
+from counterpose_gateway.methods.stress_test.report.downloads import downloads
+from counterpose_gateway.methods.stress_test.report.figures import (
+    accuracy_plot,
+    filter_rows,
+    plotted,
+    sensitivity_plot,
+    shown_rows,
+)
+from counterpose_gateway.methods.stress_test.report.findings import (
+    SHOWN_FINDINGS,
+    ShownFinding,
+    findings_of,
+    shown_findings,
+)
+from counterpose_gateway.methods.stress_test.report.gallery import build_gallery, item_links, named_items
+from counterpose_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
+from counterpose_gateway.methods.stress_test.report.shown_items import ShownItems
+from counterpose_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
+from counterpose_gateway.methods.stress_test.report.trust import trust
+from counterpose_gateway.reports.environment import TEMPLATES
+from counterpose_gateway.reports.images import Album
+
+
+def render(
+    summary: StressTestSummary,
+    run: Run,
+    items: Sequence[Item] | ShownItems,
+    image: Callable[[str], bytes],
+) -> str:
+    """Write the report of all items, or of those shown of a large run.
+
+    ``image`` returns the bytes of an image by its reference.
+
+    The opened report makes no request, and a missing image leaves a gap instead of an error.
+    """
+    album = Album(image)
+    if not isinstance(items, ShownItems):
+        items = ShownItems(items, findings_of(summary, items), _kept(items))
+    found = _findings(summary, items, album)
+    interventions = shown_interventions(summary, items.items, album, plotted(summary))
+    context = {
+        "summary": summary,
+        "run": run,
+        **found,
+        "models": model_rows(summary, found["findings"]),
+        "lines": summary.verdict.splitlines(),
+        "by_class": class_rows(summary),
+        "by_kind": kind_rows(summary),
+        "trust": trust(summary),
+        "interventions": interventions,
+        "own_example": first_example(summary, interventions),
+        **_figures(summary),
+        "weights": _weights(items.items),
+        "command": reproduce(summary),
+        "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
+    }
+    # The album is complete only now.
+    return TEMPLATES.get_template("stress_test/report.html.j2").render(context, images=album.images)
+
+
+def _findings(summary: StressTestSummary, seen: ShownItems, album: Album) -> dict[str, Any]:
+    """The findings, the gallery without their images, and links to both."""
+    items, findings = seen.items, seen.findings
+    made = {item.id: (item, item.result) for item in items if item.result is not None}
+    shown = shown_findings(summary, findings, made, album)
+    hero = next((one for one in shown if one.pairs and one.state in ("breaks", "suspected")), None)
+    in_cards = {pair.item for found in shown for pair in found.pairs}
+    gallery = build_gallery(
+        items,
+        album,
+        run=summary.run_id,
+        seed=summary.seed,
+        named=named_items(summary),
+        # Without a finding worth the first place, the hardest of all edits takes it, even if a hint has it.
+        without=in_cards if hero else (),
+        kept=seen.kept,
+    )
+    return {
+        "hero": hero,
+        "hardest": gallery.pairs[0] if hero is None and gallery.pairs else None,
+        "findings": shown,
+        "first_places": _first_places(shown, gallery.shown),
+        "more_findings": findings[SHOWN_FINDINGS:],
+        "downloads": downloads(summary, findings),
+        "gallery": gallery,
+        "links": item_links(items, in_cards | gallery.shown),
+    }
+
+
+def _kept(items: Sequence[Item]) -> int:
+    """The number of edits that were kept."""
+    return sum(item.kind == "edit" and item.state == "done" and item.result is not None for item in items)
+
+
+def _first_places(shown: Sequence[ShownFinding], in_gallery: Collection[str]) -> set[tuple[str, str]]:
+    """Finding and item of the first place of each item outside the gallery: only one may bear its name."""
+    first: dict[str, str] = {}
+    for found in shown:
+        for pair in found.pairs:
+            first.setdefault(pair.item, found.anchor)
+    return {(anchor, item) for item, anchor in first.items() if item not in in_gallery}
+
+
+def _figures(summary: StressTestSummary) -> dict[str, Any]:
+    return {
+        "accuracy": accuracy_plot(summary),
+        "rows": shown_rows(summary),
+        "sensitivity": sensitivity_plot(summary),
+        "class_yields": yield_plot(summary),
+        "class_accuracy": class_accuracy_plot(summary, plotted(summary)),
+        "class_sentences": class_sentences(summary),
+        "filters": filter_rows(summary),
+    }
+
+
+def reproduce(summary: StressTestSummary) -> str:
+    """The command that creates the same run."""
+    config = StressTestConfig.model_validate(summary.config)
+    request = config.request
+    if config.proof is not None:
+        return prove_command(config.proof.parent, config.proof.finding.number, config.proof.images)
+    edits = [f"{edit.removed}=>{edit.added}" for edit in request.interventions]
+    words = ["counterpose", "stress-test", "--dataset", summary.dataset]
+    for option, values in (
+        ("--classifier", request.classifiers),
+        ("--edit-type", request.tested_types),
+        ("--edit", edits),
+        ("--max-edits-per-image", [request.max_edits_per_image]),
+        ("--limit", [] if request.limit is None else [request.limit]),
+        ("--self-replace", request.self_replace or []),
+        ("--threshold", [f"{name}={value}" for name, value in request.thresholds.given().items()]),
+        ("--seed", [request.seed]),
+    ):
+        words += [word for value in values for word in (option, str(value))]
+    return shlex.join(words)
+
+
+def _weights(items: Sequence[Item]) -> dict[str, list[str]]:
+    """The weights that each service used; more than one means that they changed during the run."""
+    answered: dict[str, set[str]] = {}
+    for item in items:
+        for service, weights in (item.result.models if item.result else {}).items():
+            answered.setdefault(service, set()).add(weights)
+    return {service: sorted(weights) for service, weights in sorted(answered.items())}

@@ -1,0 +1,58 @@
+"""Can the run be trusted: what the controls alone cost, and how many edits passed, in one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_gateway.methods.stress_test.summary.verdict import MOST_CHANGED
+from counterpose_gateway.reports.numbers import percent
+
+LEAST_KEPT = 0.3
+"""Share of kept edits below which the filters choose what is measured."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The line, and whether every part of it is in order."""
+
+    good: bool
+    text: str
+
+    @property
+    def badge(self) -> str:
+        """An icon and a word."""
+        return "✓ controls in order" if self.good else "⚠ look at the controls"
+
+
+def trust(summary: StressTestSummary) -> Trust:
+    """Compare the controls of the worst classifier, and the yield, with their limits."""
+    models = summary.models.values()
+    changed = [
+        share.estimate
+        for model in models
+        if (share := model.changed_by_reconstruction) is not None and share.estimate is not None
+    ]
+    placebos = [
+        abs(drop)
+        for model in models
+        if (placebo := model.controls.get("placebo")) is not None
+        and (drop := placebo.drop.estimate) is not None
+    ]
+    share = summary.yields.get("kept") or summary.yields.get("kept.intervention")
+    kept = None if share is None else share.estimate
+    parts = [
+        f"redrawing alone changes {percent(max(changed))} of the answers at most"
+        if changed
+        else "no image was redrawn as a control",
+        f"a change of wording alone changes accuracy by {100 * max(placebos):.0f} points at most"
+        if placebos
+        else "no placebo was kept",
+        f"{percent(kept)} of the edits passed every filter" if kept is not None else "no edit was decided",
+    ]
+    limits = [
+        bool(changed) and max(changed) <= MOST_CHANGED,
+        bool(placebos) and max(placebos) <= MOST_CHANGED,
+    ]
+    text = "; ".join(parts)
+    return Trust(all(limits) and kept is not None and kept >= LEAST_KEPT, f"{text[:1].upper()}{text[1:]}.")

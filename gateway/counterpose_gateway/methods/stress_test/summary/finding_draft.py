@@ -1,0 +1,134 @@
+"""A finding in the making: its pairs in order, what its images are taken for, and its sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterpose_core.contract.findings import (
+    Confirmed,
+    Finding,
+    FindingPair,
+    FindingState,
+    Screened,
+    WordingCount,
+)
+from counterpose_gateway.methods.stress_test.observations import Observation, answer
+from counterpose_gateway.methods.stress_test.summary.finding_sentences import finding_sentence
+
+MOST_PAIRS = 1000
+"""Pairs that a finding lists, those nearest to the median first; its counts are of all."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A control and an edit of one source, as one classifier sees them."""
+
+    control: Observation | None
+    edit: Observation
+    loss: float
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A finding before it has its number; ``words`` are those that are removed and added.
+
+    ``mostly`` are the words behind the harm where all edits of a type were tested together.
+    """
+
+    state: FindingState
+    classifier: str
+    object_class: str
+    edit_type: str
+    words: tuple[str, str]
+    screened: Screened
+    confirmed: Confirmed | None
+    pairs: Sequence[Pair]
+    mostly: tuple[str, str] = ("", "")
+
+    @property
+    def loss(self) -> float:
+        """The loss by which findings of one state are sorted."""
+        if self.confirmed is None or self.confirmed.loss.estimate is None:
+            return self.screened.loss
+        return self.confirmed.loss.estimate
+
+    def finding(self, number: int) -> Finding:
+        """Return the finding, its images in order of their distance from the median loss."""
+        middle = float(np.median([pair.loss for pair in self.pairs])) if self.pairs else 0.0
+        pairs = sorted(self.pairs, key=lambda pair: (abs(pair.loss - middle), pair.edit.id))
+        wrong = Counter(
+            said for pair in pairs if (said := self._answer(pair.edit)) not in ("", self.object_class)
+        )
+        taken_for = min(wrong, key=lambda name: (-wrong[name], name), default=None)
+        flipped = sum(self._flips(pair) for pair in pairs)
+        removed, added = self.words
+        return Finding(
+            number=number,
+            state=self.state,
+            classifier=self.classifier,
+            object_class=self.object_class,
+            edit_type=self.edit_type,
+            removed=removed,
+            added=added,
+            wordings=_wordings(pair.edit for pair in pairs),
+            taken_for=taken_for,
+            flipped=flipped,
+            of=len(pairs),
+            screened=self.screened,
+            confirmed=self.confirmed,
+            pairs=[self._listed(pair) for pair in pairs[:MOST_PAIRS]],
+            sentence=finding_sentence(
+                self.state,
+                classifier=self.classifier,
+                object_class=self.object_class,
+                removed=removed,
+                added=added,
+                taken_for=taken_for if flipped else None,
+                flipped=flipped,
+                of=len(pairs),
+                edit_type=self.edit_type,
+                mostly=self.mostly,
+                drawn=self._drawn,
+            ),
+        )
+
+    @property
+    def _drawn(self) -> int | None:
+        """The images that a test speaks of alone, or None where it speaks of their class."""
+        tested = self.confirmed
+        # Where no pair of the test was kept, the finding shows what the screen saw.
+        if tested is None or tested.scope == "class" or not tested.n_sources:
+            return None
+        return tested.n_sources
+
+    def _answer(self, image: Observation) -> str:
+        return answer(image.after[self.classifier])
+
+    def _flips(self, pair: Pair) -> bool:
+        return flips(pair.control, pair.edit, self.classifier)
+
+    def _listed(self, pair: Pair) -> FindingPair:
+        return FindingPair(
+            source=pair.edit.source,
+            control=None if pair.control is None else pair.control.id,
+            edit=pair.edit.id,
+            loss=pair.loss,
+            answer=self._answer(pair.edit),
+        )
+
+
+def flips(control: Observation | None, edit: Observation, classifier: str) -> bool:
+    """Whether the control is answered rightly and the edit is not."""
+    if control is None:
+        return False
+    return control.after[classifier].rank_true == 1 < edit.after[classifier].rank_true
+
+
+def _wordings(edits: Iterable[Observation]) -> list[WordingCount]:
+    counted = Counter((edit.removed, edit.added) for edit in edits)
+    ordered = sorted(counted, key=lambda words: (-counted[words], words))
+    return [WordingCount(removed=words[0], added=words[1], n=counted[words]) for words in ordered]

@@ -1,0 +1,179 @@
+"""The findings of a stress test: what the screen suspects, and what tests on fresh images say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from counterpose_core.contract.confirmation import ConfirmationSummary
+from counterpose_core.contract.findings import (
+    Confirmed,
+    Finding,
+    FindingState,
+)
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.stress_test.confirmation import (
+    MARGIN,
+    ConfirmationTest,
+    confirm,
+    is_futile,
+    mean_loss,
+)
+from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates
+from counterpose_core.types import FINAL_RUN_STATES, Estimate
+from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
+from counterpose_gateway.methods.stress_test.fresh_pairs import (
+    LOOK_STAGE,
+    ChosenChange,
+    FreshPair,
+    Suspicion,
+    chosen_changes,
+    fresh_placebos,
+    suspicions,
+)
+from counterpose_gateway.methods.stress_test.observations import Observation
+from counterpose_gateway.methods.stress_test.observed_items import (
+    ObservedItems,
+    ScreenedGroup,
+)
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
+from counterpose_gateway.methods.stress_test.summary.screen import screened_groups
+from counterpose_gateway.methods.stress_test.summary.suspicion import (
+    figure_of,
+    is_suspect,
+    seen_in_screen,
+    untested,
+)
+
+_SUREST_FIRST: Mapping[FindingState, int] = {
+    "breaks": 0,
+    "suspected": 1,
+    "cannot-tell": 2,
+    "holds": 3,
+    "test-unfit": 4,
+}
+
+
+def find(
+    run: Run, items: ItemColumns | Iterable[Item], config: StressTestConfig, estimator: LanceEstimator
+) -> tuple[list[Finding], ConfirmationSummary | None]:
+    """Return the findings, the surest first, and what the confirmation did.
+
+    A test is stated once the run has ended: before that, what it tests is at most a suspicion, so that no
+    one stops a run at the moment at which it pleases.
+    """
+    groups_of = {} if config.grouping is None else config.grouping.groups
+    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups_of)
+    seen = list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))
+    groups = screened_groups(columns, config.request.classifiers)
+    changes = chosen_changes(seen)
+    tested = suspicions(changes) if run.state in FINAL_RUN_STATES else []
+    drafts = _tested(tested, groups, seen, estimator)
+    candidates = (group.candidate_above(LEAST_LOSS) for group in groups.values())
+    for candidate in rank_candidates(filter(None, candidates)):
+        group = groups[candidate.classifier, candidate.change]
+        told = any(
+            known[0] == candidate.classifier and known[1].overlaps(candidate.change) for known, _ in tested
+        )
+        if not told and is_suspect(group, estimator):
+            drafts.append(untested(group, "suspected"))
+    drafts.sort(key=lambda draft: (_SUREST_FIRST[draft.state], -draft.loss, draft.classifier, draft.words))
+    findings = [draft.finding(number) for number, draft in enumerate(drafts, start=1)]
+    return findings, summarize_confirmation(run, config, len(seen), len(suspicions(changes)))
+
+
+def summarize_confirmation(
+    run: Run, config: StressTestConfig, later: int, hypotheses: int
+) -> ConfirmationSummary | None:
+    """Say what the confirmation did; ``later`` is the number of items of stages after the screen."""
+    plan = config.confirmation
+    if plan is None:
+        return None
+    reason = plan.reason
+    if reason is None and not hypotheses and run.state in FINAL_RUN_STATES:
+        reason = (
+            f"no change cost a classifier {LEAST_LOSS:g} or more in the screen and applies to enough of the "
+            "images that were kept"
+        )
+    return ConfirmationSummary(
+        **plan.model_dump(exclude={"reason"}),
+        reason=reason,
+        hypotheses=hypotheses,
+        items=later,
+        level=LEVEL,
+        least_loss=LEAST_LOSS,
+        margin=MARGIN,
+    )
+
+
+def _tested(
+    hypotheses: Sequence[tuple[Suspicion, ChosenChange]],
+    groups: Mapping[Suspicion, ScreenedGroup],
+    seen: Sequence[Observation],
+    estimator: LanceEstimator,
+) -> list[Draft]:
+    """Test every hypothesis on its fresh pairs, corrected over all of them."""
+    placebos = fresh_placebos(seen)
+    all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
+    pairs = [each.pairs(classifier, placebos) for (classifier, _), each in hypotheses]
+    columns = [each.columns(classifier, placebos) for (classifier, _), each in hypotheses]
+    stopped = [
+        is_futile(each.of_stage(LOOK_STAGE).columns(classifier, placebos))
+        for (classifier, _), each in hypotheses
+    ]
+    figures = [figure_of(suspicion) for suspicion, _ in hypotheses]
+    tests = confirm(columns, stopped, [estimator.generator(f"{figure}/p") for figure in figures])
+    losses = [
+        mean_loss(each, estimator.generator(figure)) for each, figure in zip(columns, figures, strict=True)
+    ]
+    drafts: list[Draft] = []
+    for (suspicion, each), found, test, loss in zip(hypotheses, pairs, tests, losses, strict=True):
+        group = groups.get(suspicion)
+        confirmed = Confirmed(
+            scope=each.scope,
+            n_sources=len({pair.edit.unit for pair in found}),
+            n_pairs=test.n,
+            loss=loss,
+            planned=len(each.edits),
+            dropped=each.dropped(all_placebos),
+            stopped=test.stopped,
+            p=test.p,
+            p_adjusted=test.p_adjusted,
+            family_size=len(tests),
+            flipped=sum(flips(pair.placebo, pair.edit, suspicion[0]) for pair in found),
+        )
+        suspect = group is not None and is_suspect(group, estimator)
+        drafts.append(_draft(suspicion, group, state_of(test, loss, suspect=suspect), confirmed, found))
+    return drafts
+
+
+def state_of(test: ConfirmationTest, loss: Estimate, *, suspect: bool) -> FindingState:
+    """Return how sure a tested change is; ``suspect``: whether the screen alone speaks strongly."""
+    if test.confirmed:
+        return "breaks"
+    if not test.n:
+        # Nothing of it was kept, so nothing was tested: it stands where the screen left it.
+        return "suspected" if suspect else "cannot-tell"
+    return "holds" if loss.high is not None and loss.high < MARGIN else "cannot-tell"
+
+
+def _draft(
+    suspicion: Suspicion,
+    group: ScreenedGroup | None,
+    state: FindingState,
+    confirmed: Confirmed,
+    found: Sequence[FreshPair],
+) -> Draft:
+    if state == "suspected" and group is not None:
+        # No pair of the test was kept, so its images are those that the screen saw.
+        return replace(untested(group, state), confirmed=confirmed)
+    classifier, change = suspicion
+    words = (change.removed, change.added) if group is None else (group.removed, group.added)
+    screened = seen_in_screen(group)
+    pairs = [Pair(pair.placebo, pair.edit, pair.loss) for pair in found]
+    object_class, edit_type = change.object_class, change.edit_type
+    return Draft(state, classifier, object_class, edit_type, words, screened, confirmed, pairs)

@@ -1,0 +1,267 @@
+"""A finding over several runs: the pairs of its own run and of each child run, joined to one result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from counterpose_core.contract.confirmation import ConfirmationScope
+from counterpose_core.contract.findings import Confirmed, Finding, FindingState
+from counterpose_core.contract.proofs import Proof, ProofPair, ProofRun
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import NotFound
+from counterpose_core.stress_test.confirmation import PairColumns
+from counterpose_core.stress_test.proof import Evidence, join, more_pairs
+from counterpose_core.stress_test.screening import Change
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods.stress_test.columns import read_columns
+from counterpose_gateway.methods.stress_test.fresh_pairs import (
+    FreshPair,
+    chosen_changes,
+    fresh_placebos,
+    losses,
+)
+from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
+from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
+from counterpose_gateway.runs.context import RunLedger
+
+
+@dataclass(frozen=True)
+class RunPairs:
+    """The pairs that one run has of a finding, in planned order; none before the run has ended."""
+
+    run: Run
+    planned: int
+    dropped: dict[str, int]
+    pairs: Sequence[FreshPair]
+
+    @property
+    def losses(self) -> list[float]:
+        """The loss of each unit or of its draws: pairs of one group count once."""
+        return losses(self.pairs)
+
+
+@dataclass(frozen=True)
+class JoinedFinding:
+    """A finding with the pairs of every run that has some; the first is its own run, if that still exists."""
+
+    proof: Proof
+    runs: Sequence[RunPairs]
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What all pairs show together."""
+        name, pairs = self.proof.finding.classifier, self.pairs
+        columns = PairColumns.of(
+            [pair.edit.unit for pair in pairs],
+            [pair.placebo.after[name].p_true for pair in pairs],
+            [pair.edit.after[name].p_true for pair in pairs],
+            redrawn=self.scope == "images",
+        )
+        return join([each.losses for each in self.runs], self.proof.family, broad=columns.is_broad)
+
+    @property
+    def scope(self) -> ConfirmationScope:
+        """Whether the pairs speak of the class, or of the images that some are drawn of."""
+        return "images" if any(pair.edit.place[1] is not None for pair in self.pairs) else "class"
+
+    @property
+    def pairs(self) -> list[FreshPair]:
+        """All pairs, run after run."""
+        return [pair for each in self.runs for pair in each.pairs]
+
+    @property
+    def images_needed(self) -> int | None:
+        """How many more images would probably decide it, by the share of images that gave a pair so far."""
+        number = more_pairs(self.evidence)
+        if not number:
+            # By its own test the run may not have told what the evidence of its pairs would.
+            return number if self.is_decided or number is None else 1
+        planned, kept = sum(each.planned for each in self.runs), len(self.pairs)
+        return -(-number * (planned + 2) // (kept + 1))
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether more images could not make it surer."""
+        return self.state in ("breaks", "holds")
+
+    @property
+    def state(self) -> FindingState:
+        """How sure the finding is; until a child run adds pairs, as its own run told it.
+
+        What that run confirmed stays so, since its test keeps its own level, unless it spoke of a few images
+        and the joined pairs speak of the class.
+        """
+        told, tested = self.proof.finding.state, self.proof.finding.confirmed
+        wider = tested is not None and (tested.scope, self.scope) == ("images", "class")
+        if not self._extended or (told == "breaks" and not wider):
+            return told
+        if self.evidence.proven:
+            return "breaks"
+        return "holds" if self.evidence.absent else "cannot-tell"
+
+    @property
+    def finding(self) -> Finding:
+        """The finding with all its pairs; its p-values are those of the joined evidence."""
+        told = self.proof.finding
+        if not self._extended:
+            return told
+        draft = Draft(
+            state=self.state,
+            classifier=told.classifier,
+            object_class=told.object_class,
+            edit_type=told.edit_type,
+            words=(told.removed, told.added),
+            screened=told.screened,
+            confirmed=self._confirmed,
+            pairs=[Pair(pair.placebo, pair.edit, pair.loss) for pair in self.pairs],
+        )
+        return draft.finding(told.number)
+
+    @property
+    def listed_pairs(self) -> list[ProofPair]:
+        """All pairs in planned order, each with its run."""
+        name = self.proof.finding.classifier
+        return [
+            ProofPair(
+                run_id=each.run.id,
+                source=pair.edit.source,
+                control=pair.placebo.id,
+                edit=pair.edit.id,
+                loss=pair.loss,
+                answer=pair.edit.after[name].top[0][0] if pair.edit.after[name].top else "",
+            )
+            for each in self.runs
+            for pair in each.pairs
+        ]
+
+    @property
+    def listed_runs(self) -> list[ProofRun]:
+        """Each run with what it adds."""
+        return [
+            ProofRun(
+                run_id=each.run.id,
+                state=each.run.state,
+                dataset=each.run.dataset,
+                planned=each.planned,
+                pairs=len(each.pairs),
+                dropped=each.dropped,
+                e_value=e_value,
+            )
+            for each, e_value in zip(self.runs, self.evidence.e_values, strict=True)
+        ]
+
+    @property
+    def _extended(self) -> bool:
+        return any(each.pairs for each in self.runs if each.run.id != self.proof.parent)
+
+    @property
+    def _confirmed(self) -> Confirmed:
+        name, dropped = self.proof.finding.classifier, Counter[str]()
+        for each in self.runs:
+            dropped.update(each.dropped)
+        return Confirmed(
+            scope=self.scope,
+            n_sources=len({pair.edit.unit for pair in self.pairs}),
+            n_pairs=len(self.pairs),
+            loss=self.evidence.loss,
+            planned=sum(each.planned for each in self.runs),
+            dropped=dict(sorted(dropped.items())),
+            stopped=False,
+            e_value=self.evidence.e_value,
+            p=self.evidence.p,
+            p_adjusted=self.evidence.p_adjusted,
+            family_size=self.proof.family,
+            flipped=sum(flips(pair.placebo, pair.edit, name) for pair in self.pairs),
+        )
+
+
+def change_of(proof: Proof) -> Change:
+    """The change that a proof makes."""
+    words = proof.change
+    return Change(proof.finding.object_class, words.edit_type, words.removed, words.added)
+
+
+def proof_of(run: Run) -> Proof | None:
+    """What a run is to prove, or None where it searches itself."""
+    return StressTestConfig.model_validate(run.resolved_config).proof
+
+
+def proving_runs(proof: Proof, ledger: RunLedger, *, until: Run | None = None) -> list[Run]:
+    """Return the runs with pairs of the finding, its own first, then its children, the oldest first.
+
+    Args:
+        proof: the finding, of its own run.
+        ledger: knows the runs; the finding's own may have been deleted.
+        until: the last child to count, so that an ended child tells the same whatever follows it.
+    """
+    found: list[Run] = []
+    with suppress(NotFound):
+        found.append(ledger.run(proof.parent, "stress-test"))
+    for child in ledger.children(proof.parent):
+        own = proof_of(child) if child.kind == "stress-test" else None
+        if own is not None and _same(own, proof):
+            found.append(child)
+        if until is not None and child.id == until.id:
+            break
+    return found
+
+
+def joined_finding(proof: Proof, ledger: RunLedger, runs: Sequence[Run]) -> JoinedFinding:
+    """Join the pairs that the ended ``runs`` have of the finding.
+
+    An image, or a group of them, counts in the first run that made a pair of it: two runs that began at once
+    may share some. What the finding's own run drew of a few images speaks of these alone, so it counts if the
+    others drew too.
+    """
+    known: set[tuple[object, ...]] = set()
+    found: list[RunPairs] = []
+    for run in runs:
+        each = _pairs_of(run, ledger, proof)
+        seed = StressTestConfig.model_validate(run.resolved_config).request.seed
+        # The noise of a draw depends on the run's seed, the source and the draw alone.
+        keys = [(*pair.edit.place, seed) if _is_drawn(pair) else (pair.edit.unit,) for pair in each.pairs]
+        fresh = [pair for pair, key in zip(each.pairs, keys, strict=True) if key not in known]
+        known |= set(keys)
+        found.append(_kept(each, fresh, "image-used-before"))
+    children = [pair for each in found if each.run.id != proof.parent for pair in each.pairs]
+    if children and not any(map(_is_drawn, children)):
+        found = [_kept(each, [pair for pair in each.pairs if not _is_drawn(pair)], "drawn") for each in found]
+    return JoinedFinding(proof, found)
+
+
+def _is_drawn(pair: FreshPair) -> bool:
+    return pair.edit.place[1] is not None
+
+
+def _kept(each: RunPairs, pairs: Sequence[FreshPair], reason: str) -> RunPairs:
+    """The run with some of its pairs; the others are dropped for a reason."""
+    left_out = {reason: len(each.pairs) - len(pairs)} if len(pairs) < len(each.pairs) else {}
+    return RunPairs(each.run, each.planned, {**each.dropped, **left_out}, pairs)
+
+
+def _same(one: Proof, other: Proof) -> bool:
+    # Not by number: a run whose failed items were tried again may list its findings in another order.
+    return (one.finding.classifier, change_of(one)) == (other.finding.classifier, change_of(other))
+
+
+def _pairs_of(run: Run, ledger: RunLedger, proof: Proof) -> RunPairs:
+    if run.state not in FINAL_RUN_STATES:
+        return RunPairs(run, 0, {}, [])
+    columns = read_columns(run, ledger)
+    seen = list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))
+    placebos, name = fresh_placebos(seen), proof.finding.classifier
+    all_placebos = [each for each in seen if each.kind == "placebo"]
+    planned, dropped, pairs = 0, Counter[str](), list[FreshPair]()
+    for each in chosen_changes(seen):
+        if each.change == change_of(proof) and name in each.classifiers:
+            planned += len(each.edits)
+            dropped.update(each.dropped(all_placebos))
+            pairs += each.pairs(name, placebos)
+    return RunPairs(run, planned, dict(sorted(dropped.items())), pairs)

@@ -1,0 +1,104 @@
+"""Completes the document that FastAPI writes, so that it promises what the gateway does and no more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi.routing import APIRoute
+
+from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, FieldProblem, Problem
+from counterpose_gateway.openapi.links import add_links
+from counterpose_gateway.openapi.problems import by_status, problems_of
+
+Document = dict[str, Any]
+
+CODES = "x-problem-codes"
+"""Extension of an answer: the codes of the problems that it may have."""
+_UNUSED = ("HTTPValidationError", "ValidationError")
+"""FastAPI's own bodies of 422, which no answer here has."""
+_SCHEMA_REF = "#/components/schemas/{model}"
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+
+
+def operation_id(route: APIRoute) -> str:
+    """Name an operation after its route: ``cancel_a_stress_test``."""
+    return re.sub(r"\W+", "_", route.name).lower()
+
+
+def complete(document: Document) -> Document:
+    """Add the problems and the links of every operation, and write bounds of integers as integers."""
+    schemas = document["components"]["schemas"]
+    # FastAPI does not find these models, because no route has one as its return type.
+    for model in (Problem, FieldProblem):
+        schema = model.model_json_schema(ref_template=_SCHEMA_REF)
+        schema.pop("$defs", None)
+        schemas[model.__name__] = schema
+    for name in _UNUSED:
+        schemas.pop(name, None)
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            _complete_operation(method.upper(), path, operation)
+    add_links(document["paths"])
+    for part in _objects(document):
+        _write_integers(part)
+        _close_map(part)
+    return document
+
+
+def _complete_operation(method: str, path: str, operation: Document) -> None:
+    for parameter in operation.get("parameters", ()):
+        _refuse_null(parameter["schema"])
+    answers = operation["responses"]
+    for answer in answers.values():
+        _type_content(answer.get("content", {}))
+    # FastAPI describes a body of its own for 422, which no answer here has.
+    answers.pop("422", None)
+    for status, codes in by_status(problems_of(method, path, operation)).items():
+        answers[status] = {
+            "description": f"Problem: {', '.join(f'`{code}`' for code in codes)}",
+            "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": _SCHEMA_REF.format(model="Problem")}}},
+            CODES: codes,
+        }
+
+
+def _refuse_null(schema: Document) -> None:
+    """Take null from the types of a parameter: in an address or a header it would be a word."""
+    others = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(others) == 1:
+        del schema["anyOf"]
+        schema |= others[0]
+
+
+def _type_content(content: Document) -> None:
+    """Give a type to what is no JSON: without one, a generated client drops the answer."""
+    for media_type, described in content.items():
+        if not described and media_type == "text/event-stream":
+            # Readers differ in whether a schema is about the stream or about each event.
+            described["schema"] = {"description": "Events, each with a `RunEvent` as its data."}
+        elif not described:
+            is_text = media_type.startswith("text/") or media_type == "application/jsonl"
+            described["schema"] = {"type": "string"} if is_text else {"type": "string", "format": "binary"}
+
+
+def _write_integers(schema: Document) -> None:
+    """Write 9.223372036854776e18 as 9223372036854775808, which every reader takes for an integer."""
+    if schema.get("type") == "integer":
+        schema |= {bound: int(schema[bound]) for bound in _BOUNDS if bound in schema}
+
+
+def _close_map(schema: Document) -> None:
+    """Refuse names without the pattern: pydantic writes the pattern so that all other names are allowed."""
+    if schema.get("type") == "object" and len(schema.get("patternProperties", ())) == 1:
+        ((pattern, value),) = schema.pop("patternProperties").items()
+        schema["propertyNames"] = {**schema.get("propertyNames", {}), "pattern": pattern}
+        schema["additionalProperties"] = value
+
+
+def _objects(part: Any) -> Iterator[Document]:
+    inner = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else ()
+    for each in inner:
+        yield from _objects(each)
+    if isinstance(part, dict):
+        yield part

@@ -1,0 +1,149 @@
+"""``/v1/datasets``: labelled images that a user provides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel
+
+from counterpose_core.contract.datasets import (
+    Dataset,
+    DatasetChange,
+    DatasetCreate,
+    DatasetList,
+    ImportCreate,
+    SourcesAdd,
+    SourcesAdded,
+)
+from counterpose_core.types import PortableName
+from counterpose_gateway.http.strict_json import StrictRoute
+from counterpose_gateway.images.intake import add_uploads, checked_classes
+from counterpose_gateway.images.quota import Quotas
+from counterpose_gateway.imports.addresses import AllowedAddresses
+from counterpose_gateway.imports.requests import begin_import
+from counterpose_gateway.ledger import Ledger, StoredAnswer
+from counterpose_gateway.routes.context import Context, IdempotencyKey
+from counterpose_gateway.runs.submission import fingerprint
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=StrictRoute)
+
+DatasetName = Annotated[str, Path(description="Name of the dataset.")]
+NewDatasetName = Annotated[
+    PortableName, Path(description="Name of the dataset, which is made if there is none.")
+]
+
+
+# Plain functions, not coroutines: the ledger and the decoding of images block, so they run in threads.
+@router.post("", status_code=201, response_model=Dataset)
+def create_dataset(body: DatasetCreate, context: Context, key: IdempotencyKey = None) -> Response:
+    """Create an empty dataset; the same name with the same classes is the same dataset."""
+
+    def work() -> Dataset:
+        quotas = Quotas.of(context.settings)
+        ends = quotas.end_of_dataset(body.expires_in, time.time())
+        classes = checked_classes(body.classes)
+        made = context.ledger.create_dataset(body.name, classes, quotas.check_datasets, expires_at=ends)
+        # One that was there has its own end, until another is asked for.
+        return made if body.expires_in is None else context.ledger.end_dataset(body.name, ends)
+
+    return answer_once(context.ledger, "datasets", key, body, work, status=201)
+
+
+@router.get("")
+def list_datasets(context: Context) -> DatasetList:
+    """List the datasets."""
+    return DatasetList(datasets=context.ledger.dataset_list())
+
+
+@router.get("/{name}")
+def get_dataset(name: DatasetName, context: Context) -> Dataset:
+    """Return one dataset."""
+    return context.ledger.dataset(name)
+
+
+@router.patch("/{name}")
+def change_dataset(name: DatasetName, body: DatasetChange, context: Context) -> Dataset:
+    """Set when a dataset ends, counted from now."""
+    ends = Quotas.of(context.settings).end_of_dataset(body.expires_in, time.time())
+    return context.ledger.end_dataset(name, ends)
+
+
+@router.delete("/{name}", status_code=204)
+def delete_dataset(name: DatasetName, context: Context) -> None:
+    """Delete a dataset; its images go within hours, unless a run or another dataset has them."""
+    context.ledger.delete_dataset(name)
+
+
+@router.post("/{name}/sources", status_code=200, response_model=SourcesAdded)
+def add_sources(
+    name: DatasetName, body: SourcesAdd, context: Context, key: IdempotencyKey = None
+) -> Response:
+    """Add labelled images; a rejected image does not affect the others."""
+
+    def work() -> SourcesAdded:
+        quotas = Quotas.of(context.settings)
+        return add_uploads(name, body.sources, context.ledger, context.store, quotas)
+
+    return answer_once(context.ledger, f"datasets/{name}/sources", key, body, work, status=200)
+
+
+@router.post("/{name}/import", status_code=202, response_model=Dataset)
+def import_dataset(
+    name: NewDatasetName, body: ImportCreate, context: Context, key: IdempotencyKey = None
+) -> Response:
+    """Fill a dataset from a URL; workers take its shards, and its `imported` says how far they are.
+
+    The dataset is made if it does not exist. The same request again goes on with an import that failed.
+    """
+
+    def work() -> Dataset:
+        allowed = AllowedAddresses(context.settings.import_from)
+        return begin_import(name, body, context.ledger, allowed, Quotas.of(context.settings))
+
+    return answer_once(context.ledger, f"datasets/{name}/import", key, body, work, status=202)
+
+
+@router.post("/{name}/import:cancel")
+def cancel_import(name: DatasetName, context: Context) -> Dataset:
+    """Stop an import: it ends as `failed`, and what was taken in stays; one that has ended stays as it is."""
+    context.ledger.cancel_import(name)
+    return context.ledger.dataset(name)
+
+
+def answer_once(
+    ledger: Ledger,
+    scope: str,
+    key: str | None,
+    body: BaseModel,
+    work: Callable[[], BaseModel],
+    *,
+    status: int,
+) -> Response:
+    """Do ``work`` once for a key and answer its result to every call with the key.
+
+    A failure is not kept: the next call with the key does the work again.
+
+    Raises:
+        IdempotencyConflict: the key was used with another body.
+        IdempotencyInFlight: the first call has not answered yet.
+    """
+    if key is None:
+        return _response(StoredAnswer(status, work().model_dump_json()))
+    known = ledger.claim(scope, key, fingerprint(body))
+    if known is not None:
+        return _response(known)
+    try:
+        answer = StoredAnswer(status, work().model_dump_json())
+    except BaseException:
+        # If kept, the claim would answer "in flight" to the retry.
+        ledger.forget(scope, key)
+        raise
+    ledger.answer(scope, key, answer)
+    return _response(answer)
+
+
+def _response(answer: StoredAnswer) -> Response:
+    return Response(answer.body, answer.status, media_type="application/json")

@@ -1,0 +1,114 @@
+"""The classifiers that a run requests: all must exist and predict the run's classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from counterpose_core.contract.classifiers import ClassifierDescription, ClassifyRequest, DescribeRequest
+from counterpose_core.errors import InvalidRequest, RequestError, UnknownModel
+from counterpose_gateway.services.ports import Services
+
+
+async def check_classifiers(
+    specs: Sequence[str], classes: Sequence[str], example: str, services: Services
+) -> dict[str, ClassifierDescription]:
+    """Return the service's description of each of ``specs`` that it lists.
+
+    A classifier with an unknown class map is tried on the image ``example``.
+
+    Raises:
+        UnknownModel: a classifier does not exist.
+        ClassMapMismatch: its class map lacks one of ``classes``.
+    """
+    listed = (await services.classifiers.list_classifiers()).classifiers
+    # A user's folder may have the name of one of the suite's classifiers, so compare specs.
+    known = {classifier.spec: classifier for classifier in listed}
+    for index, spec in enumerate(specs):
+        require_known(spec, index, known)
+        # A known class map needs no call; any other model has to predict an example.
+        if not _covers(known.get(spec), classes):
+            with _placed(index):
+                await _probe(spec, classes, example, services)
+    return {spec: known[spec] for spec in specs if spec in known}
+
+
+def require_known(spec: str, index: int, known: Iterable[str]) -> None:
+    """Check that a name without a prefix is one of those listed; ``index`` is its place in the request.
+
+    Raises:
+        UnknownModel: no classifier has this name.
+    """
+    listed = sorted(known)
+    if spec not in listed and ":" not in spec:
+        there_are = ", ".join(listed)
+        raise UnknownModel(
+            f"no classifier is named {spec!r}; there are {there_are}", pointer=f"/classifiers/{index}"
+        )
+
+
+async def common_classes(specs: Sequence[str], named: Sequence[str] | None, services: Services) -> list[str]:
+    """Return the classes among which classifiers choose: those that are named, or those that all have.
+
+    Raises:
+        UnknownModel: a classifier does not exist.
+        InvalidRequest: the classes of a classifier are not known.
+    """
+    if named is not None:
+        return list(named)
+    listed = {each.spec: each.classes for each in (await services.classifiers.list_classifiers()).classifiers}
+    common: list[str] | None = None
+    for index, spec in enumerate(specs):
+        require_known(spec, index, listed)
+        known = listed.get(spec)
+        if known is None:
+            with _placed(index):
+                known = (await services.classifiers.describe(DescribeRequest(classifier=spec))).classes
+        if known is None:
+            raise InvalidRequest(
+                f"the classes of the classifier {spec!r} are not known; name them in `classes`",
+                pointer="/classes",
+            )
+        common = known if common is None else [name for name in common if name in set(known)]
+    return list(common or [])
+
+
+async def describe_classifiers(
+    specs: Sequence[str], listed: Mapping[str, ClassifierDescription], services: Services
+) -> dict[str, ClassifierDescription]:
+    """Return the description of each of ``specs``, for grouping; ask about those not in ``listed``.
+
+    Raises:
+        UnknownModel: a classifier does not exist.
+    """
+    described: dict[str, ClassifierDescription] = {}
+    for index, spec in enumerate(specs):
+        description = listed.get(spec)
+        if description is None:
+            with _placed(index):
+                description = await services.classifiers.describe(DescribeRequest(classifier=spec))
+        # Without the class map, which is as long as the dataset's own for each model.
+        described[spec] = description.model_copy(update={"classes": None})
+    return described
+
+
+@contextmanager
+def _placed(index: int) -> Iterator[None]:
+    try:
+        yield
+    except RequestError as error:
+        # The service's pointer is for its own request, which our caller never saw.
+        error.pointer = f"/classifiers/{index}"
+        raise
+
+
+def _covers(classifier: ClassifierDescription | None, classes: Sequence[str]) -> bool:
+    return (
+        classifier is not None and classifier.classes is not None and set(classes) <= set(classifier.classes)
+    )
+
+
+async def _probe(spec: str, classes: Sequence[str], example: str, services: Services) -> None:
+    """Check by one prediction that the model loads and its head maps to our classes."""
+    request = ClassifyRequest(classifier=spec, images=[example], classes=list(classes))
+    await services.classifiers.classify(request)

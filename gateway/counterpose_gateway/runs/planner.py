@@ -1,0 +1,139 @@
+"""The planner: leases runs that wait for their next stage and plans it, while the lease is renewed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from counterpose_core.errors import CounterposeError, InternalError, LeaseLost
+from counterpose_core.types import RunKind
+from counterpose_gateway.runs.items import LeasedStage
+from counterpose_gateway.runs.large_plans import (
+    Blobs,
+    FirstStageLedger,
+    LargeMethod,
+    PlanInputs,
+    SourceReader,
+    store_plan,
+)
+from counterpose_gateway.runs.renewal import keep_leased
+from counterpose_gateway.runs.stages import StagedMethod, StageLedger, plan_stage
+
+_logger = logging.getLogger(__name__)
+
+
+class PlanningLedger(StageLedger, FirstStageLedger, Protocol):
+    """What a planner needs of the ledger; `counterpose_gateway.ledger.Ledger` is one."""
+
+    def of_run(self, run_id: str) -> SourceReader:
+        """Return the reader of the datasets that a run's tenant knows by their names."""
+        ...
+
+    def lease_stage(
+        self,
+        kinds: Collection[RunKind],
+        *,
+        seconds: float,
+        first_of: Collection[RunKind] = (),
+        run_id: str | None = None,
+    ) -> LeasedStage | None:
+        """Lease the planning of a run that waits for its next stage, or for the rest of its first."""
+        ...
+
+
+class Planner:
+    """Plans stages of runs of the ``methods`` that have stages, and the rest of large first stages.
+
+    ``run_id``: the only run to plan; None for every run.
+    """
+
+    def __init__(
+        self,
+        ledger: PlanningLedger,
+        methods: Mapping[RunKind, StagedMethod],
+        *,
+        lease_seconds: float,
+        most_items: int,
+        large: Mapping[RunKind, LargeMethod] | None = None,
+        store: Blobs | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._methods = methods
+        self._lease_seconds = lease_seconds
+        self._most_items = most_items
+        self._large = large or {}
+        self._store = store
+        self._run_id = run_id
+        self._fills = False
+
+    async def lease(self) -> LeasedStage | None:
+        """Lease the planning of a run's next stage, if one waits; call `plan` next."""
+        # One large plan at a time: it takes minutes, and all others must not wait for it.
+        first_of = () if self._fills else tuple(self._large)
+        # Without such methods the ledger is not asked: an idle worker looks twice a second.
+        if not self._methods and not first_of:
+            return None
+        kinds = tuple(self._methods)
+        leased = await asyncio.to_thread(
+            self._ledger.lease_stage,
+            kinds,
+            seconds=self._lease_seconds,
+            first_of=first_of,
+            run_id=self._run_id,
+        )
+        self._fills = self._fills or (leased is not None and leased.stage == 1)
+        return leased
+
+    async def plan(self, leased: LeasedStage) -> None:
+        """Plan the leased stage; after a cancellation the thread stops at its next chunk."""
+        renewal = asyncio.create_task(keep_leased(self._renew, leased, self._lease_seconds))
+        try:
+            await asyncio.to_thread(self._plan, leased)
+        finally:
+            renewal.cancel()
+            self._fills = self._fills and leased.stage > 1
+            await asyncio.to_thread(self._release, leased)
+
+    async def _renew(self, leased: LeasedStage, seconds: float) -> None:
+        await asyncio.to_thread(self._ledger.renew_stage, leased, seconds)
+
+    def _plan(self, leased: LeasedStage) -> None:
+        try:
+            if leased.stage == 1:
+                self._store_rest(leased)
+            else:
+                plan_stage(leased, self._methods[leased.kind], self._ledger, most_items=self._most_items)
+        except LeaseLost as error:
+            _logger.info("%s", error.detail)
+        except CounterposeError as error:
+            self._fail(leased, error)
+        # The method's own code runs here: a defect in it must end its run, not the worker.
+        except Exception as error:
+            _logger.exception("stage %d of run %s could not be planned", leased.stage, leased.run_id)
+            self._fail(leased, InternalError(f"unexpected {type(error).__name__}"))
+
+    def _store_rest(self, leased: LeasedStage) -> None:
+        assert self._store is not None  # who gives the methods gives the store
+        inputs = PlanInputs(leased.sources, self._ledger.of_run(leased.run_id), self._store)
+        run = self._ledger.run(leased.run_id)
+        items = self._large[leased.kind].rest_of_plan(run, inputs, leased.first)
+        store_plan(leased, items, self._ledger)
+
+    def _fail(self, leased: LeasedStage, error: CounterposeError) -> None:
+        _logger.warning("stage %d of run %s: %s", leased.stage, leased.run_id, error.detail)
+        try:
+            self._ledger.fail_stage(leased, error)
+        except CounterposeError as away:
+            _logger.warning("the failure of run %s is not noted: %s", leased.run_id, away.detail)
+
+    def _release(self, leased: LeasedStage) -> None:
+        try:
+            self._ledger.release_stage(leased)
+        except LeaseLost:
+            # The usual case: a stage that was opened, ended or failed leaves no lease to give back.
+            return
+        except CounterposeError as error:
+            _logger.warning("the lease of run %s runs out by itself: %s", leased.run_id, error.detail)

@@ -1,0 +1,188 @@
+"""Turn a request into a durable, planned run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from counterpose_core.blobs import digest
+from counterpose_core.contract.classifiers import FunctionsOfCaller
+from counterpose_core.contract.datasets import Dataset
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import (
+    CounterposeError,
+    DatasetNotReady,
+    InvalidRequest,
+    LeaseLost,
+    QuotaExceeded,
+    UnknownDataset,
+)
+from counterpose_core.tracing import TRACE
+from counterpose_core.types import RunKind
+from counterpose_gateway.runs.context import RunContext, RunLedger
+from counterpose_gateway.runs.items import LeasedStage, Plan
+from counterpose_gateway.runs.large_plans import STORED_AT_CREATION, store_plan
+from counterpose_gateway.runs.method import CreateT, Method
+from counterpose_gateway.runs.pace import Pace
+from counterpose_gateway.runs.stages import StagedMethod
+from counterpose_gateway.services.functions import with_functions
+
+BodyT = TypeVar("BodyT", bound=BaseModel)
+
+_logger = logging.getLogger(__name__)
+
+
+async def submit(
+    method: Method[CreateT, Any, Any, Any], create: CreateT, context: RunContext, key: str | None
+) -> Run:
+    """Plan a run as its method does and store it; as `submit_planned`.
+
+    Raises:
+        InvalidRequest: it names functions of the caller's program, and this gateway calls none.
+    """
+    planned, functions = without_functions(create, context)
+    calling = replace(context, services=with_functions(context.services, functions))
+    return await submit_planned(
+        method, create, lambda: method.plan(planned, calling), context, key, functions=functions
+    )
+
+
+async def submit_planned(
+    method: Method[Any, Any, Any, Any],
+    request: BaseModel,
+    plan: Callable[[], Awaitable[Plan]],
+    context: RunContext,
+    key: str | None,
+    *,
+    functions: Mapping[str, str] | None = None,
+) -> Run:
+    """Plan a run and store it, a large one in part; a key that made a run before returns that run.
+
+    Args:
+        method: The method of the run.
+        request: All that tells this request from others of the same key.
+        plan: Plans the run.
+        context: The context for planning.
+        key: The idempotency key of the request, if it has one.
+        functions: The addresses of the run's functions; default: those of its parent.
+
+    Raises:
+        IdempotencyConflict: the key was used with another body.
+        RequestError: the method cannot plan it.
+    """
+    # Looked up before planning: a repeated request must not depend on services that are down by now.
+    seal = fingerprint(request)
+    known = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
+    if known is not None:
+        return await asyncio.to_thread(context.ledger.run, known)
+    await asyncio.to_thread(context.ledger.require_quota)
+    made = await plan()
+    staged = made.staged and isinstance(method, StagedMethod)
+    create = partial(
+        context.ledger.create_run,
+        kind=method.kind,
+        dataset=made.dataset,
+        config=made.config.model_dump(mode="json"),
+        fingerprint=seal,
+        idempotency_key=key,
+        staged=staged,
+        parent=made.parent,
+        functions=functions,
+        trace=TRACE.get(),
+    )
+    return await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
+
+
+def _store(made: Plan, kind: RunKind, create: Callable[..., Run], ledger: RunLedger) -> Run:
+    """Create the run with the first items and go on with some more; a worker stores the rest."""
+    if made.sources is None:
+        return create(items=list(made.items))
+    items = iter(made.items)
+    first = list(islice(items, Pace().size))
+    following = list(islice(items, 1))
+    if not following:
+        return create(items=first)
+    run_id = create(items=first, plan_sources=made.sources).id
+    leased = LeasedStage(run_id=run_id, kind=kind, stage=1, first=len(first), fence=1)
+    try:
+        store_plan(leased, chain(following, items), ledger, most=STORED_AT_CREATION)
+        ledger.release_stage(leased)
+    except LeaseLost:
+        # All are stored, or another request with this key has made the run and stores them.
+        pass
+    except CounterposeError as error:
+        # The run is durable: its answer must not depend on the rest, which a worker plans.
+        _logger.warning("the rest of run %s is left to a worker: %s", run_id, error.detail)
+    return ledger.run(run_id)
+
+
+def without_functions(create: BodyT, context: RunContext) -> tuple[BodyT, dict[str, str]]:
+    """Part a request from the addresses of its functions, which no plan, report or answer may hold.
+
+    Raises:
+        InvalidRequest: this gateway calls no functions of its callers' programs.
+    """
+    if not isinstance(create, FunctionsOfCaller) or not create.functions:
+        return create, {}
+    if not context.functions_allowed:
+        named = ", ".join(map(repr, create.functions))
+        raise InvalidRequest(
+            f"{named}: this gateway calls no functions of its callers' programs, because it does not listen "
+            "on loopback alone, wants API keys, or has its services elsewhere; serve the model where the "
+            "services reach it as oip:<url>, or set COUNTERPOSE_ALLOW_FUNCTIONS=true",
+            pointer="/functions",
+        )
+    return create.model_copy(update={"functions": {}}), dict(create.functions)
+
+
+def fingerprint(body: BaseModel) -> str:
+    """Return the digest of a parsed body."""
+    # Of the parsed body: white space and the order of fields do not change a request.
+    return digest(body.model_dump_json().encode())
+
+
+def named_dataset(name: str, pointer: str, ledger: RunLedger) -> Dataset:
+    """Return the dataset that a request names.
+
+    Raises:
+        DatasetNotReady: it is being imported.
+        UnknownDataset: the dataset does not exist; the caller sets the pointer.
+    """
+    try:
+        found = ledger.dataset(name)
+    except UnknownDataset as error:
+        error.pointer = pointer
+        raise
+    if found.imported is not None and not found.imported.has_ended:
+        raise DatasetNotReady(
+            f"dataset {name!r} is still being imported: {found.imported.shards_done} of "
+            f"{found.imported.shards} shards are done; wait until its import has ended",
+            pointer=pointer,
+        )
+    return found
+
+
+def require_quota(wanted: int, context: RunContext, pointer: str) -> None:
+    """Refuse a run of more items than the settings or the tenant's quota allow.
+
+    Raises:
+        QuotaExceeded: the run is too large; the caller sets the pointer.
+    """
+    if wanted > (most := context.max_items_per_run):
+        raise QuotaExceeded(
+            f"the run would have {wanted} items, more than {most}; "
+            "ask for fewer, or raise COUNTERPOSE_MAX_ITEMS_PER_RUN",
+            pointer=pointer,
+        )
+    try:
+        context.ledger.require_quota(wanted)
+    except QuotaExceeded as error:
+        error.pointer = pointer
+        raise

@@ -1,0 +1,153 @@
+"""Summaries and reports of runs of every method, remade only when the run has changed.
+
+In the gateway the processes of `JoinedWork` make them, once for all who ask; elsewhere the caller's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from counterpose_core.contract.runs import RunItem
+from counterpose_core.errors import InternalError
+from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns, RunContext
+from counterpose_gateway.runs.method import Method
+from counterpose_gateway.runs.processes import Task
+
+ItemT = TypeVar("ItemT", bound=RunItem[Any])
+SummaryT = TypeVar("SummaryT", bound=BaseModel)
+ViewT = TypeVar("ViewT")
+V = TypeVar("V")
+
+KEPT = 32
+"""Summaries in memory; a bootstrap of 2,000 draws takes seconds, so the last ones are kept."""
+
+
+@dataclass(frozen=True)
+class Summary(Generic[ItemT, SummaryT, ViewT]):
+    """The task of summing up a run."""
+
+    method: Method[Any, ItemT, SummaryT, ViewT]
+    run_id: str
+    view: ViewT
+
+    def __call__(self, runs: RecordedRuns) -> SummaryT:
+        """Sum up the run as it stands."""
+        # A process that sums up sees all; a dataset's name means one of the run's tenant.
+        mine = runs.of_run(self.run_id)
+        items = mine.ledger.items_of(self.run_id, self.method.item)
+        return self.method.summarize(mine.ledger.run(self.run_id), items, self.view, mine)
+
+    def state(self, runs: RecordedRuns) -> tuple[Hashable, ...]:
+        """Return what the summary depends on; raises `NotFound`."""
+        # A run changes only with an event or a revision, so these identify its state. They are read
+        # before the items: after a step in between, the next call sums up again and serves nothing old.
+        event = runs.ledger.last_event(self.run_id).id
+        return (self.run_id, event, self.method.revision(self.run_id, runs), self.view)
+
+
+@dataclass(frozen=True)
+class Report(Generic[ItemT, SummaryT, ViewT]):
+    """The task of writing the report of a run that is summed up."""
+
+    method: Method[Any, ItemT, SummaryT, ViewT]
+    run_id: str
+    summary: SummaryT
+
+    def __call__(self, runs: RecordedRuns) -> str:
+        """Write the report."""
+        items = ItemsOfRun(runs.ledger, self.run_id, self.method.item, runs.columns)
+        return self.method.report(self.summary, runs.ledger.run(self.run_id), items, runs.store.get)
+
+
+def summary_of(
+    method: Method[Any, ItemT, SummaryT, ViewT], run_id: str, view: ViewT, context: RunContext
+) -> SummaryT:
+    """Return the current figures of a run.
+
+    Args:
+        method: The method of the run.
+        run_id: The run.
+        view: The reader's choice, such as a percentile; None if the method has no choice.
+        context: The stores of the run's items.
+
+    Raises:
+        NotFound: the run does not exist.
+        InternalError: the process that summed it up was ended.
+    """
+    task = Summary(method, run_id, view)
+    return _made(task.state(context), task, context)
+
+
+def report_of(
+    method: Method[Any, ItemT, SummaryT, ViewT], run_id: str, view: ViewT, context: RunContext
+) -> str:
+    """Return the report of a run as one HTML document, made of the summary that `summary_of` returns.
+
+    Raises:
+        NotFound: the run does not exist.
+        InternalError: the process that wrote it was ended.
+    """
+    state = Summary(method, run_id, view).state(context)
+    report = Report(method, run_id, summary_of(method, run_id, view, context))
+    return _made(("report", *state), report, context, keep=False)
+
+
+async def awaited_summary(
+    method: Method[Any, ItemT, SummaryT, ViewT], run_id: str, view: ViewT, context: RunContext
+) -> SummaryT:
+    """Return the same as `summary_of` without holding a thread; to cancel it is to wait no more."""
+    task = Summary(method, run_id, view)
+    return await _awaited(await asyncio.to_thread(task.state, context), task, context)
+
+
+async def awaited_report(
+    method: Method[Any, ItemT, SummaryT, ViewT], run_id: str, view: ViewT, context: RunContext
+) -> str:
+    """Return the same as `report_of` without holding a thread; to cancel it is to wait no more."""
+    state = await asyncio.to_thread(Summary(method, run_id, view).state, context)
+    report = Report(method, run_id, await awaited_summary(method, run_id, view, context))
+    return await _awaited(("report", *state), report, context, keep=False)
+
+
+def _made(key: Hashable, task: Task[V], context: RunContext, *, keep: bool = True) -> V:
+    if context.joined is None:
+        return context.cache.get(key, lambda: task(context)) if keep else task(context)
+    with context.joined.asked(key, task, keep=keep) as future:
+        return _found(future)
+
+
+async def _awaited(key: Hashable, task: Task[V], context: RunContext, *, keep: bool = True) -> V:
+    if context.joined is None:
+        return await asyncio.to_thread(_made, key, task, context, keep=keep)
+    with context.joined.asked(key, task, keep=keep) as future:
+        await _done(future)
+        return _found(future)
+
+
+def _found(future: Future[V]) -> V:
+    try:
+        return future.result()
+    except CancelledError:
+        # Only the end of the gateway cancels what somebody waits for.
+        raise InternalError("the gateway is stopping; ask again when it is back") from None
+
+
+async def _done(future: Future[Any]) -> None:
+    """Wait for a future of another thread; not by `wrap_future`, whose cancelling reaches who else waits."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(_: Future[Any]) -> None:
+        try:
+            loop.call_soon_threadsafe(done.set)
+        except RuntimeError:
+            # The loop was closed: nobody waits.
+            return
+
+    future.add_done_callback(tell)
+    await done.wait()

@@ -1,0 +1,209 @@
+"""The ports over HTTP: each service behind its Protocol, its answers counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
+
+import httpx
+
+from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract.base import ServiceHealth
+from counterpose_core.contract.services import CircuitState, ServiceState
+from counterpose_core.errors import BadBackendOutput, CounterposeError
+from counterpose_core.tracing import Tracing
+from counterpose_gateway.services.caller import ServiceCaller
+from counterpose_gateway.services.ports import Services
+from counterpose_gateway.settings import GatewaySettings
+
+SERVICE_NAMES = ("captioner", "perturber", "editor", "scorer", "classifiers")
+HEALTH_SECONDS = 3.0
+MAX_CONNECTIONS = 512
+"""More than a worker's item groups, with 60 classifiers each, and the routes' threads call at once."""
+
+
+class _Batch(Protocol):
+    @property
+    def outcomes(self) -> Sequence[object]: ...
+
+
+B = TypeVar("B", bound=_Batch)
+
+
+def counted(service: str, answer: B, asked: Sequence[object]) -> B:
+    """Return ``answer`` if it has one outcome for each item of the request; nothing else counts them.
+
+    Raises:
+        BadBackendOutput: it has more or fewer.
+    """
+    if len(answer.outcomes) != len(asked):
+        raise BadBackendOutput(
+            f"the {service} answered {len(answer.outcomes)} outcomes for {len(asked)} items; "
+            "check that it runs the gateway's version"
+        )
+    return answer
+
+
+class HttpCaptioner:
+    """The captioner over HTTP."""
+
+    def __init__(self, caller: ServiceCaller) -> None:
+        self._caller = caller
+
+    async def caption(self, request: captioner.CaptionRequest) -> captioner.CaptionResponse:
+        """Caption each image."""
+        answer = await self._caller.post("captioner", "/v1/caption", request, captioner.CaptionResponse)
+        return counted("captioner", answer, request.items)
+
+    async def log_likelihood(
+        self, request: captioner.LogLikelihoodRequest
+    ) -> captioner.LogLikelihoodResponse:
+        """Return the likelihood of each text given its image."""
+        answer = await self._caller.post(
+            "captioner", "/v1/log-likelihood", request, captioner.LogLikelihoodResponse
+        )
+        return counted("captioner", answer, request.items)
+
+
+class HttpPerturber:
+    """The perturber over HTTP."""
+
+    def __init__(self, caller: ServiceCaller) -> None:
+        self._caller = caller
+
+    async def perturb(self, request: perturber.PerturbRequest) -> perturber.PerturbResponse:
+        """Propose edits of each caption."""
+        answer = await self._caller.post("perturber", "/v1/perturb", request, perturber.PerturbResponse)
+        return counted("perturber", answer, request.items)
+
+    async def likelihoods(self, request: perturber.LikelihoodsRequest) -> perturber.LikelihoodsResponse:
+        """Return the likelihood of each text under the language model alone."""
+        answer = await self._caller.post(
+            "perturber", "/v1/likelihoods", request, perturber.LikelihoodsResponse
+        )
+        return counted("perturber", answer, request.texts)
+
+
+class HttpEditor:
+    """The editor over HTTP."""
+
+    def __init__(self, caller: ServiceCaller) -> None:
+        self._caller = caller
+
+    async def reconstruct(self, request: editor.ReconstructRequest) -> editor.ReconstructResponse:
+        """Invert and reconstruct each image."""
+        answer = await self._caller.post("editor", "/v1/reconstruct", request, editor.ReconstructResponse)
+        return counted("editor", answer, request.items)
+
+    async def edit(self, request: editor.EditRequest) -> editor.EditResponse:
+        """Edit each image at every value of the sweep."""
+        answer = await self._caller.post("editor", "/v1/edit", request, editor.EditResponse)
+        return counted("editor", answer, request.items)
+
+    async def generate(self, request: editor.GenerateRequest) -> editor.GenerateResponse:
+        """Make one image for each prompt and seed."""
+        answer = await self._caller.post("editor", "/v1/generate", request, editor.GenerateResponse)
+        return counted("editor", answer, request.items)
+
+    async def learn_tokens(self, request: tokens.LearnTokensRequest) -> tokens.LearnTokensResponse:
+        """Learn each class's token one link further."""
+        answer = await self._caller.post("editor", "/v1/learn-tokens", request, tokens.LearnTokensResponse)
+        return counted("editor", answer, request.items)
+
+
+class HttpScorer:
+    """The scorer over HTTP."""
+
+    def __init__(self, caller: ServiceCaller) -> None:
+        self._caller = caller
+
+    async def score(self, request: scorer.ScoreRequest) -> scorer.ScoreResponse:
+        """Measure each edit."""
+        answer = await self._caller.post("scorer", "/v1/score", request, scorer.ScoreResponse)
+        return counted("scorer", answer, request.items)
+
+    async def embed_images(self, request: scorer.EmbedImagesRequest) -> scorer.EmbedResponse:
+        """Embed each image."""
+        answer = await self._caller.post("scorer", "/v1/embed-images", request, scorer.EmbedResponse)
+        return counted("scorer", answer, request.images)
+
+    async def embed_texts(self, request: scorer.EmbedTextsRequest) -> scorer.EmbedResponse:
+        """Embed each text."""
+        answer = await self._caller.post("scorer", "/v1/embed-texts", request, scorer.EmbedResponse)
+        return counted("scorer", answer, request.texts)
+
+    async def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse:
+        """Replace one word of each text."""
+        answer = await self._caller.post("scorer", "/v1/fill-mask", request, scorer.FillMaskResponse)
+        return counted("scorer", answer, request.items)
+
+
+class HttpClassifiers:
+    """The classifiers over HTTP."""
+
+    def __init__(self, caller: ServiceCaller) -> None:
+        self._caller = caller
+
+    async def classify(self, request: classifiers.ClassifyRequest) -> classifiers.ClassifyResponse:
+        """Predict each image."""
+        answer = await self._caller.post("classifiers", "/v1/classify", request, classifiers.ClassifyResponse)
+        return counted("classifiers", answer, request.images)
+
+    async def describe(self, request: classifiers.DescribeRequest) -> classifiers.ClassifierDescription:
+        """Describe a classifier, whether listed or not."""
+        return await self._caller.post(
+            "classifiers", "/v1/describe", request, classifiers.ClassifierDescription
+        )
+
+    async def list_classifiers(self) -> classifiers.ClassifierList:
+        """Name the classifiers that can be tested."""
+        return await self._caller.get("classifiers", "/v1/classifiers", classifiers.ClassifierList)
+
+
+class HttpHealth:
+    """Asks each service for its state; an unreachable service is not ready, with the reason."""
+
+    def __init__(self, caller: ServiceCaller) -> None:
+        self._caller = caller
+
+    async def services(self) -> list[ServiceState]:
+        """Return the five services' states, asked all at once."""
+        return list(await asyncio.gather(*(self._service(name) for name in SERVICE_NAMES)))
+
+    def circuits(self) -> Mapping[str, CircuitState]:
+        """Return whether this process still calls each service, asking none."""
+        uncalled: dict[str, CircuitState] = dict.fromkeys(SERVICE_NAMES, "closed")
+        return uncalled | dict(self._caller.circuits())
+
+    async def _service(self, name: str) -> ServiceState:
+        # Asked even while the circuit is open: the caller wants the current state of the service.
+        try:
+            found = await self._caller.get(name, "/healthz", ServiceHealth, seconds=HEALTH_SECONDS)
+        except CounterposeError as error:
+            found = ServiceHealth(service=name, ready=False, detail=error.detail)
+        else:
+            self._caller.limit(name).tell(found.calls)
+        return ServiceState(circuit=self.circuits()[name], **found.model_dump())
+
+
+def services_of(caller: ServiceCaller) -> Services:
+    """Put all five ports over one caller."""
+    return Services(
+        captioner=HttpCaptioner(caller),
+        perturber=HttpPerturber(caller),
+        editor=HttpEditor(caller),
+        scorer=HttpScorer(caller),
+        classifiers=HttpClassifiers(caller),
+    )
+
+
+@asynccontextmanager
+async def calling_services(
+    settings: GatewaySettings, tracing: Tracing | None = None
+) -> AsyncIterator[ServiceCaller]:
+    """Hold a pool of connections to the services, without proxies: the secret must not leave the cluster."""
+    limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
+    async with httpx.AsyncClient(limits=limits, trust_env=False) as http:
+        yield ServiceCaller(http, settings, tracing=tracing)

@@ -1,0 +1,33 @@
+"""The processes of a gateway that make summaries and reports, each over its own ledger and store."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from counterpose_core.blobs import BlobStore
+from counterpose_gateway.columns import ColumnFolder
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs.context import RecordedRuns
+from counterpose_gateway.runs.joined import JoinedWork
+from counterpose_gateway.runs.processes import Processes
+from counterpose_gateway.runs.summaries import KEPT
+from counterpose_gateway.settings import GatewaySettings
+
+
+def summary_processes(settings: GatewaySettings) -> JoinedWork | None:
+    """Return the processes that the settings ask for, if any; the caller closes them."""
+    if not settings.summary_processes:
+        return None
+    opened = partial(recorded_runs, settings.database_url, settings.store_url, column_folder(settings))
+    return JoinedWork(Processes(settings.summary_processes, opened), KEPT)
+
+
+def column_folder(settings: GatewaySettings) -> ColumnFolder | None:
+    """Return where the settings keep columns, if at all."""
+    return ColumnFolder(settings.columns_dir, settings.columns_bytes) if settings.columns_bytes else None
+
+
+def recorded_runs(database_url: str, store_url: str, columns: ColumnFolder | None = None) -> RecordedRuns:
+    """Open ledger and store in this process; the gateway has looked for damage already."""
+    ledger = Ledger(database_url, check_seconds=0)
+    return RecordedRuns(ledger=ledger, store=BlobStore(store_url), columns=columns)

@@ -1,0 +1,46 @@
+"""``/ui/images``: stored images as the pages show them, small, and marked if they were made here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Path, Response
+
+from counterpose_core.errors import ArtifactMissing, ImageTooLarge, ImageUndecodable, UnsupportedMedia
+from counterpose_core.images.codecs import Pixels, decode_image
+from counterpose_core.types import BlobRef
+from counterpose_gateway.images.png import png_of, synthetic_xmp
+from counterpose_gateway.reports.images import LONGEST_SIDE, encode_webp, shrink
+from counterpose_gateway.routes.context import Context
+from counterpose_gateway.routes.exports import FOR_EVER
+from counterpose_gateway.ui.page_route import PageRoute
+
+router = APIRouter(prefix="/ui/images", route_class=PageRoute)
+
+Ref = Annotated[BlobRef, Path(description="SHA-256 of the stored image.")]
+
+
+@router.get("/{ref}.webp")
+def get_small_image(ref: Ref, context: Context) -> Response:
+    """Return an image at the size of the pages; a tiny one is enlarged, each pixel to a square."""
+    try:
+        pixels = decode_image(context.own_blobs.get(ref))
+    except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
+        raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
+    marks = "" if context.ledger.is_source_image(ref) else synthetic_xmp(artifact=ref)
+    is_tiny = max(pixels.shape[:2]) <= LONGEST_SIDE // 2
+    shown = encode_webp(_enlarged(pixels) if is_tiny else shrink(pixels), marks, lossless=is_tiny)
+    return Response(shown, media_type="image/webp", headers={"cache-control": FOR_EVER})
+
+
+@router.get("/{ref}.png")
+def get_image(ref: Ref, context: Context) -> Response:
+    """Return an image as it is stored."""
+    png = png_of(ref, context.own_blobs, context.ledger)
+    return Response(png, media_type="image/png", headers={"cache-control": FOR_EVER})
+
+
+def _enlarged(pixels: Pixels) -> Pixels:
+    times = LONGEST_SIDE // max(pixels.shape[:2])
+    return np.repeat(np.repeat(pixels, times, axis=0), times, axis=1)

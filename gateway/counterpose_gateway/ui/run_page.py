@@ -1,0 +1,128 @@
+"""``/ui/runs/{id}``: a run that is going, as it goes; one that has ended, with its report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.shift_benchmarks import ImageItem
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_gateway.http.listening import while_connected
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.routes.context import Context, GatewayContext
+from counterpose_gateway.routes.reports import REPORT_HEADERS
+from counterpose_gateway.runs.summaries import awaited_report
+from counterpose_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAGES, TEMPLATES, page, part
+from counterpose_gateway.ui.headlines import VIEWS, headline_of
+from counterpose_gateway.ui.listed_findings import listed_findings
+from counterpose_gateway.ui.page_route import PageRoute
+from counterpose_gateway.ui.page_state import Pages, PageState
+from counterpose_gateway.ui.report_body import report_body
+from counterpose_gateway.ui.shown_pairs import ShownPair, finding_pair, newest_pairs
+from counterpose_gateway.ui.shown_run import ShownRun
+
+router = APIRouter(prefix="/ui/runs/{run_id}", route_class=PageRoute)
+
+SHOWN_SUSPICIONS = 3
+SHOWN_NEWEST = 6
+WORTH_SHOWING = ("breaks", "suspected")
+
+
+@router.get("")
+async def show_run(request: Request, run_id: str, context: Context, pages: Pages) -> Response:
+    """Show a run: its progress and first suspicions while it goes, its report when it has ended."""
+    shown, children = await asyncio.to_thread(_found, run_id, context)
+    about: dict[str, Any] = {"shown": shown, "children": children}
+    if shown.has_ended:
+        report = await _report(request, shown.run, context)
+        return await asyncio.to_thread(_ended, request, report, run_id, about)
+    return await asyncio.to_thread(
+        lambda: page(request, "run_live.html.j2", **about, **_live(shown.run, context, pages))
+    )
+
+
+def _found(run_id: str, context: GatewayContext) -> tuple[ShownRun, list[Run]]:
+    run = context.ledger.run(run_id)
+    return ShownRun(run, context.ledger.now()), context.ledger.children(run_id)
+
+
+def _ended(request: Request, report: str, run_id: str, about: dict[str, Any]) -> Response:
+    body = report_body(report, run_id)
+    return page(request, "run_ended.html.j2", policy=REPORT_PAGE_POLICY, body=body, **about)
+
+
+@router.get("/live")
+async def show_live(request: Request, run_id: str, context: Context, pages: Pages) -> Response:
+    """Show the part of a run's page that changes; when the run has ended, ask for the whole page again."""
+    now = await context.status.read(run_id)
+    if now.has_ended:
+        return Response(status_code=204, headers={"hx-refresh": "true", **SENT_WITH_PAGES})
+
+    def make() -> str:
+        run = context.ledger.run(run_id)
+        shown = ShownRun(run, context.ledger.now())
+        return TEMPLATES.get_template("live.html.j2").render(shown=shown, **_live(run, context, pages))
+
+    return part(await pages.parts.of(run_id, now.tag, make))
+
+
+@router.get("/report")
+async def show_report(request: Request, run_id: str, context: Context) -> HTMLResponse:
+    """Show the report alone, as the file that one can keep."""
+    run = await asyncio.to_thread(context.ledger.run, run_id)
+    document = await _report(request, run, context)
+    return HTMLResponse(document, headers=SENT_WITH_PAGES | REPORT_HEADERS)
+
+
+async def _report(request: Request, run: Run, context: GatewayContext) -> str:
+    """The report of a run, kept until the run changes: its images are encoded once.
+
+    A large one takes a minute, so that whoever waits holds no thread: there are forty for all requests.
+    """
+    method, view = METHODS[run.kind], VIEWS.get(run.kind)
+    key = await asyncio.to_thread(_state_of, run, context)
+    kept = context.cache.get_async(key, lambda: awaited_report(method, run.id, view, context))
+    return await while_connected(request, kept)
+
+
+def _state_of(run: Run, context: GatewayContext) -> tuple[Hashable, ...]:
+    event = context.ledger.last_event(run.id).id
+    return ("report", run.id, event, METHODS[run.kind].revision(run.id, context))
+
+
+def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]:
+    """What a run shows so far: a headline, its first suspicions, its newest images."""
+    summary = pages.live.of(run, context)
+    found: list[tuple[Any, ShownPair | None]] = []
+    if isinstance(summary, StressTestSummary):
+        worth = [one for one in listed_findings(run, context, summary) if one.state in WORTH_SHOWING]
+        found = [
+            (finding, finding_pair(finding, finding.pairs[0], context) if finding.pairs else None)
+            for finding in worth[:SHOWN_SUSPICIONS]
+        ]
+    return {
+        "headline": None if summary is None else headline_of(summary),
+        "suspicions": found,
+        "newest": _newest(run, context),
+        "images": _benchmark_images(run, context),
+    }
+
+
+def _newest(run: Run, context: GatewayContext) -> list[ShownPair]:
+    if run.kind != "stress-test":
+        return []
+    for kind in ("confirmation", "edit", "intervention"):
+        if found := context.ledger.newest_items(run.id, Item, kind=kind, limit=SHOWN_NEWEST):
+            return newest_pairs(found, ShownRun(run, context.ledger.now()).models)
+    return []
+
+
+def _benchmark_images(run: Run, context: GatewayContext) -> list[ImageItem]:
+    if run.kind != "shift-benchmark":
+        return []
+    return context.ledger.newest_items(run.id, ImageItem, kind="image", limit=2 * SHOWN_NEWEST)

@@ -1,0 +1,152 @@
+"""A run as the pages show it: its name, what it is about, how far it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from counterpose_core.contract.runs import Run
+from counterpose_core.types import FINAL_RUN_STATES, RunKind
+from counterpose_gateway.reports.numbers import count, duration
+
+KINDS: dict[RunKind, str] = {
+    "stress-test": "Stress test",
+    "dataset-interface": "Dataset interface",
+    "shift-benchmark": "Shift benchmark",
+    "bug-hunt": "Bug hunt",
+    "adversarial-dataset": "Adversarial dataset",
+    "transfer": "Transfer",
+    "gate": "Gate",
+}
+"""The kinds of runs in words."""
+
+STATES = {
+    "validating": "being planned",
+    "queued": "waiting",
+    "in_progress": "running",
+    "finalizing": "planning the next phase",
+    "completed": "done",
+    "completed_with_failures": "done, some items failed",
+    "failed": "failed",
+    "cancelling": "being cancelled",
+    "resuming": "being resumed",
+    "cancelled": "cancelled",
+}
+"""The states of runs in words."""
+
+ITEM_STATES = {"pending": "waiting", "leased": "in work"}
+"""The states of items in words, where their own name is none of a user's."""
+
+_RESUMABLE = ("completed_with_failures", "failed", "cancelled")
+_LEAST_ENDED = 10
+"""Items from which the time that is left is guessed."""
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run with what a page says of it."""
+
+    run: Run
+    now: dt.datetime
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return self.run.id
+
+    @property
+    def address(self) -> str:
+        """The address of its page."""
+        return f"/ui/runs/{self.run.id}"
+
+    @property
+    def kind(self) -> str:
+        """Its kind in words."""
+        return KINDS.get(self.run.kind, self.run.kind)
+
+    @property
+    def title(self) -> str:
+        """Its name, or what it is."""
+        # A hunt is about labels, and no dataset.
+        subject = self.run.dataset or ", ".join(self.labels or self.models)
+        return self.run.name or f"{self.kind} of {subject}"
+
+    @property
+    def state(self) -> str:
+        """Its state in words."""
+        return STATES[self.run.state]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will come, unless it is resumed."""
+        return self.run.state in FINAL_RUN_STATES
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether there is something to try again."""
+        return self.run.state in _RESUMABLE
+
+    @property
+    def models(self) -> list[str]:
+        """The classifiers that it tests, if it tests any."""
+        request: dict[str, Any] = self.run.resolved_config.get("request") or {}
+        return [str(name) for name in request.get("classifiers", [])]
+
+    @property
+    def labels(self) -> list[str]:
+        """The first labels that it asks about, if it names some."""
+        request: dict[str, Any] = self.run.resolved_config.get("request") or {}
+        return [str(name) for name in request.get("labels", [])][:3]
+
+    @property
+    def ended_items(self) -> int:
+        """How many items need no more work."""
+        return self.run.request_counts.total - self.run.request_counts.pending
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in words."""
+        counts = self.run.request_counts
+        return f"{count(self.ended_items)} of {count(counts.total)}"
+
+    @property
+    def outcomes(self) -> str:
+        """How the ended items ended."""
+        counts = self.run.request_counts
+        said = {"kept": counts.done, "filtered": counts.filtered, "failed": counts.failed}
+        return ", ".join(f"{count(number)} {word}" for word, number in said.items() if number)
+
+    @property
+    def left(self) -> str:
+        """About how long the planned items will still take, once enough have ended to say so."""
+        counts, started = self.run.request_counts, self.run.started_at
+        if self.has_ended or started is None or self.ended_items < _LEAST_ENDED or not counts.pending:
+            return ""
+        spent = (self.now - started).total_seconds()
+        seconds = spent / self.ended_items * counts.pending
+        return "less than a minute left" if seconds < 60 else f"about {duration(seconds)} left in this phase"
+
+    @property
+    def age(self) -> str:
+        """How long ago it was created."""
+        seconds = max(0, round((self.now - self.run.created_at).total_seconds()))
+        if seconds < 60:
+            return "just now"
+        for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+            if number := seconds // length:
+                return f"{number} {unit}{'s' if number != 1 else ''} ago"
+        raise AssertionError("a minute or more is one of them")
+
+    @property
+    def phases(self) -> list[tuple[str, str]]:
+        """The phases of a run that has several, each with "done", "now" or "later"."""
+        plan = self.run.resolved_config.get("confirmation")
+        if not isinstance(plan, dict) or plan.get("reason"):
+            return []
+        names = ("screen: find suspects", "caption fresh images", "confirm on fresh images")
+        stage = self.run.stage if not self.has_ended else len(names) + 1
+        return [
+            (name, "done" if number < stage else "now" if number == stage else "later")
+            for number, name in enumerate(names, start=1)
+        ]

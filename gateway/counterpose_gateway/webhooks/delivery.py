@@ -1,0 +1,149 @@
+"""Delivers what is in the outbox: any number of gateways may, and each message is leased to one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from counterpose_core.contract.gates import GateSummary
+from counterpose_core.contract.webhooks import DeliveryFailure, WebhookMessage
+from counterpose_core.errors import CounterposeError, NotFound
+from counterpose_gateway.runs.leased_deliveries import LeasedDelivery
+from counterpose_gateway.webhooks.target import NotDeliveredError
+
+IDLE_SECONDS = 1.0
+LEASE_SECONDS = 60.0
+"""Longer than a try takes: its look-up of the name, the connection and the exchange."""
+AT_ONCE = 8
+"""Each takes a thread for 20 s at most: slow targets hold up others, but for no longer."""
+THREAD = "webhook message"
+PAUSES = (5.0, 30.0, 120.0, 600.0, 1800.0, 7200.0, 18000.0, 36000.0)
+"""Seconds before the second and each further try, 18 hours in all; a receiver may be down for a night."""
+
+_RANDOM = random.Random()
+_logger = logging.getLogger(__name__)
+
+
+class OutboxLedger(Protocol):
+    """What is needed of the ledger; `counterpose_gateway.ledger.Ledger` is one."""
+
+    def lease_deliveries(self, *, seconds: float, most: int) -> Sequence[LeasedDelivery]:
+        """Lease messages that are due."""
+        ...
+
+    def delivered(self, leased: LeasedDelivery) -> None:
+        """Note that the target took a message."""
+        ...
+
+    def withdraw(self, leased: LeasedDelivery) -> None:
+        """Take a message back that turns out to tell nothing."""
+        ...
+
+    def not_delivered(
+        self, leased: LeasedDelivery, failure: DeliveryFailure, detail: str, again_in: float | None
+    ) -> None:
+        """Note why a try failed, and when the next is due."""
+        ...
+
+
+class Poster(Protocol):
+    """Whatever posts a message once; `target.Target` is one."""
+
+    def post(self, leased: LeasedDelivery) -> None:
+        """Post it; raises `NotDeliveredError`."""
+        ...
+
+
+Judge = Callable[[str], GateSummary]
+"""Sums up the gate of this id; raises NotFound."""
+
+
+class Deliveries:
+    """Delivers messages; ``jitter`` spreads the tries of messages that failed together.
+
+    ``judge`` decides whether a gate that has ended failed, so that there is something to tell.
+    """
+
+    def __init__(
+        self,
+        ledger: OutboxLedger,
+        target: Poster,
+        judge: Judge,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        jitter: Callable[[], float] = _RANDOM.random,
+    ) -> None:
+        self._ledger, self._target, self._judge = ledger, target, judge
+        self._lease_seconds, self._jitter = lease_seconds, jitter
+
+    async def keep(self) -> None:
+        """Deliver what is due until cancelled."""
+        tries: list[threading.Thread] = []
+        while True:
+            tries = [each for each in tries if each.is_alive()]
+            for leased in await self._due(AT_ONCE - len(tries)):
+                # A daemon, not one of the loop's threads: a gateway that stops waits for no slow target.
+                thread = threading.Thread(target=self.deliver, args=(leased,), name=THREAD, daemon=True)
+                thread.start()
+                tries.append(thread)
+            await asyncio.sleep(IDLE_SECONDS)
+
+    def deliver(self, leased: LeasedDelivery) -> None:
+        """Try to deliver a message once, and note how it went."""
+        try:
+            if (worded := self._worded(leased)) is None:
+                self._told(lambda: self._ledger.withdraw(leased))
+                return
+            self._target.post(worded)
+        except NotDeliveredError as error:
+            _logger.warning("webhook message %s, try %d: %s", leased.message, leased.attempts, error.detail)
+            self._note(leased, error)
+        # A defect met at one message must not end the delivery of all others.
+        except Exception as error:
+            _logger.exception("webhook message %s could not be sent", leased.message)
+            self._note(leased, NotDeliveredError("unreachable", f"unexpected {type(error).__name__}"))
+        else:
+            self._told(lambda: self._ledger.delivered(leased))
+
+    def _worded(self, leased: LeasedDelivery) -> LeasedDelivery | None:
+        """Return the message with its verdict, the same in each try; None if the gate has not failed."""
+        if leased.event != "gate.failed":
+            return leased
+        try:
+            summary = self._judge(leased.run_id)
+        except NotFound:
+            return None
+        if summary.outcome != "failed":
+            return None
+        message = WebhookMessage.model_validate_json(leased.body)
+        data = message.data.model_copy(update={"verdict": summary.verdict})
+        return replace(leased, body=message.model_copy(update={"data": data}).model_dump_json())
+
+    def _note(self, leased: LeasedDelivery, error: NotDeliveredError) -> None:
+        last = leased.attempts > len(PAUSES)
+        # Half to all of the pause.
+        again_in = None if last else PAUSES[leased.attempts - 1] * (0.5 + self._jitter() / 2)
+        self._told(lambda: self._ledger.not_delivered(leased, error.failure, error.detail, again_in))
+
+    def _told(self, tell: Callable[[], None]) -> None:
+        try:
+            tell()
+        except CounterposeError as error:
+            # Its lease runs out, and the message is sent again with the same id.
+            _logger.warning("the ledger was not told of a webhook message: %s", error.detail)
+
+    async def _due(self, most: int) -> Sequence[LeasedDelivery]:
+        if most <= 0:
+            return []
+        try:
+            return await asyncio.to_thread(
+                self._ledger.lease_deliveries, seconds=self._lease_seconds, most=most
+            )
+        except CounterposeError as error:
+            _logger.warning("no webhook message can be sent: %s", error.detail)
+            return []

@@ -1,1 +1,0 @@
-"""faultline_gateway."""

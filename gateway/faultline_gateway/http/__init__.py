@@ -1,1 +1,0 @@
-"""The gateway's own HTTP machinery; what it shares with the services is `faultline_http`."""

@@ -1,0 +1,1 @@
+"""The domain of Counterpose: counterfactuals, their statistics and the diffusion engine."""

@@ -1,0 +1,71 @@
+"""The body of ``POST /v1/bug-hunts:estimate``: what a bug hunt would cost, and the least that it can find."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from counterpose_core.contract.base import ResponseBody
+from counterpose_core.contract.bug_hunts import HuntShares
+
+
+class BugHuntEstimate(ResponseBody):
+    """What a bug hunt would take and what it could find and prove, without creating it."""
+
+    images: int = Field(description="Most images that the hunt would generate.")
+    captions: int = Field(description="Most images that it would caption.")
+    minutes: float | None = Field(
+        description="Minutes that they would take at the median rate of this gateway's earlier hunts, or "
+        "null if there are none."
+    )
+    fastest: float | None = Field(description="The same at the rate of the fastest of them.")
+    slowest: float | None = Field(description="The same at the rate of the slowest of them.")
+    runs: int = Field(description="Number of earlier hunts whose rates were taken.")
+    images_in_time: int | None = Field(
+        description="Images that the budget's minutes allow at the median rate, or null where it has none or "
+        "no rate is known."
+    )
+    shares: HuntShares | None = Field(
+        description="How each label's part is spent, by the smaller of both budgets; null if it is too small."
+    )
+    tests: int = Field(description="Most descriptions that are tested together on held-out images.")
+    power: float = Field(description="Probability with which the rates below are found and proven.")
+    findable: float | None = Field(
+        description="Smallest failure rate of the label alone of which two failures are seen, without which "
+        "nothing can be described; null if no rate is, or nothing is searched."
+    )
+    provable: float | None = Field(
+        description="Smallest failure rate of a description that held-out images prove where the label alone "
+        "never fails; null if they prove none."
+    )
+    reason: str | None = Field(description="Why nothing can be found or proven, or null if something can.")
+
+    def __str__(self) -> str:
+        took = "minutes unknown: no earlier hunt to go by"
+        if self.minutes is not None:
+            took = (
+                f"about {self.minutes:.0f} minutes ({self.fastest:.0f} to {self.slowest:.0f}, by {self.runs} "
+                f"earlier hunt{'s' if self.runs != 1 else ''})"
+            )
+        lines = [f"at most {self.images} images and {self.captions} captions, {took}"]
+        if self.images_in_time is not None:
+            lines.append(f"in its minutes about {self.images_in_time} images")
+        if self.shares is not None and self.shares.mixture:
+            lines.append(f"of these, {self.shares.mixture} images of each label measure the mixture's rate")
+        if self.reason is not None:
+            return "\n".join([*lines, f"Nothing can be found: {self.reason}."])
+        if self.findable is not None:
+            lines.append(
+                f"a label that fails on {_rate(self.findable)} of its images or more shows two failures, as "
+                f"descriptions need, with probability {self.power:g}"
+            )
+        return "\n".join(
+            [
+                *lines,
+                f"a description that fails on {_rate(self.provable)} or more is proven with probability "
+                f"{self.power:g}, where the label alone never fails",
+            ]
+        )
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.2g} %"

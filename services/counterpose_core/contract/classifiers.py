@@ -1,0 +1,148 @@
+"""Bodies of the classifiers: the models under test, each seen as a function from image to probabilities."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from counterpose_core.contract.base import (
+    MAX_BATCH,
+    ClientBody,
+    CostedBatchResponse,
+    ListBody,
+    RequestBody,
+    ResponseBody,
+)
+from counterpose_core.types import BlobRef, ClassifierSpec, FunctionAddress, Name
+
+FUNCTION = FunctionAddress | None
+"""The address of the classifier, where it is a function of the caller's program."""
+
+
+def _is_none(address: str | None) -> bool:
+    # A call that names no function has the same idempotency key as before there were any.
+    return address is None
+
+
+class FunctionsOfCaller(ClientBody):
+    """The classifiers that the caller's own program serves."""
+
+    functions: dict[Name, FunctionAddress] = Field(
+        default={},
+        max_length=128,
+        # An address holds a secret.
+        repr=False,
+        # A run is stored without them: its items have the same keys as without this field.
+        exclude_if=lambda functions: not functions,
+        description="Address of each of the classifiers that is a function of the caller's own program, "
+        "by its name. It is kept apart from the run, and no answer repeats it.",
+    )
+
+
+class ClassifiersUnderTest(FunctionsOfCaller):
+    """The classifiers of a run, some of which the caller's own program may serve."""
+
+    classifiers: list[ClassifierSpec] = Field(description="The classifiers to test.")
+
+    @model_validator(mode="after")
+    def _each_function_is_tested(self) -> Self:
+        if unknown := sorted(self.functions.keys() - set(self.classifiers)):
+            raise ValueError(f"the function {unknown[0]!r} is none of the classifiers")
+        return self
+
+
+class ClassifyRequest(RequestBody):
+    """``POST /v1/classify``: images to predict the class of."""
+
+    classifier: ClassifierSpec = Field(description="The classifier to run.")
+    images: list[BlobRef] = Field(
+        min_length=1, max_length=MAX_BATCH, description="SHA-256 of each image to classify."
+    )
+    classes: list[str] = Field(
+        min_length=1,
+        max_length=10_000,
+        description="Class names to predict over; probabilities come back in this order.",
+    )
+    function: FUNCTION = Field(
+        default=None,
+        repr=False,
+        exclude_if=_is_none,
+        description="Address of the classifier, where it is a function of the program that asked for the "
+        "run; null for any other.",
+    )
+    features: bool = Field(
+        default=False, description="Whether to return also the features that the classifier's head reads."
+    )
+
+
+class Prediction(ResponseBody):
+    """What a classifier predicts for one image."""
+
+    probabilities: list[float] = Field(
+        description="Probability of each requested class, in [0, 1]. They sum to the probability that the "
+        "head assigns to these classes."
+    )
+    top: list[int] = Field(description="Indices of the five most probable classes, best first.")
+    features: list[float] | None = Field(
+        default=None,
+        description="Features that the classifier's head reads, or null if they were not requested or there "
+        "are none.",
+    )
+
+
+class ClassifyResponse(CostedBatchResponse[Prediction]):
+    """Answer to `ClassifyRequest`."""
+
+
+class DescribeRequest(RequestBody):
+    """``POST /v1/describe``: ask for a `ClassifierDescription` of any classifier, listed or not."""
+
+    classifier: ClassifierSpec = Field(description="The classifier to describe.")
+    function: FUNCTION = Field(
+        default=None, repr=False, exclude_if=_is_none, description="Its address, as in `ClassifyRequest`."
+    )
+
+
+ClassifierTrait = Literal["architecture", "parameters", "resolution", "training"]
+"""The fields of a `ClassifierDescription` that classifiers are grouped by."""
+
+
+class ClassifierDescription(ResponseBody):
+    """A classifier that can be tested, described from its files without loading the weights."""
+
+    name: str = Field(description="Short name of the classifier.")
+    spec: str = Field(
+        description="What to pass as `classifier`: a name of the suite or a prefixed name such as "
+        "`timm:resnet50`."
+    )
+    architecture: str = Field(default="", description="Architecture, such as `resnet50`; empty if unknown.")
+    classes: list[str] | None = Field(
+        default=None,
+        description="Class names in the order of the classifier's outputs, or null if unknown.",
+    )
+    description: str = Field(
+        default="", description="What the classifier is, in one sentence; empty if unknown."
+    )
+    parameters: int | None = Field(default=None, description="Number of parameters, or null if unknown.")
+    resolution: int | None = Field(
+        default=None, description="Shorter side of the input image in pixels, or null if unknown."
+    )
+    training: str = Field(
+        default="",
+        description="Training data and recipe as named by timm's tag of the weights, such as "
+        "`a1_in1k`; empty if unknown.",
+    )
+
+    def trait(self, name: ClassifierTrait) -> str | int | None:
+        """Return the value of a trait, or None if it is unknown."""
+        found: str | int | None = getattr(self, name)
+        return found or None
+
+
+class ClassifierList(ListBody[ClassifierDescription]):
+    """``GET /v1/classifiers``: the classifiers that can be tested."""
+
+    classifiers: list[ClassifierDescription] = Field(description="The classifiers that the suite lists.")
+
+    @property
+    def _entries(self) -> list[ClassifierDescription]:
+        return self.classifiers

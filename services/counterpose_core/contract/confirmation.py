@@ -1,0 +1,73 @@
+"""The stages of a stress test that confirm what its screen saw: their plan, their items, their sum."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from counterpose_core.contract.base import ResponseBody
+from counterpose_core.types import EditType, Seed
+
+
+class Wording(ResponseBody):
+    """Words that an edit takes out of a caption and words that it puts in."""
+
+    removed: str = Field(description="Words to replace; empty to append the added words to the caption.")
+    added: str = Field(description="Words to put in their place; empty to delete the removed words.")
+
+
+class SuspectedChange(Wording):
+    """A change of words that the screen chose for confirmation; an empty side is left open."""
+
+    edit_type: EditType = Field(description="Factor that the change is about.")
+
+
+class Instruction(ResponseBody):
+    """What a later stage of a stress test asks of one item; a placebo has no change."""
+
+    change: SuspectedChange | None = Field(
+        default=None, description="The change to confirm, or null where the item is a control."
+    )
+    wording: Wording | None = Field(
+        default=None, description="The words by which this image shows it, or null for a control."
+    )
+    classifiers: list[str] = Field(
+        default=[], description="The classifiers that the screen suspects of losing under the change."
+    )
+    draw: Seed | None = Field(
+        default=None,
+        description="Number of the draw, from 1: the image is made by the run's `redraw` settings from noise "
+        "of its own. Null where it is made by the run's preset, once for each source image.",
+    )
+
+
+ConfirmationScope = Literal["class", "images"]
+"""What a test speaks of. ``class``: fresh images with one pair each stand for all of their class. ``images``:
+several pairs of each image, made from noise of their own, so the test speaks of these images."""
+
+
+class ConfirmationPlan(ResponseBody):
+    """How a stress test divides its source images between the screen and the confirmation."""
+
+    screened: int = Field(description="Number of source images that the screen edits.")
+    fresh: int = Field(description="Number of source images that are kept for confirmation.")
+    budget: int = Field(
+        description="Most items that the stages after the first may have; with it the run has no more "
+        "items than a test of all its source images in one stage."
+    )
+    reason: str | None = Field(
+        default=None, description="Why the run has one stage only, or null where it can confirm."
+    )
+
+
+class ConfirmationSummary(ConfirmationPlan):
+    """What the confirmation of a stress test did, and by which rules it decides."""
+
+    hypotheses: int = Field(
+        description="Number of pairs of classifier and change that were tested; Holm's correction covers all."
+    )
+    items: int = Field(description="Number of items of the stages after the first.")
+    level: float = Field(description="Level of the tests, family-wise.")
+    least_loss: float = Field(description="Least mean loss of p(true class) of a finding.")
+    margin: float = Field(description="Loss that is ruled out where a change `holds`.")

@@ -1,0 +1,305 @@
+"""Bodies of the editor: reconstruction, prompt-to-prompt edits, text-to-image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
+
+from counterpose_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
+from counterpose_core.types import (
+    BlobRef,
+    Cost,
+    Decoder,
+    InjectionEnd,
+    Inversion,
+    Scheduler,
+    Seed,
+    Solver,
+    TimestepSpacing,
+    TokenAlignment,
+    WeightedWords,
+)
+
+GENERATED_KIND = "generated-image"
+"""The cache kind under which the store keeps images generated from text, keyed by their own digest."""
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+SamplingSteps = Annotated[int, Field(ge=1, le=100, description="Number of sampling steps.")]
+Guidance = Annotated[
+    float, Field(ge=1.0, le=30.0, description="Scale of classifier-free guidance; 1 turns guidance off.")
+]
+
+StepsOverride = Annotated[
+    int | None, Field(ge=1, le=100, description="Number of sampling steps, or null for the suite's.")
+]
+GuidanceOverride = Annotated[
+    float | None,
+    Field(ge=1.0, le=30.0, description="Scale of classifier-free guidance, or null for the suite's."),
+]
+SchedulerOverride = Annotated[
+    Scheduler | None,
+    Field(description="Class name of the diffusers scheduler, or null for the suite's."),
+]
+
+
+class EditorPreset(RequestBody):
+    """All settings of an edit (LANCE, Table 6; the ``lance`` preset has the values of the released code)."""
+
+    inversion: Inversion = Field(
+        default="direct",
+        description="How the image is inverted to noise; `virtual` draws the noise from `seed` and the "
+        "image's bytes instead.",
+    )
+    solver: Solver = Field(
+        default="ddim",
+        description="Solver that takes a latent from one noise level to the next; `virtual` inversion "
+        "requires `consistent`.",
+    )
+    spacing: TimestepSpacing | None = Field(
+        default=None,
+        description="How the steps are spaced over the noise levels, or null for the spacing of the "
+        "model's own scheduler.",
+    )
+    seed: Seed = Field(
+        default=0,
+        description="Seed of every random draw of the edit; each image can be reproduced on its own.",
+    )
+    steps: SamplingSteps = 20
+    guidance: Guidance = 3.0
+    cross_replace: Fraction = Field(
+        default=0.8, description="Fraction of the steps during which cross-attention is replaced."
+    )
+    self_replace: tuple[Fraction, ...] = Field(
+        default=(0.4, 0.6, 0.8),
+        min_length=1,
+        max_length=16,
+        description="Fractions of the steps during which self-attention is replaced; one image is made "
+        "for each value.",
+    )
+    word_weight: float = Field(
+        default=2.0,
+        ge=0.0,
+        le=10.0,
+        description="Factor by which the cross-attention of the added words is multiplied.",
+    )
+    token_alignment: TokenAlignment = Field(
+        default="words",
+        description="How the tokens of the two captions correspond: `words` aligns whole words and lets the "
+        "padding follow the end mark; `released` aligns single tokens where words were added or removed, and "
+        "leaves the padding in place, as prompt-to-prompt's released code does.",
+    )
+    weighted_words: WeightedWords = Field(
+        default="added",
+        description="Words that `word_weight` applies to: `added` means the added words only, `released` "
+        "also every other occurrence of the same words in the edited caption.",
+    )
+    injection_end: InjectionEnd = Field(
+        default="exact",
+        description="How `cross_replace` and `self_replace` become numbers of steps: `exact` rounds the "
+        "fraction of all steps down; `released` counts one step more for `cross_replace`, and rounds as "
+        "floating-point numbers do, so that 0.29 of 100 steps is 28.",
+    )
+    local_blend: bool = Field(
+        default=False,
+        description="Whether to keep the image unchanged outside the region of the changed words.",
+    )
+    inner_steps: int = Field(
+        default=10,
+        ge=0,
+        le=100,
+        description="Maximum number of optimisation steps for each null-text embedding.",
+    )
+    inner_learning_rate: float = Field(
+        default=1e-2, gt=0.0, le=1.0, description="Learning rate of the null-text optimisation."
+    )
+    inner_tolerance: float = Field(
+        default=1e-5, ge=0.0, description="Loss below which the null-text optimisation of a step stops."
+    )
+    preview: bool = Field(
+        default=False,
+        description="Whether to choose from the sweep by images of the suite's small decoder, and to "
+        "decode only the chosen image with the full one.",
+    )
+
+    @model_validator(mode="after")
+    def _virtual_needs_consistent(self) -> Self:
+        # With noise that was only drawn, no other solver returns to the image.
+        if self.inversion == "virtual" and self.solver != "consistent":
+            raise ValueError(f"virtual inversion requires the solver 'consistent', not {self.solver!r}")
+        return self
+
+
+class ReconstructItem(RequestBody):
+    """An image to invert and reconstruct."""
+
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    caption: Text = Field(description="Caption under which the image is inverted.")
+
+
+class ReconstructRequest(RequestBody):
+    """``POST /v1/reconstruct``: invert images and reconstruct them, as the control of every edit."""
+
+    items: list[ReconstructItem] = Field(
+        min_length=1, max_length=16, description="The images to reconstruct."
+    )
+    preset: EditorPreset = Field(description="Settings of the inversion.")
+
+
+class Reconstruction(ResponseBody):
+    """A reconstructed image."""
+
+    image: BlobRef = Field(description="SHA-256 of the reconstruction in the store.")
+    psnr_db: float = Field(
+        description="Peak signal-to-noise ratio against the image as the editor resized it, in dB."
+    )
+    cost: Cost = Field(default=Cost(), description="Cost of this image.")
+
+
+class ReconstructResponse(CostedBatchResponse[Reconstruction]):
+    """Answer to `ReconstructRequest`."""
+
+
+class EditItem(RequestBody):
+    """An image to edit."""
+
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    caption: Text = Field(description="Caption of the image.")
+    edited_caption: Text = Field(description="Caption that the edited image should match.")
+
+
+class EditRequest(RequestBody):
+    """``POST /v1/edit``: one image for each edit and each value of the self_replace sweep."""
+
+    items: list[EditItem] = Field(min_length=1, max_length=16, description="The edits to make.")
+    preset: EditorPreset = Field(description="Settings of the edits.")
+    self_replace: tuple[Fraction, ...] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=16,
+        description="Values of the preset's sweep to make now, or null for all of them. A later request "
+        "for the other values continues from the point where they branch off; the results are the same.",
+    )
+    decoder: Decoder = Field(
+        default="full",
+        description="`full` uses the model's decoder, `preview` the suite's small one; `preview` requires "
+        "a preset with `preview`. A later request with `full` only decodes.",
+    )
+
+    @field_validator("self_replace")
+    @classmethod
+    def _of_the_sweep(
+        cls, values: tuple[float, ...] | None, info: ValidationInfo
+    ) -> tuple[float, ...] | None:
+        # An invalid preset is missing here; it has its own error.
+        preset = info.data.get("preset")
+        if values is not None and preset is not None and not set(values) <= set(preset.self_replace):
+            raise ValueError(
+                f"{list(values)} must be values of the preset's sweep {list(preset.self_replace)}"
+            )
+        return values
+
+    @model_validator(mode="after")
+    def _preset_has_previews(self) -> Self:
+        # Latents are kept only for presets whose later requests need them.
+        if self.decoder == "preview" and not self.preset.preview:
+            raise ValueError("decoder 'preview' requires a preset with preview = true")
+        return self
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values of self_replace to make now."""
+        return self.preset.self_replace if self.self_replace is None else self.self_replace
+
+
+class ImageSafety(ResponseBody):
+    """What the safety checker says of an image."""
+
+    flagged: bool = Field(description="Whether the image is near one of the checker's concepts.")
+    score: float = Field(
+        description="Cosine with the nearest concept less its threshold; the image is flagged above 0."
+    )
+
+
+class EditVariant(ResponseBody):
+    """The edited image at one value of the sweep."""
+
+    self_replace: float = Field(description="Fraction of the steps during which self-attention was replaced.")
+    image: BlobRef = Field(description="SHA-256 of the edited image in the store.")
+    safety: ImageSafety | None = Field(
+        default=None, description="What the safety checker says of it, or null where the editor has none."
+    )
+
+
+class EditedImage(ResponseBody):
+    """All images of one edit."""
+
+    variants: list[EditVariant] = Field(
+        description="One image for each value of the sweep, in the sweep's order."
+    )
+    cost: Cost = Field(default=Cost(), description="Cost of this edit.")
+
+
+class EditResponse(CostedBatchResponse[EditedImage]):
+    """Answer to `EditRequest`."""
+
+
+class GenerationPreset(RequestBody):
+    """How a suite generates images from text."""
+
+    steps: SamplingSteps = 50
+    guidance: Guidance = 7.5
+    scheduler: Scheduler | None = Field(
+        default=None, description="Class name of the diffusers scheduler, or null for the model's own."
+    )
+
+    def changed_by(self, body: BaseModel) -> GenerationPreset:
+        """Return a copy with the settings that ``body`` sets."""
+        own = body.model_dump(include=set(type(self).model_fields), exclude_none=True)
+        return GenerationPreset.model_validate(self.model_dump() | own)
+
+    def request(self, items: Sequence[GenerateItem]) -> GenerateRequest:
+        """Return a request for ``items`` with these settings."""
+        return GenerateRequest(items=list(items), **self.model_dump(exclude_none=True))
+
+
+class GenerateItem(RequestBody):
+    """One image to generate; it can be reproduced on its own."""
+
+    prompt: Text = Field(
+        description="Text to generate from; with a `token` it contains the slot `<class>` exactly once."
+    )
+    seed: Seed = Field(description="Seed of the starting noise.")
+    token: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of the token bundle that fills the slot, or null for a plain prompt.",
+    )
+
+
+class GenerateRequest(RequestBody):
+    """``POST /v1/generate``: text-to-image."""
+
+    items: list[GenerateItem] = Field(min_length=1, max_length=64, description="The images to generate.")
+    steps: SamplingSteps = 50
+    guidance: Guidance = 7.5
+    scheduler: Scheduler | None = Field(
+        default=None,
+        description="Class name of the diffusers scheduler, which uses the noise levels of the model's "
+        "configuration; null for DDIM, or for consistency sampling with a distilled model.",
+    )
+
+
+class GeneratedImage(ResponseBody):
+    """A generated image."""
+
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    cost: Cost = Field(default=Cost(), description="Cost of this image.")
+    safety: ImageSafety | None = Field(
+        default=None, description="What the safety checker says of it, or null where the editor has none."
+    )
+
+
+class GenerateResponse(CostedBatchResponse[GeneratedImage]):
+    """Answer to `GenerateRequest`."""

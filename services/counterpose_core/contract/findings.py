@@ -1,0 +1,139 @@
+"""Findings: what a change of the images does to a classifier, and how certain that is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from counterpose_core.contract.base import ResponseBody
+from counterpose_core.contract.confirmation import ConfirmationScope, Wording
+from counterpose_core.types import Estimate
+
+FindingState = Literal["breaks", "suspected", "holds", "cannot-tell", "test-unfit"]
+"""``breaks``: shown on images, or draws of images, that the screen did not use. ``suspected``: seen in the
+screen, not tested. ``holds``: a loss above the margin is ruled out. ``cannot-tell``: neither. ``test-unfit``:
+the controls alone change so much that nothing can be said of the classifier."""
+
+
+class Screened(ResponseBody):
+    """What the screen saw of a change; it ranks changes and promises nothing, so it has no p-value."""
+
+    loss: float = Field(
+        description="Mean fall of p(true class) beyond the control of the same source image. The change was "
+        "chosen because this is large, so it overstates the true loss."
+    )
+    n_sources: int = Field(
+        description="Number of source images with an edit and a control; a group of them counts once."
+    )
+    n_images: int = Field(description="Number of edited images.")
+    flipped: int = Field(description="Number of source images for which an edit makes a right answer wrong.")
+
+
+class Confirmed(ResponseBody):
+    """A test of the change on images that the screen did not use: other source images, or other draws."""
+
+    scope: ConfirmationScope = Field(
+        default="class",
+        description="`class` if the pairs are of fresh source images, one each; `images` if several pairs of "
+        "each source image were drawn, so that the test speaks of these images alone.",
+    )
+    n_sources: int = Field(
+        default=0,
+        description="Number of source images with a pair, a group once; 0 in runs of older versions.",
+    )
+    n_pairs: int = Field(
+        default=0, description="Number of pairs, of which a source image has several if they were drawn."
+    )
+    loss: Estimate = Field(
+        description="Mean of p(true class) of the placebo minus that of the edit, each source image, or "
+        "group of them, with weight 1, with a 95 % interval; n counts source images, those of a group once, "
+        "or pairs if the scope is `images`."
+    )
+    planned: int = Field(description="Number of pairs that were planned.")
+    dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")
+    stopped: bool = Field(
+        description="Whether the test ended for futility after its first pairs; its p-value is then 1."
+    )
+    e_value: float | None = Field(
+        default=None,
+        description="Evidence of all runs that prove the finding, valid whenever one stops; `p` is its "
+        "inverse. Null for the test of one run.",
+    )
+    p: float = Field(description="One-sided p-value by sign flips over pairs; 1 where the test was stopped.")
+    p_adjusted: float = Field(description="The p-value after Holm's correction over all tested changes.")
+    family_size: int = Field(description="Number of changes that were chosen for confirmation.")
+    flipped: int = Field(
+        description="Number of pairs in which the placebo is answered rightly and the edit wrongly."
+    )
+
+
+class FindingPair(ResponseBody):
+    """One source image with its control and its edit, both items of the run."""
+
+    source: str = Field(description="Id of the source image.")
+    control: str | None = Field(
+        description="Id of the item with the placebo or reconstruction, or null if none was kept."
+    )
+    edit: str = Field(description="Id of the item with the edited image.")
+    loss: float = Field(description="p(true class) of the control minus that of the edit.")
+    answer: str = Field(description="Class that the classifier predicts for the edited image.")
+
+
+class WordingCount(Wording):
+    """One wording of a change, and how many images show it."""
+
+    n: int = Field(description="Number of the finding's images that were edited by these words.")
+
+
+class Finding(ResponseBody):
+    """A change that costs one classifier its answer on one class, with its evidence and its images."""
+
+    number: int = Field(description="Place in the list of findings, from 1.")
+    state: FindingState = Field(description="How certain the finding is.")
+    classifier: str = Field(description="Name of the classifier.")
+    object_class: str = Field(description="The true class.")
+    edit_type: str = Field(description="Factor that the edits change.")
+    removed: str = Field(
+        description="Words that the edits remove; empty where they only add some, or remove various ones."
+    )
+    added: str = Field(
+        description="Words that the edits add; empty where they only remove some, or add various ones."
+    )
+    wordings: list[WordingCount] = Field(
+        default=[], description="The words that the edits of `pairs` remove and add, the most frequent first."
+    )
+    taken_for: str | None = Field(
+        description="Class that the edited images are most often mistaken for, or null if every answer "
+        "stays right."
+    )
+    flipped: int = Field(
+        description="Number of images, out of `of`, for which the change makes the answer wrong."
+    )
+    of: int = Field(
+        description="Number of images that `flipped` counts among: fresh ones if there was a test."
+    )
+    screened: Screened = Field(description="What the screen saw.")
+    confirmed: Confirmed | None = Field(description="The test on other images, or null if there was none.")
+    pairs: list[FindingPair] = Field(description="Its images, the pair with the median loss first.")
+    sentence: str = Field(description="The finding in one sentence.")
+
+    def __str__(self) -> str:
+        said = f"{self.number} {self.state.replace('-', ' ')}: {self.sentence}"
+        if self.confirmed is None:
+            return f"{said}\nnot tested on images that the screen did not use"
+        return f"{said}\nloss of p({self.object_class}) {self.confirmed.loss}"
+
+
+class ClassifierVerdict(ResponseBody):
+    """What a stress test says of one classifier: the state of its strongest finding."""
+
+    classifier: str = Field(description="Name of the classifier.")
+    state: FindingState = Field(description="The state of its strongest finding, or why there is none.")
+    finding: int | None = Field(description="Number of that finding, or null if there is none.")
+    sentence: str = Field(description="The verdict in one sentence of at most 20 words.")
+    ruled_out: float | None = Field(
+        default=None,
+        description="Smallest loss of accuracy, from 0 to 1, that the run rules out at 95 %, or null if it "
+        "rules out none.",
+    )

@@ -1,0 +1,235 @@
+"""Bodies of ``/v1/gates``: a candidate classifier against the incumbent on a frozen regression set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
+from counterpose_core.contract.classifiers import FunctionsOfCaller
+from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem
+from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, RunKind, Seed
+
+GateOutcome = Literal["passed", "failed", "inconclusive", "error"]
+"""What a gate says of the candidates: ``error`` where the run did not answer every pair."""
+
+CellState = Literal["passed", "failed", "inconclusive", "error", "skipped"]
+"""What one cell says: ``skipped`` where it has too few images for a test."""
+
+TOLERANCE = 0.10
+"""The regression that is allowed by default: at which a stress test says that a change holds."""
+
+
+class RegressionSetOf(ClientBody):
+    """``POST /v1/gates:freeze``: the run whose pairs are frozen."""
+
+    baseline: str = Field(
+        min_length=1, max_length=64, description="Id of the ended stress test or shift benchmark."
+    )
+
+
+class RegressionSet(ResponseBody):
+    """The frozen pairs of a run by their digest: a gate that names it compares the same images for ever."""
+
+    baseline: str = Field(description="Id of the run that made the pairs.")
+    kind: RunKind = Field(description="Kind of that run.")
+    suite: str = Field(description="Name of the model suite that made them.")
+    digest: BlobRef = Field(description="SHA-256 of the pairs.")
+    pairs: int = Field(ge=0, description="Number of pairs of a source image and its counterfactual.")
+    sources: int = Field(ge=0, description="Number of independent source images.")
+    changes: dict[str, int] = Field(description="Number of independent source images of each change.")
+    classifiers: list[str] = Field(description="The classifiers of that run; a single one is the incumbent.")
+
+    def __str__(self) -> str:
+        changes = ", ".join(f"{name} {number}" for name, number in self.changes.items())
+        return f"{self.pairs} pairs of {self.sources} source images ({changes}), digest {self.digest}"
+
+
+class GateCreate(FunctionsOfCaller):
+    """``POST /v1/gates``: whether candidates regress against the incumbent on the pairs of a run."""
+
+    baseline: str = Field(
+        min_length=1,
+        max_length=64,
+        description="Id of the ended stress test or shift benchmark whose counterfactuals are the set.",
+    )
+    digest: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of the set when it was frozen: other pairs are refused. Null accepts any.",
+    )
+    classifiers: list[ClassifierSpec] = Field(
+        min_length=1, max_length=16, json_schema_extra=DISTINCT, description="The candidates."
+    )
+    incumbent: ClassifierSpec | None = Field(
+        default=None,
+        description="The classifier that they are compared with; null for the only one of the baseline.",
+    )
+    tolerance: float = Field(
+        default=TOLERANCE,
+        ge=0.0,
+        le=1.0,
+        description="The regression that is allowed, as a fraction of the images.",
+    )
+    seed: Seed = Field(description="Seed of every random draw.")
+
+    @field_validator("classifiers")
+    @classmethod
+    def _distinct(cls, values: list[str]) -> list[str]:
+        require_distinct(values)
+        return values
+
+    @model_validator(mode="after")
+    def _each_function_is_compared(self) -> Self:
+        if unknown := sorted(self.functions.keys() - {*self.classifiers, self.incumbent}):
+            raise ValueError(f"the function {unknown[0]!r} is none of the classifiers")
+        return self
+
+
+class GateConfig(ResponseBody):
+    """Everything that a gate depends on, fixed when its run is created."""
+
+    request: GateCreate = Field(description="The request that created the run.")
+    regression_set: RegressionSet = Field(description="The pairs that are classified.")
+    incumbent: str = Field(description="The classifier that the candidates are compared with.")
+    suite: str = Field(description="Name of the model suite.")
+    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
+    classes: list[str] = Field(description="The classes among which the classifiers choose.")
+    notes: list[str] = Field(default=[], description="What the gate cannot show, however it comes out.")
+
+
+class GateInstruction(ResponseBody):
+    """The pair of an item, whose source image is the item's own."""
+
+    image: BlobRef = Field(description="SHA-256 of the counterfactual.")
+    change: str = Field(description="What differs from the source image.")
+    unit: str = Field(description="The independent source image that the pair counts for.")
+
+
+class GateResult(Provenance):
+    """The answers to the two images of a pair."""
+
+    predictions: dict[str, PredictionPair] = Field(
+        default={}, description="Predictions for the counterfactual, by classifier."
+    )
+    original_predictions: dict[str, PredictionPair] = Field(
+        default={}, description="Predictions for the source image, by classifier."
+    )
+    unanswered: dict[str, str] = Field(
+        default={}, description="Why a classifier has no prediction for one of the images, by classifier."
+    )
+
+
+class GateItem(RunItem[GateResult]):
+    """One pair of a gate."""
+
+    instruction: GateInstruction | None = Field(
+        default=None, description="The pair; null only in damaged runs."
+    )
+
+
+class GateCell(ResponseBody):
+    """One candidate under one change, or on the source images themselves; each source image weighs 1."""
+
+    classifier: str = Field(description="The candidate.")
+    change: str | None = Field(
+        description="What differs from the source images, or null for the source images themselves."
+    )
+    label: str | None = Field(
+        default=None,
+        description="The class that the cell is of, or null for all classes. Cells of single classes are "
+        "tested too, and listed where they fail.",
+    )
+    state: CellState = Field(description="What the cell says.")
+    regression: Estimate = Field(
+        description="The candidate's share of wrong answers less the incumbent's, with its 95 % interval; n "
+        "counts source images."
+    )
+    p_adjusted: float | None = Field(
+        description="One-sided p of a regression above the tolerance, after Holm's correction over all "
+        "tested cells; null where none was tested."
+    )
+    candidate: Estimate = Field(description="The candidate's share of wrong answers.")
+    incumbent: Estimate = Field(description="The incumbent's share of wrong answers.")
+    drop: Estimate | None = Field(
+        description="The candidate's drop of accuracy from the source images less the incumbent's, which is "
+        "not judged; null for the source images themselves."
+    )
+    pairs: int = Field(description="Number of planned pairs, or of planned source images.")
+    left_out: int = Field(description="How many of them have no answer of one of the two classifiers.")
+    needed: int | None = Field(
+        default=None,
+        description="About how many source images like these would pass, where the cell is inconclusive and "
+        "the regression itself is within the tolerance; else null.",
+    )
+
+    @property
+    def name(self) -> str:
+        """The change in words."""
+        change = self.change or "source images"
+        return change if self.label is None else f"{change}, {self.label}"
+
+    @property
+    def share_left_out(self) -> float:
+        """The share of the planned pairs without an answer."""
+        return self.left_out / self.pairs if self.pairs else 0.0
+
+
+class GateExample(ResponseBody):
+    """A pair on which the candidate errs after the change and the incumbent does not."""
+
+    item: str = Field(description="Id of its item.")
+    classifier: str = Field(description="The candidate.")
+    change: str = Field(description="What differs from the source image.")
+    label: str = Field(description="What both images show.")
+    source: BlobRef = Field(description="SHA-256 of the source image.")
+    image: BlobRef = Field(description="SHA-256 of the counterfactual.")
+    candidate: str = Field(description="The candidate's answer to the counterfactual.")
+    incumbent: str = Field(description="The incumbent's answer to the counterfactual.")
+
+
+class GateSummary(ResponseBody):
+    """``GET /v1/gates/{id}/summary``."""
+
+    run_id: str = Field(description="Id of the run.")
+    config: GateConfig = Field(description="Everything the gate depends on.")
+    request_counts: RequestCounts = Field(description="Number of items in each state.")
+    outcome: GateOutcome | None = Field(description="What the gate says, or null while the run goes on.")
+    verdict: str = Field(description="The outcome in one sentence.")
+    cells: list[GateCell] = Field(
+        description="Each candidate under each change, candidate by candidate; then single classes that fail."
+    )
+    tested: int = Field(
+        description="Number of cells that were tested, those of single classes included: the family of the "
+        "correction."
+    )
+    examples: list[GateExample] = Field(
+        default=[], description="Some pairs on which a candidate errs and the incumbent does not."
+    )
+    unanswered: dict[str, int] = Field(
+        default={}, description="Pairs that a classifier could not answer, by classifier."
+    )
+    failed_codes: dict[str, int] = Field(default={}, description="Failed items, by error code.")
+    cost: Cost = Field(description="Cost of the run.")
+
+    @model_validator(mode="after")
+    def _says_what_its_cells_say(self) -> Self:
+        # Checked when written and when read: an outcome beside other cells would pass a regression.
+        if self.outcome not in (None, outcome_of(self.cells)):
+            raise ValueError(f"the outcome {self.outcome!r} is not that of the cells")
+        return self
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+def outcome_of(cells: Sequence[GateCell]) -> GateOutcome:
+    """Return what cells say together: the worst of them; inconclusive where no change was tested."""
+    states = {cell.state for cell in cells}
+    if "failed" in states:
+        return "failed"
+    if "error" in states:
+        return "error"
+    tested = {cell.state for cell in cells if cell.change is not None and cell.label is None} - {"skipped"}
+    return "inconclusive" if not tested or "inconclusive" in states else "passed"

@@ -1,0 +1,110 @@
+"""Proofs: child runs that make more pairs for one finding, and the finding as all its runs tell it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from counterpose_core.contract.base import ResponseBody
+from counterpose_core.contract.classifiers import FunctionsOfCaller
+from counterpose_core.contract.confirmation import SuspectedChange, Wording
+from counterpose_core.contract.findings import Finding, FindingPair
+from counterpose_core.types import Name, RunState, Seed
+
+
+class ProofCreate(FunctionsOfCaller):
+    """``POST /v1/stress-tests/{run_id}/findings/{number}:prove``: more images for one finding.
+
+    ``functions``: the finding's classifier, where it is a function and the program that served it to the run
+    has ended.
+    """
+
+    images: int = Field(
+        default=20,
+        ge=1,
+        le=100,
+        description="Number of images to make a pair of; fewer if fewer are left. If none is left, so many "
+        "pairs are drawn of a few images at hand, from noise of their own.",
+    )
+    dataset: Name | None = Field(
+        default=None,
+        description="Name of the dataset to take images from; null for that of the run.",
+    )
+    seed: Seed | None = Field(
+        default=None,
+        description="Seed of every random draw; null for one that follows from the run's own.",
+    )
+
+
+class Proof(ResponseBody):
+    """What a child run is to prove, fixed when it is created."""
+
+    parent: str = Field(description="Id of the ended run that has the finding.")
+    finding: Finding = Field(description="The finding as the run told it, without its pairs.")
+    change: SuspectedChange = Field(description="The change to make; an empty side is left open.")
+    wordings: list[Wording] = Field(description="The words by which captions show the change.")
+    images: int = Field(description="Number of pairs to make, each of an image of its own unless `drawn`.")
+    drawn: bool = Field(
+        default=False,
+        description="Whether no image was left without a pair, so that a few of those at hand are drawn "
+        "again, several times each.",
+    )
+    family: int = Field(
+        description="Number of findings of the run that one could have asked about; the evidence must hold "
+        "for all of them."
+    )
+
+
+class ProofRun(ResponseBody):
+    """One run with pairs of a finding."""
+
+    run_id: str = Field(description="Id of the run.")
+    state: RunState = Field(description="State of the run.")
+    dataset: str = Field(description="Name of the dataset that its images are from.")
+    planned: int = Field(description="Number of pairs that were planned.")
+    pairs: int = Field(description="Number of pairs that were kept whole.")
+    dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")
+    e_value: float = Field(
+        description="Evidence of its pairs that the change costs p(true class); 1 without any, and while the "
+        "run has not ended."
+    )
+
+
+class ProofPair(FindingPair):
+    """One image with its control and its edit, and the run that made them."""
+
+    run_id: str = Field(description="Id of the run.")
+
+
+class FindingHistory(ResponseBody):
+    """``GET /v1/stress-tests/{run_id}/findings/{number}``: a finding, and what its child runs add to it."""
+
+    run_id: str = Field(description="Id of the run that has the finding.")
+    told: Finding = Field(description="The finding as its own run tells it.")
+    finding: Finding = Field(
+        description="The finding as all its ended runs tell it; its test is the joined one. The pairs of the "
+        "screen are not among its pairs, since they chose it, unless there are no others."
+    )
+    runs: list[ProofRun] = Field(
+        description="The run and its children that prove this finding, oldest first."
+    )
+    pairs: list[ProofPair] = Field(
+        description="The pairs of all its ended runs, in planned order; none of the screen."
+    )
+    e_value: float = Field(
+        description="Product of the runs' e-values: the evidence that the change costs p(true class)."
+    )
+    e_value_needed: float = Field(
+        description="The evidence that proves it: `family` divided by the level of 0.05."
+    )
+    family: int = Field(description="Number of findings of the run that one could have asked about.")
+    images_needed: int | None = Field(
+        description="Number of further images that would probably decide it, 0 if it is decided, or null if "
+        "none can be foreseen."
+    )
+
+    def __str__(self) -> str:
+        runs = f"{len(self.runs)} run{'s' if len(self.runs) != 1 else ''}"
+        evidence = f"evidence {self.e_value:.3g} of {self.e_value_needed:.3g} needed, from {runs}"
+        if not self.images_needed:
+            return f"{self.finding}\n{evidence}"
+        return f"{self.finding}\n{evidence}; about {self.images_needed} more images would probably decide it"

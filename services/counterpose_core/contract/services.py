@@ -1,0 +1,52 @@
+"""Bodies of ``/v1/services``, ``/healthz`` and ``/readyz``."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from counterpose_core.contract.base import ListBody, ResponseBody, ServiceHealth
+
+CircuitState = Literal["closed", "open", "half-open"]
+"""Whether the gateway calls a service: always, not for a while, or once as a trial."""
+
+
+class ServiceState(ServiceHealth):
+    """A service's report on its own state, and whether the gateway calls it."""
+
+    circuit: CircuitState = Field(
+        default="closed",
+        description="`closed`: calls are made; `open`: calls are held back for a while after failures; "
+        "`half-open`: the next call is a trial.",
+    )
+
+
+class StoreUse(ResponseBody):
+    """What the store keeps that can be computed again, such as inversions, and what its budget took away."""
+
+    budget_bytes: int | None = Field(
+        default=None, description="Most bytes that are kept, or null if there is no budget."
+    )
+    derived_bytes: int = Field(default=0, description="Bytes that are kept, as last looked at.")
+    evictions: int = Field(default=0, description="Files that this gateway evicted since it started.")
+    evicted_bytes: int = Field(default=0, description="Bytes of these files.")
+
+
+class ServiceList(ListBody[ServiceState]):
+    """``GET /v1/services``: the five services as the gateway sees them."""
+
+    services: list[ServiceState] = Field(description="One entry for each of the five services.")
+    store: StoreUse | None = Field(
+        default=None,
+        description="What the store keeps that can be computed again, or null if it is not on a local disk.",
+    )
+
+    @property
+    def _entries(self) -> list[ServiceState]:
+        return self.services
+
+
+class Health(ResponseBody):
+    """``GET /healthz`` and ``GET /readyz``: state and version of the gateway."""
+
+    status: str = Field(description="`ok` if the gateway is alive, `ready` if it can accept a run.")
+    version: str = Field(description="Version of the gateway.")

@@ -1,0 +1,260 @@
+"""Bodies of ``/v1/shift-benchmarks``: classifiers on every shift of a dataset interface."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
+from counterpose_core.contract.classifiers import ClassifierDescription, ClassifiersUnderTest
+from counterpose_core.contract.dataset_interfaces import ClassName
+from counterpose_core.contract.editor import (
+    GenerationPreset,
+    GuidanceOverride,
+    SchedulerOverride,
+    StepsOverride,
+)
+from counterpose_core.contract.runs import PredictionPair, Provenance, RunItem
+from counterpose_core.types import BlobRef, ClassifierSpec, Name, Seed
+
+CATALOGUE = "catalogue"
+"""The value of ``shifts`` for the 23 shifts of the paper's Table 1."""
+
+ImageSource = Literal["token", "class-name", "retrieval", "scraped", "photographs"]
+"""Where images of a class under a shift come from (Dataset Interfaces, sections 3 and 4).
+
+They are generated from tokens or names, are the nearest neighbours of the prompt by CLIP in a dataset, the
+first ``n`` of a class in a scraped dataset, or the user's own photographs of each condition.
+"""
+
+ImageSourceOrReal = Literal["token", "class-name", "retrieval", "scraped", "photographs", "real"]
+"""An image source, or ``real``: the dataset's own images, which set the thresholds and serve as controls."""
+
+ShiftText = Annotated[str, Field(min_length=1, max_length=300)]
+"""A shift's name in the catalogue, words such as "in the snow", or a whole prompt with ``<class>``."""
+
+ConditionName = Annotated[str, Field(min_length=1, max_length=300)]
+"""``base``, or the name of a shift of the benchmark."""
+
+
+class ShiftBenchmarkCreate(ClassifiersUnderTest):
+    """``POST /v1/shift-benchmarks``: classifiers on images of each class of an interface under each shift."""
+
+    interface: Name = Field(description="Run id of the dataset interface.")
+    shifts: list[ShiftText] | Literal["catalogue"] = Field(
+        default="catalogue",
+        json_schema_extra=DISTINCT,
+        description="The shifts, or `catalogue` for the 23 of the paper's Table 1.",
+    )
+    classes: list[ClassName] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=10_000,
+        json_schema_extra=DISTINCT,
+        description="Classes to benchmark, or null for all classes of the interface, whose run must then "
+        "have ended; with the image source `token`, for all that have a token.",
+    )
+    classifiers: list[ClassifierSpec] = Field(
+        min_length=1,
+        max_length=128,
+        json_schema_extra=DISTINCT,
+        description="The classifiers to benchmark.",
+    )
+    base: ShiftText | None = Field(
+        default=None,
+        description="Prompt without a shift, with the slot `<class>`, that describes what all images of the "
+        'dataset have in common; null for "a photo of a <class>".',
+    )
+    class_shifts: dict[ClassName, list[ShiftText]] = Field(
+        default={}, description='Additional shifts of individual classes, such as "sleeping", by class.'
+    )
+    image_sources: list[ImageSource] = Field(
+        default=["token"],
+        min_length=1,
+        max_length=5,
+        json_schema_extra=DISTINCT,
+        description="Image sources. With both `token` and `class-name`, images generated from learned tokens "
+        "and from plain names are compared.",
+    )
+    retrieval: Name | None = Field(
+        default=None,
+        description="Name of the dataset in which `retrieval` searches for nearest neighbours, or null if it "
+        "is not an image source.",
+    )
+    scraped: dict[ConditionName, Name] = Field(
+        default={},
+        description="Names of datasets with scraped images, by `base` or shift; their labels are the "
+        "classes, and the first `n` images of each class are used.",
+    )
+    photographs: dict[ConditionName, Name] = Field(
+        default={},
+        description="Names of datasets with the user's photographs, by `base` or shift; their labels "
+        "are the classes, and the first `n` images of each class are used.",
+    )
+    n: int = Field(
+        default=8,
+        ge=1,
+        le=1000,
+        description="Number of images of each class under each shift, and without a shift; all shifts use "
+        "the same seeds.",
+    )
+    real: int = Field(
+        default=50,
+        ge=0,
+        le=10_000,
+        description="Maximum number of real images of each class, which set the object thresholds and serve "
+        "as controls.",
+    )
+    validation: Name | None = Field(
+        default=None, description="Name of the dataset with the real images, or null for the interface's own."
+    )
+    steps: StepsOverride = None
+    guidance: GuidanceOverride = None
+    scheduler: SchedulerOverride = None
+    seed: Seed = Field(description="Seed of every random draw.")
+
+    @field_validator("classifiers", "image_sources", "classes")
+    @classmethod
+    def _distinct(cls, values: list[str] | None) -> list[str] | None:
+        require_distinct(values or ())
+        return values
+
+
+ThresholdSetter = Literal["person", "suite", "published"]
+"""Who set a shift threshold: a person who inspected images, the suite for its CLIP, or the paper."""
+
+
+class BenchmarkShift(ResponseBody):
+    """A condition of a benchmark: how its images are generated and filtered."""
+
+    name: str = Field(description="Name of the condition: `base`, or the shift.")
+    prompt: str = Field(description="Prompt to generate from, with the slot `<class>`.")
+    caption: str = Field(description="Caption that CLIP compares its images with.")
+    family: str = Field(
+        description="Family of the shift, such as weather; `base` for the base and `own` for the user's own."
+    )
+    photo: bool = Field(
+        default=True, description="Whether captions may call its images photographs; false for styles."
+    )
+    classes: list[str] | None = Field(
+        default=None, description="Classes that it applies to, or null for all."
+    )
+    threshold: float | None = Field(
+        default=None,
+        description="Lowest CLIP cosine with the caption that passes, as set by the suite or the paper; null "
+        "if neither sets one.",
+    )
+    threshold_from: ThresholdSetter | None = Field(
+        default=None, description="Who set that threshold, or null if there is none."
+    )
+
+    def applies_to(self, class_name: str) -> bool:
+        """Return True if images of this class are planned."""
+        return self.classes is None or class_name in self.classes
+
+
+class RetrievalManifest(ResponseBody):
+    """The images that the benchmark retrieves from, as they were when it was planned."""
+
+    digest: str = Field(description="Digest of the dataset.")
+    images: BlobRef = Field(description="SHA-256 of the stored JSON array that lists its images.")
+    count: int = Field(ge=1, description="Number of images.")
+
+
+class ShiftBenchmarkConfig(ResponseBody):
+    """Everything a benchmark depends on, fixed when its run is created."""
+
+    request: ShiftBenchmarkCreate = Field(description="The request that created the run.")
+    suite: str = Field(description="Name of the model suite.")
+    dataset: str = Field(description="Name of the interface's dataset.")
+    dataset_digest: str = Field(description="Digest of that dataset when the run was created.")
+    generation: GenerationPreset = Field(description="How images are generated.")
+    models: dict[str, str] = Field(description="Name of each service's model.")
+    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
+    classes: list[str] = Field(description="The classes that are benchmarked.")
+    labels: list[str] = Field(description="All classes of the dataset, among which the classifiers choose.")
+    shifts: list[BenchmarkShift] = Field(description="The conditions, the base first.")
+    tokens: dict[str, BlobRef | None] = Field(
+        description="SHA-256 of each class's token bundle, or null for a class that is generated from "
+        "its name alone."
+    )
+    missing: list[str] = Field(
+        default=[], description="Classes of the interface that were left out because they have no token."
+    )
+    retrieval: RetrievalManifest | None = Field(
+        default=None, description="The images to retrieve from, or null without retrieval."
+    )
+    zoo: dict[str, ClassifierDescription] = Field(
+        default={}, description="Descriptions of the classifiers, by name."
+    )
+    clip: str = Field(
+        description="The CLIP that similarities are measured with; thresholds are valid only for it."
+    )
+    objectionable: float | None = Field(
+        default=None,
+        description="CLIP cosine from which a generated image is dropped as objectionable, or null "
+        "where nothing is checked.",
+    )
+    policy_words: list[str] = Field(
+        default=[], description="Words and phrases that the operator's content policy refuses in prompts."
+    )
+    groups: dict[BlobRef, str] = Field(
+        default={},
+        description="Group of each image of the named datasets that is not independent, by the image's "
+        "SHA-256; a group counts once.",
+    )
+
+
+class ImageResult(Provenance):
+    """An image of a class under a condition, with CLIP's cosines and the predictions.
+
+    Images are not filtered when they are recorded: summaries apply the thresholds.
+    """
+
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    image_source: ImageSourceOrReal = Field(
+        description="Image source of the image, or `real` for an image of the dataset itself."
+    )
+    shift: str = Field(description="Name of the condition that the image shows.")
+    prompt: str | None = Field(
+        default=None,
+        description="Prompt that the image was generated from or found by, or null for the user's own "
+        "images.",
+    )
+    seed: int | None = Field(
+        default=None, description="Seed of its starting noise, or null if it was not generated."
+    )
+    token: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of the token bundle, or null if it was generated by name or not at all.",
+    )
+    unsearched: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of a stored JSON object that gives the reason for each image that the "
+        "search left out, or null if it left out none.",
+    )
+    alike: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of a better result of the same search that is nearly equal to this image by "
+        "CLIP, or null if there is none; both count as one image.",
+    )
+    object_similarity: float = Field(
+        description='CLIP cosine with "a photo of a <class>", or with "a <class>" under a style.'
+    )
+    plain_similarity: float | None = Field(
+        default=None, description='CLIP cosine of a real image with "a <class>", or null for other images.'
+    )
+    shift_similarity: float | None = Field(
+        default=None, description="CLIP cosine with the shift's caption, or null without a shift."
+    )
+    predictions: dict[str, PredictionPair] = Field(
+        default={}, description="Predictions for the image, by classifier."
+    )
+    unanswered: dict[str, str] = Field(
+        default={},
+        description="Why a classifier has no prediction for the image, by classifier; the others' "
+        "predictions count without it.",
+    )
+
+
+class ImageItem(RunItem[ImageResult]):
+    """One image of a shift benchmark."""

@@ -1,0 +1,141 @@
+"""Bodies of a benchmark's shift thresholds: images to inspect, decisions, and the thresholds in force."""
+
+import datetime as dt
+from typing import Annotated, Any, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from counterpose_core.contract.base import ClientBody, ResponseBody
+from counterpose_core.contract.shift_benchmarks import ImageSource, ThresholdSetter
+from counterpose_core.types import BlobRef, Cosine
+
+WAYS = ("shows", "percentile", "threshold")
+"""The ways to decide on a threshold; a decision takes one of them."""
+
+Percentile = Annotated[float, Field(ge=0.0, le=100.0)]
+
+
+def _never_null(schema: dict[str, Any]) -> None:
+    """Say in the schema that the field may be left out but not be null."""
+    schema |= schema.pop("anyOf")[0]
+    del schema["default"]
+
+
+class InspectedImage(ResponseBody):
+    """An image to look at before a threshold is set."""
+
+    item: str = Field(description="Id of the image's item.")
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    class_name: str = Field(description="Class of the image.")
+    similarity: float = Field(description="CLIP cosine of the image with the shift's caption.")
+
+
+class Inspection(ResponseBody):
+    """The images around one percentile of a shift's similarities."""
+
+    percentile: float = Field(description="The percentile, in [0, 100].")
+    similarity: float = Field(description="CLIP cosine at this percentile.")
+    images: list[InspectedImage] = Field(description="The images nearest to this percentile.")
+
+
+class Inspections(ResponseBody):
+    """``GET /v1/shift-benchmarks/{run_id}/inspections``: images to look at before a threshold is set."""
+
+    shift: str = Field(description="Name of the shift.")
+    caption: str = Field(description="Caption that the images are compared with.")
+    checkpoint: str = Field(description="CLIP checkpoint that the similarities come from.")
+    image_source: ImageSource = Field(description="Image source of the images.")
+    n: int = Field(description="Number of images that the percentiles are computed from.")
+    pending: int = Field(description="Number of images that are not finished yet.")
+    inspections: list[Inspection] = Field(
+        description="Images around each percentile, lowest percentile first."
+    )
+
+
+class ShiftThresholdSet(ClientBody):
+    """``PUT /v1/shift-benchmarks/{run_id}/shift-thresholds/{shift}``: a decision, given in one way."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [way]} for way in WAYS]})
+
+    author: str = Field(min_length=1, max_length=200, description="Name of the person who decided.")
+    shows: dict[str, bool] | None = Field(
+        default=None,
+        json_schema_extra=_never_null,
+        description="Whether each inspected image shows the shift, by the id of its item; the lowest "
+        "percentile at which all images do is accepted, as in the paper.",
+    )
+    percentile: Percentile | None = Field(
+        default=None,
+        json_schema_extra=_never_null,
+        description="One of the inspected percentiles, to accept its similarity as the threshold.",
+    )
+    threshold: Cosine | None = Field(
+        default=None,
+        description="Lowest CLIP cosine that passes, or an explicit null if no image was good enough and "
+        "none should pass.",
+    )
+    image_source: ImageSource | None = Field(
+        default=None,
+        description="Image source whose images were inspected, or null for the first of the benchmark.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        given = self.model_fields_set & set(WAYS)
+        if len(given) != 1:
+            raise ValueError("give exactly one of shows, percentile and threshold")
+        if "threshold" not in given and self.shows is None and self.percentile is None:
+            raise ValueError("shows and percentile must not be null; only threshold may be")
+        return self
+
+
+class ShiftThresholdDecision(ResponseBody):
+    """A recorded decision; the newest for a shift is in force."""
+
+    id: int = Field(description="Number of the decision; later decisions have larger numbers.")
+    shift: str = Field(description="Name of the shift.")
+    checkpoint: str = Field(description="CLIP checkpoint that the decision holds for.")
+    author: str = Field(description="Name of the person who decided.")
+    decided_at: dt.datetime = Field(description="When it was decided, in UTC.")
+    percentile: float | None = Field(
+        default=None,
+        description="Accepted percentile, or null if a threshold was given or nothing passes.",
+    )
+    threshold: float | None = Field(
+        default=None, description="Lowest CLIP cosine that passes, or null if nothing passes."
+    )
+    failing_above: list[float] = Field(
+        default=[], description="Higher percentiles at which at least one image does not show the shift."
+    )
+
+
+class ThresholdInForce(ResponseBody):
+    """The threshold that a summary applies to a shift."""
+
+    threshold: float | None = Field(
+        default=None,
+        description="Lowest CLIP cosine that passes, or null if there is no threshold or nothing passes.",
+    )
+    set_by: ThresholdSetter | None = Field(
+        default=None,
+        description="Who set the threshold, or null if none is known for this CLIP, so that the shift "
+        "criterion is not applied.",
+    )
+    author: str | None = Field(
+        default=None, description="Name of the person who decided, or null if no person did."
+    )
+    decided_at: dt.datetime | None = Field(
+        default=None, description="When it was decided, in UTC, or null if no person did."
+    )
+    percentile: float | None = Field(default=None, description="Accepted percentile, or null if none was.")
+    nothing_passes: bool = Field(
+        default=False,
+        description="Whether a person found no percentile good enough, so that no image passes.",
+    )
+
+
+class ShiftThresholds(ResponseBody):
+    """``GET /v1/shift-benchmarks/{run_id}/shift-thresholds``: thresholds in force, and every decision."""
+
+    in_force: dict[str, ThresholdInForce] = Field(description="The threshold in force, by shift.")
+    decisions: list[ShiftThresholdDecision] = Field(description="Every decision, oldest first.")

@@ -1,0 +1,103 @@
+"""The body of ``POST /v1/stress-tests:estimate``: what a stress test would cost, and what it can prove."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from counterpose_core.contract.base import ResponseBody
+from counterpose_core.contract.confirmation import ConfirmationScope
+
+SHOWN_CLASSES = 8
+
+
+class ProvableClass(ResponseBody):
+    """What can be proven on the images of one class."""
+
+    object_class: str = Field(description="The class.")
+    images: int = Field(description="Number of its images that the run takes.")
+    pairs: int = Field(
+        description="Number of pairs of an edit and a placebo to expect for a change that applies to all of "
+        "its images."
+    )
+    scope: ConfirmationScope = Field(
+        default="class",
+        description="Whether the pairs are of different images and prove something of the `class`, or are "
+        "draws of a few `images` and prove something of these.",
+    )
+    share: float | None = Field(
+        description="Smallest share of its images, from 0 to 1, that a change must fool to be proven with "
+        "the probability `power`; null if none can be proven."
+    )
+
+
+class StressTestEstimate(ResponseBody):
+    """What a stress test would take and what it could prove, without creating it."""
+
+    images: int = Field(description="Number of source images.")
+    screened: int = Field(description="Number of them that the screen edits.")
+    fresh: int = Field(description="Number of them that are kept for confirmation.")
+    items: int = Field(description="Most items that the run would have, in all stages.")
+    minutes: float | None = Field(
+        description="Minutes that they would take at the median rate of this gateway's earlier runs, or null "
+        "if there are none."
+    )
+    fastest: float | None = Field(description="The same at the rate of the fastest of them.")
+    slowest: float | None = Field(description="The same at the rate of the slowest of them.")
+    runs: int = Field(description="Number of earlier runs whose rates were taken.")
+    hypotheses: int = Field(description="Number of changes that would be tested together.")
+    least_pairs: int = Field(
+        description="Number of pairs n without which none of them can be proven: 2^-n is the least p-value."
+    )
+    power: float = Field(description="Probability with which the shares of `classes` are proven.")
+    classes: list[ProvableClass] = Field(description="What can be proven by class, in the dataset's order.")
+    reason: str | None = Field(description="Why nothing can be confirmed, or null if something can.")
+
+    @property
+    def sentences(self) -> list[str]:
+        """What can be proven, the least share first, one line for classes of which the same can be."""
+        if self.reason is not None:
+            return [f"Nothing can be confirmed: {self.reason}."]
+        alike: dict[tuple[float, int, ConfirmationScope], list[str]] = {}
+        for each in self.classes:
+            if each.share is not None:
+                alike.setdefault((each.share, each.pairs, each.scope), []).append(each.object_class)
+        lines = [
+            f"{_listed(names)}: a change that fools {share:.0%} of {_what(scope)} is proven with probability "
+            f"{self.power:g} ({pairs} pairs)."
+            for (share, pairs, scope), names in sorted(alike.items())
+        ]
+        none = [each.object_class for each in self.classes if each.share is None]
+        if none:
+            lines.append(f"Nothing can be proven on too few images of: {_listed(none)}.")
+        return lines
+
+    def __str__(self) -> str:
+        took = "minutes unknown: no earlier run to go by"
+        if self.minutes is not None:
+            took = (
+                f"about {_minutes(self.minutes)} ({self.fastest:.0f} to {self.slowest:.0f}, by "
+                f"{self.runs} earlier run{'s' if self.runs != 1 else ''})"
+            )
+        tested = f"{self.hypotheses} change{'s' if self.hypotheses != 1 else ''} tested together"
+        return "\n".join(
+            [
+                f"{self.images} images: {self.screened} screened, {self.fresh} kept for confirmation",
+                f"at most {self.items} items, {took}",
+                *([] if self.reason else [f"{tested}, each on at least {self.least_pairs} pairs"]),
+                *self.sentences,
+            ]
+        )
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - SHOWN_CLASSES
+    return ", ".join(names[:SHOWN_CLASSES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _what(scope: ConfirmationScope) -> str:
+    return "its images" if scope == "class" else "the draws of a few of its images"
+
+
+def _minutes(minutes: float) -> str:
+    rounded = max(1, round(minutes))
+    return f"{rounded} minute{'s' if rounded != 1 else ''}"

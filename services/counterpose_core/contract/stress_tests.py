@@ -1,0 +1,387 @@
+"""Bodies of ``/v1/stress-tests``: LANCE as a service."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
+from counterpose_core.contract.classifiers import ClassifiersUnderTest
+from counterpose_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
+from counterpose_core.contract.editor import EditorPreset, Fraction
+from counterpose_core.contract.findings import ClassifierVerdict, Finding
+from counterpose_core.contract.groups import Grouping, GroupingSummary
+from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.proofs import Proof
+from counterpose_core.contract.realism import PerplexitySummary, RealismSummary
+from counterpose_core.contract.stress_test_figures import (
+    AccuracyRow,
+    CellStatus,
+    ClassFigures,
+    ClassSummary,
+    EditTypeSummary,
+    FailureMode,
+    Insight,
+    InterventionSummary,
+    ModelSummary,
+    SweepSummary,
+    Tested,
+    Unanswered,
+)
+from counterpose_core.contract.stress_test_thresholds import (
+    GateThresholds,
+    JudgedAgain,
+    TextThresholds,
+    Thresholds,
+)
+from counterpose_core.contract.suite_fit import KnownImages, OutsideSuite, SuiteFitSummary
+from counterpose_core.types import (
+    EDIT_TYPES,
+    ClassifierSpec,
+    Cosine,
+    Cost,
+    EditType,
+    Estimate,
+    Name,
+    Seed,
+    Selection,
+)
+
+# The figures live in a module of their own, and are imported from here.
+__all__ = [
+    "AccuracyRow",
+    "CellStatus",
+    "ClassFigures",
+    "ClassSummary",
+    "EditTypeSummary",
+    "FailureMode",
+    "GateThresholds",
+    "Insight",
+    "InterventionSummary",
+    "ModelSummary",
+    "RefusedWord",
+    "SourceName",
+    "StressTestConfig",
+    "StressTestCreate",
+    "StressTestSummary",
+    "SweepSummary",
+    "Tested",
+    "TextThresholds",
+    "Thresholds",
+    "Unanswered",
+]
+
+SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
+"""An image's id, its file name, or its class and file name separated by a slash."""
+
+RefusedWord = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\w+([-']\w+)*$")]
+"""A single word: a phrase would never match a word of a caption."""
+
+
+class StressTestCreate(ClassifiersUnderTest):
+    """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
+
+    dataset: Name = Field(description="Name of the dataset.")
+    classifiers: list[ClassifierSpec] = Field(
+        min_length=1,
+        max_length=64,
+        json_schema_extra=DISTINCT,
+        description="The classifiers to test.",
+    )
+    edit_types: list[EditType] = Field(
+        default=list(EDIT_TYPES),
+        min_length=1,
+        max_length=5,
+        json_schema_extra=DISTINCT,
+        description="Factors to change; `max_edits_per_image` is divided evenly among them.",
+    )
+    interventions: list[Intervention] = Field(
+        default=[],
+        max_length=16,
+        json_schema_extra=DISTINCT,
+        description="Changes of words of your own, each made in every caption that it applies to.",
+    )
+    max_edits_per_image: int = Field(
+        default=5,
+        ge=0,
+        le=50,
+        description="Number of edits of each source image; 0 makes only the interventions.",
+    )
+    lance_r_edits_per_image: int = Field(
+        default=1,
+        ge=0,
+        le=16,
+        description="Number of additional edits of each source image by the random baseline LANCE-R; "
+        "0 for none.",
+    )
+    preset: Name | None = Field(
+        default=None,
+        description="Name of one of the suite's editor presets. If it is omitted, the suite's default is "
+        "used, and the stored request names it.",
+    )
+    selection: Selection = Field(
+        default="paper",
+        description="How to choose from the self_replace sweep: `paper` makes all values and takes the one "
+        "with the best direction among those that pass the gate; `released` takes the largest value that "
+        "passes and makes no smaller ones, which saves most of the editor's work.",
+    )
+    self_replace: list[Fraction] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=16,
+        json_schema_extra=DISTINCT,
+        description="The sweep: fractions in [0, 1] of the steps during which self-attention is replaced, of "
+        "which one is chosen for each edit (LANCE, Table 6c: 0.4 to 0.9 by 0.1); null for the preset's.",
+    )
+    thresholds: Thresholds = Field(
+        default=Thresholds(),
+        description="Thresholds of the text filters and the image gate, each null for the suite's, which are "
+        "calibrated for its models. The run's configuration records those in force.",
+    )
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of source images, taken in order and evenly over the classes; "
+        "null for all.",
+    )
+    refused_words: list[RefusedWord] = Field(
+        default=[],
+        max_length=1000,
+        description="Words that no edit may add, in addition to the built-in list of subjective words.",
+    )
+    exclude: list[SourceName] = Field(
+        default=[],
+        max_length=10_000,
+        description="Images to leave out, by id, by file name, or by class and file name separated by "
+        "a slash.",
+    )
+    confirm: bool = Field(
+        default=True,
+        description="Whether to screen a part of the source images and to test on the others what seemed to "
+        "hurt. Where too few images are left for a test, all are screened and nothing is confirmed.",
+    )
+    confirm_share: float = Field(
+        default=0.65,
+        ge=1e-6,
+        lt=1.0,
+        description="Share of each class's source images that are kept for confirmation.",
+    )
+    near_duplicates: Cosine | None = Field(
+        default=None,
+        gt=0.0,
+        description="Lowest cosine between the CLIP features of two images of a class that are taken for one "
+        "group, as if the dataset named it; null to group only what the dataset names and equal images.",
+    )
+    outside_suite: OutsideSuite = Field(
+        default="stop",
+        description="What to do if most of the first images lie outside what the suite's models were trained "
+        "on, so that no edit of them can be trusted: `stop` the run after these, or `continue`.",
+    )
+    seed: Seed = Field(description="Seed of every random draw.")
+
+    @field_validator("classifiers", "edit_types")
+    @classmethod
+    def _distinct(cls, values: list[str]) -> list[str]:
+        require_distinct(values)
+        return values
+
+    @field_validator("self_replace")
+    @classmethod
+    def _values_once(cls, values: list[float] | None) -> list[float] | None:
+        require_distinct(map(str, values or ()))
+        return values
+
+    @field_validator("interventions")
+    @classmethod
+    def _each_once(cls, values: list[Intervention]) -> list[Intervention]:
+        seen: set[object] = set()
+        for each in values:
+            if each.key in seen:
+                raise ValueError(f"the intervention {each.in_words()!r} is listed twice; list it once")
+            seen.add(each.key)
+        return values
+
+    @field_validator("max_edits_per_image")
+    @classmethod
+    def _edits_something(cls, number: int, info: ValidationInfo) -> int:
+        # Invalid interventions are missing here; they have their own errors.
+        if number == 0 and info.data.get("interventions") == []:
+            raise ValueError("max_edits_per_image must be at least 1 without interventions")
+        return number
+
+    @property
+    def tested_types(self) -> list[EditType]:
+        """The edit types for which edits are planned."""
+        return list(self.edit_types) if self.max_edits_per_image else []
+
+
+class StressTestConfig(ResponseBody):
+    """Everything a stress test depends on, fixed when its run is created."""
+
+    request: StressTestCreate = Field(description="The request that created the run.")
+    suite: str = Field(description="Name of the model suite.")
+    preset: EditorPreset = Field(description="Settings of the editor.")
+    gate: GateThresholds = Field(description="Thresholds of the image gate.")
+    text: TextThresholds = Field(description="Thresholds of the text filters.")
+    models: dict[str, str] = Field(description="Name of each service's model.")
+    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
+    dataset_digest: str = Field(description="Digest of the dataset when the run was created.")
+    classes: list[str] = Field(description="All classes of the dataset, among which the classifiers choose.")
+    excluded: list[str] = Field(default=[], description="Ids of the images that were left out by name.")
+    objectionable: float | None = Field(
+        default=None,
+        description="CLIP cosine from which a generated image is dropped as objectionable, or null "
+        "where nothing is checked.",
+    )
+    redraw: EditorPreset | None = Field(
+        default=None,
+        description="Settings of the editor for several draws of one source image, or null where the suite "
+        "has none: they draw the noise from a seed.",
+    )
+    confirmation: ConfirmationPlan | None = Field(
+        default=None,
+        description="How the source images are divided, or null where the request does not confirm.",
+    )
+    grouping: Grouping | None = Field(
+        default=None, description="The source images that are not independent, or null if all are."
+    )
+    notes: list[str] = Field(
+        default=[], description="What the run cannot show, however it comes out, such as for want of images."
+    )
+    policy_words: list[str] = Field(
+        default=[], description="Words and phrases that the operator's content policy refuses in edits."
+    )
+    known_images: KnownImages | None = Field(
+        default=None,
+        description="What the suite's own images measure at least, or null where it was not calibrated.",
+    )
+    proof: Proof | None = Field(
+        default=None,
+        description="The finding of another run that this run is to prove, or null where it searches itself.",
+    )
+
+
+class StressTestSummary(ResponseBody):
+    """``GET /v1/stress-tests/{run_id}/summary`` and ``demo/summary.json``: the figures as the run stands.
+
+    Every figure is of the run's first stage, the screen, except the findings with their tests and what
+    counts or costs the whole run.
+    """
+
+    run_id: str = Field(description="Id of the run.")
+    dataset: str = Field(description="Name of the dataset.")
+    seed: int = Field(description="Seed of the stress test.")
+    verdict: str = Field(description="The result of the stress test in words.")
+    verdicts: list[ClassifierVerdict] = Field(
+        default=[], description="What the run shows about each classifier, worst first."
+    )
+    findings: list[Finding] = Field(
+        default=[],
+        description="Changes that make a classifier answer wrongly, the most certain first; empty for a run "
+        "of one stage, whose insights take their place.",
+    )
+    confirmation: ConfirmationSummary | None = Field(
+        default=None,
+        description="What the stages after the screen did, or null if the request does not confirm.",
+    )
+    models: dict[str, ModelSummary] = Field(description="Results of each classifier in the screen.")
+    edit_types: dict[str, EditTypeSummary] = Field(
+        description="Sensitivity by edit type in the screen, averaged over classifiers."
+    )
+    insights: list[Insight] = Field(
+        description="Changes that move a classifier on one class in the screen, largest fall first."
+    )
+    counts: dict[str, int] = Field(description="Number of items of all stages, planned and in each state.")
+    yields: dict[str, Estimate] = Field(
+        alias="yield",
+        serialization_alias="yield",
+        description="Share of the screen's edits that pass each filter, and share of them that were kept, in "
+        "total (`kept`) and by type (`kept.<type>`).",
+    )
+    dropped: dict[str, int] = Field(description="Number of dropped items of all stages, by reason.")
+    failed_codes: dict[str, int] = Field(
+        default={}, description="Number of failed items of all stages, by error code."
+    )
+    cost: Cost = Field(description="Total cost of the items of all stages.")
+    service_seconds: dict[str, float] = Field(description="Seconds spent in each service.")
+    wall_s: float = Field(
+        description="Seconds from the start to the end of the run; 0 while it has not ended."
+    )
+    config: dict[str, Any] = Field(
+        description="Everything the stress test depends on, as stored with the run."
+    )
+    failure_modes: dict[str, FailureMode] = Field(
+        default={}, description="LANCE's failure modes among the screen's edits, by name."
+    )
+    excluded_sources: int = Field(
+        default=0, description="Number of images that were left out by name; they have no items."
+    )
+    grouping: GroupingSummary | None = Field(
+        default=None,
+        description="How many source images share a group, or null if all are independent. A group is one "
+        "unit: n counts groups wherever it counts source images.",
+    )
+    interventions: list[InterventionSummary] = Field(
+        default=[], description="What each intervention did to the screened images."
+    )
+    classes: dict[str, ClassSummary] = Field(
+        default={}, description="Yield and accuracy by class in the screen."
+    )
+    realism: RealismSummary | None = Field(
+        default=None,
+        description="How realistic the screen's images are, or null if no features were recorded.",
+    )
+    perplexity: PerplexitySummary | None = Field(
+        default=None,
+        description="How natural the screen's captions are, or null if no likelihoods were recorded.",
+    )
+    sweep: SweepSummary | None = Field(
+        default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."
+    )
+    suite_fit: SuiteFitSummary | None = Field(
+        default=None,
+        description="How many of the screen's images lie outside what the suite knows, or null where that is "
+        "not measured.",
+    )
+    judged_again: JudgedAgain | None = Field(
+        default=None,
+        description="How these figures differ from the run's own, or null if the reader gave no thresholds.",
+    )
+
+    unanswered: list[Unanswered] = Field(
+        default=[], description="The classifiers that failed on images, the most often first."
+    )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What must be known before any figure: images outside the suite, and thresholds of another kind."""
+        outside = self.suite_fit if self.suite_fit is not None and self.suite_fit.is_outside else None
+        return [str(told) for told in (outside, self.judged_again) if told is not None]
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
+        # What was tested is told by the verdict; the screen's hints would take it back.
+        hints = () if self.findings else (insight.sentence for insight in self.insights[:10])
+        paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
+        grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
+        warnings = [line for told in self.warnings for line in (told, "")]
+        return "\n".join([*warnings, self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])
+
+    def _accuracy(self) -> list[str]:
+        """Return one line per classifier; a run that has only interventions has none."""
+        if self.interventions and not self.edit_types:
+            return []
+        lines = [f"{'classifier':24} {'images':16} accuracy"]
+        for name, model in self.models.items():
+            images = {
+                "original": model.original,
+                "reconstruction": model.reconstruction,
+                "counterfactual": model.counterfactual,
+            }
+            # The name once, on a line of its own where it is an address: a terminal has 80 columns.
+            lines += [name] if len(name) > 24 else []
+            names = ("" if len(name) > 24 else name, "", "")
+            lines += [
+                f"{left:24} {of:16} {row.acc1}" for left, (of, row) in zip(names, images.items(), strict=True)
+            ]
+        return [*lines, ""]

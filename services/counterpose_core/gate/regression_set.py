@@ -1,0 +1,48 @@
+"""The pairs of a regression set: the same source images and counterfactuals for candidate and incumbent."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+
+from counterpose_core.blobs import digest
+from counterpose_core.types import BlobRef
+
+LEAST_UNITS = 20
+"""Source images below which a change is not tested: with fewer no interval ends below a useful tolerance."""
+
+
+@dataclass(frozen=True, order=True)
+class FrozenPair:
+    """A source image and its counterfactual; ``source`` and ``image`` are references in the store.
+
+    ``change`` names what differs: an edit type, a change of words or a shift. ``unit`` is the source image,
+    or the group of sources that are not independent, such as frames of one video: what an interval counts.
+    """
+
+    change: str
+    label: str
+    unit: str
+    source: BlobRef
+    image: BlobRef
+
+
+def frozen(pairs: Iterable[FrozenPair]) -> list[FrozenPair]:
+    """Return each pair once, in an order that depends on nothing but the pairs."""
+    return sorted(set(pairs))
+
+
+def digest_of(pairs: Sequence[FrozenPair]) -> BlobRef:
+    """Return the SHA-256 of the pairs as JSON: equal for equal sets, whoever reads them and when."""
+    rows = [astuple(pair) for pair in frozen(pairs)]
+    return digest(json.dumps(rows, ensure_ascii=True, separators=(",", ":")).encode())
+
+
+def units_by_change(pairs: Iterable[FrozenPair]) -> dict[str, int]:
+    """Return the number of units of each change, most first."""
+    units: defaultdict[str, set[str]] = defaultdict(set)
+    for pair in pairs:
+        units[pair.change].add(pair.unit)
+    return dict(Counter({change: len(found) for change, found in units.items()}).most_common())

@@ -1,0 +1,153 @@
+"""Decode and encode images: still PNG, JPEG or WebP, or raw bytes with a shape header."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
+
+from counterpose_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMedia
+from counterpose_core.images.file_structure import (
+    MAX_CHUNKS,
+    SIGNATURE,
+    check_chunks,
+    is_other_media,
+    other_format,
+)
+
+Pixels = npt.NDArray[np.uint8]
+"""An image as uint8 of shape (H, W, 3), red-green-blue."""
+
+# 48 MB decoded: a worker can hold several images of this size.
+MAX_PIXELS = 16_000_000
+FORMATS = ("PNG", "JPEG", "WEBP")
+XMP_KEYWORD = "XML:com.adobe.xmp"
+
+_RAW_MAGIC = b"FLRAW1"
+_RAW_HEADER = struct.Struct("<III")
+# Pillow's parsers raise all of these on damaged files; none may reach a worker's loop.
+_PARSER_ERRORS = (
+    OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError,
+    AttributeError, struct.error, zlib.error,
+)  # fmt: skip
+
+
+def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int = MAX_CHUNKS) -> Pixels:
+    """Decode a still PNG, JPEG, WebP or raw image to uint8 (H, W, 3).
+
+    The EXIF rotation is applied, transparency is composited on white, and 16-bit levels are scaled to 8 bits.
+    Colour profiles and all other metadata are dropped.
+
+    Raises:
+        ImageUndecodable: the bytes are not an image, are truncated, have a wrong checksum, or are a PNG of
+            more than ``max_chunks`` chunks.
+        ImageTooLarge: the image has more than ``max_pixels``; this is checked before decoding.
+        UnsupportedMedia: the file has another format, is an animation, or can also be read as another format.
+    """
+    if data.startswith(_RAW_MAGIC):
+        return _decode_raw(data, max_pixels)
+    if data.startswith(SIGNATURE):
+        check_chunks(data, max_pixels=max_pixels, max_chunks=max_chunks)
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            _refuse_unwanted(image, max_pixels)
+            if other := other_format(data):
+                raise UnsupportedMedia(
+                    f"the image file can also be read as {other}; save it again as a plain PNG or JPEG"
+                )
+            return _to_rgb(_upright(image))
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ImageTooLarge(f"the image has more than {max_pixels} pixels; scale it down") from error
+    except UnidentifiedImageError as error:
+        raise _unidentified(data) from error
+    except _PARSER_ERRORS as error:
+        raise ImageUndecodable(
+            f"the image of {len(data)} bytes is damaged or cut off; export it again"
+        ) from error
+
+
+def encode_raw(array: Pixels) -> bytes:
+    """Encode uint8 (H, W, 3) as raw bytes after a shape header: lossless, and as fast as a copy."""
+    pixels = _checked(array)
+    return _RAW_MAGIC + _RAW_HEADER.pack(*pixels.shape) + pixels.tobytes()
+
+
+def encode_png(array: Pixels, *, text: Mapping[str, str] | None = None) -> bytes:
+    """Encode uint8 (H, W, 3) losslessly as PNG with ``text`` chunks, by keyword."""
+    notes = PngImagePlugin.PngInfo()
+    for keyword, value in (text or {}).items():
+        if keyword == XMP_KEYWORD:
+            notes.add_itxt(keyword, value)
+        else:
+            notes.add_text(keyword, value)
+    buffer = io.BytesIO()
+    Image.fromarray(_checked(array)).save(buffer, format="PNG", pnginfo=notes, compress_level=3)
+    return buffer.getvalue()
+
+
+def _checked(array: Pixels) -> Pixels:
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or array.size == 0:
+        raise ValueError(f"an image must be uint8 (H, W, 3), not {array.dtype} {array.shape}")
+    return np.ascontiguousarray(array)
+
+
+def _decode_raw(data: bytes, max_pixels: int) -> Pixels:
+    body = len(_RAW_MAGIC) + _RAW_HEADER.size
+    if len(data) < body:
+        raise ImageUndecodable(f"the raw image of {len(data)} bytes ends within its header; send it whole")
+    height, width, channels = _RAW_HEADER.unpack_from(data, len(_RAW_MAGIC))
+    # Checked before allocation: twelve bytes of header can claim four billion pixels per side.
+    if height * width > max_pixels:
+        raise ImageTooLarge(f"the image has {width} x {height} pixels, more than {max_pixels}; scale it down")
+    # The length must be exact, or a truncated or padded body would be shown as an image.
+    if channels != 3 or height * width == 0 or len(data) - body != height * width * 3:
+        raise ImageUndecodable(
+            f"the raw image of {len(data)} bytes does not hold {width} x {height} x 3; send uint8 RGB"
+        )
+    return np.frombuffer(data, np.uint8, offset=body).reshape(height, width, 3).copy()
+
+
+def _refuse_unwanted(image: Image.Image, max_pixels: int) -> None:
+    # At this point Pillow has read only the header.
+    width, height = image.size
+    if width * height > max_pixels:
+        raise ImageTooLarge(f"the image has {width} x {height} pixels, more than {max_pixels}; scale it down")
+    # Phones append depth and gain maps to a JPEG as further frames; its first frame is the photo.
+    if image.format in ("PNG", "WEBP") and getattr(image, "n_frames", 1) > 1:
+        raise UnsupportedMedia(
+            f"an animated {image.format} is not supported; save one frame as a still image"
+        )
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    image.load()
+    try:
+        return ImageOps.exif_transpose(image)
+    except _PARSER_ERRORS:
+        # Many cameras write broken EXIF; the pixels are intact, so keep the stored orientation.
+        return image
+
+
+def _to_rgb(image: Image.Image) -> Pixels:
+    if image.mode.startswith("I") or image.mode == "F":
+        # Pillow's own conversion clips 16-bit levels to white instead of scaling them.
+        levels = np.clip(np.asarray(image).astype(np.float64) / 257.0, 0, 255)
+        return np.repeat(np.rint(levels).astype(np.uint8)[:, :, None], 3, axis=2)
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return np.array(image.convert("RGB"), dtype=np.uint8)
+
+
+def _unidentified(data: bytes) -> ImageUndecodable | UnsupportedMedia:
+    # Distinguish another format from a broken image.
+    if is_other_media(data):
+        return UnsupportedMedia(
+            f"the file of {len(data)} bytes has another format; convert it to a still PNG, JPEG or WebP image"
+        )
+    return ImageUndecodable(f"the {len(data)} bytes are not an image; send a PNG, JPEG or WebP file")

@@ -1,0 +1,150 @@
+"""A proof: evidence on one change that grows over several runs, valid whenever one stops to look.
+
+The evidence of each run's pairs is an e-value, and e-values of runs on other images multiply, whatever made
+the user start the next run (Ville 1939; Grünwald, de Heide and Koolen 2024). The screen's pairs never count:
+they chose the finding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterpose_core.statistics.bounded_mean import betting_interval
+from counterpose_core.stress_test.confirmation import MARGIN, e_value, next_bet
+from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL
+from counterpose_core.types import Estimate
+
+_BOUNDS = (-1.0, 1.0)
+_MOST_EVIDENCE = 1e300
+"""JSON has no infinity."""
+
+_IMAGINED = (0.25 - math.sqrt(0.10), 0.25 + math.sqrt(0.10))
+"""The two pairs that the bets imagine: few pairs alone foretell too much or too little."""
+
+_SURE = 0.84
+"""Standard deviations for a chance of 0.8."""
+
+_MOST_PAIRS = 1000
+"""What needs more pairs than that is not foreseen."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the pairs of several runs show of one change.
+
+    ``runs`` are the losses of each run's pairs in planned order (n,); ``family`` is the number of findings
+    that one could have asked about. ``broad`` tells whether enough of the images lose, where some have
+    several pairs.
+    """
+
+    runs: Sequence[NDArray[np.float64]]
+    family: int
+    broad: bool = True
+
+    @cached_property
+    def losses(self) -> NDArray[np.float64]:
+        """The losses of all pairs (n,)."""
+        return np.concatenate([*self.runs, np.empty(0)])
+
+    @cached_property
+    def e_values(self) -> list[float]:
+        """The evidence of each run's pairs alone."""
+        return [e_value(losses) for losses in self.runs]
+
+    @cached_property
+    def absence(self) -> float:
+        """The evidence that the mean loss is below ``MARGIN``."""
+        return min(math.prod(e_value(MARGIN - losses) for losses in self.runs), _MOST_EVIDENCE)
+
+    @cached_property
+    def loss(self) -> Estimate:
+        """The mean loss with a 95 % interval by betting, which is valid at any stop, unlike a bootstrap's."""
+        if not self.losses.size:
+            return Estimate(estimate=None, low=None, high=None, n=0)
+        low, high = betting_interval(self.losses, _BOUNDS)
+        mean = self._mean
+        return Estimate(estimate=mean, low=min(low, mean), high=max(high, mean), n=self.losses.size)
+
+    @property
+    def e_value(self) -> float:
+        """The evidence that the mean loss is above 0."""
+        return min(math.prod(self.e_values), _MOST_EVIDENCE)
+
+    @property
+    def needed(self) -> float:
+        """The evidence that proves the change: with it, any false proof is as rare as the level says."""
+        return self.family / LEVEL
+
+    @property
+    def proven(self) -> bool:
+        """Whether the loss is shown, large enough to be worth a finding, and not of one odd image."""
+        return self.e_value >= self.needed and self._mean >= LEAST_LOSS and self.broad
+
+    @property
+    def absent(self) -> bool:
+        """Whether a mean loss of ``MARGIN`` or more is ruled out.
+
+        This is not corrected over the family: a change is listed because it seemed to hurt.
+        """
+        return self.absence >= 1.0 / LEVEL
+
+    @property
+    def p(self) -> float:
+        """A p-value of the change, valid at any stop."""
+        return min(1.0, 1.0 / self.e_value)
+
+    @property
+    def p_adjusted(self) -> float:
+        """The p-value after Bonferroni's correction over the family."""
+        return min(1.0, self.family * self.p)
+
+    @property
+    def _mean(self) -> float:
+        return float(np.clip(self.losses.mean(), *_BOUNDS)) if self.losses.size else 0.0
+
+
+def join(runs: Sequence[ArrayLike], family: int, *, broad: bool = True) -> Evidence:
+    """Join the pairs of several runs.
+
+    Args:
+        runs: the losses of each run's pairs in planned order (n,), in [-1, 1], each pair in one run only.
+        family: the number of findings that one could have asked about, at least 1.
+        broad: whether enough of the images lose, where some have several pairs.
+    """
+    return Evidence([np.asarray(each, dtype=np.float64) for each in runs], family, broad)
+
+
+def more_pairs(evidence: Evidence) -> int | None:
+    """Return how many pairs like those so far would decide the finding with a chance of about 0.8.
+
+    The logarithm of the evidence is taken to grow as a sum of independent terms, drawn from the pairs so far
+    and two imagined ones. A decided finding needs none; None if it is not foreseen in 1,000 pairs.
+    """
+    if evidence.proven or evidence.absent:
+        return 0
+    known = np.concatenate([evidence.losses, _IMAGINED])
+    wanted = (
+        (known, evidence.needed / evidence.e_value),
+        (MARGIN - known, 1.0 / (LEVEL * evidence.absence)),
+    )
+    found = [number for values, factor in wanted if (number := _until(values, factor)) is not None]
+    return min(found, default=None)
+
+
+def _until(values: NDArray[np.float64], factor: float) -> int | None:
+    """The pairs that multiply the evidence by ``factor``: n g - z s sqrt(n) = log(factor)."""
+    # At the bet that follows from all of them.
+    grown = np.log1p(next_bet([float(value) for value in values]) * values)
+    mean, spread, missing = float(grown.mean()), float(grown.std()), math.log(max(factor, 1.0))
+    if mean <= 0.0:
+        return None
+    reach = _SURE * spread
+    root = (reach + math.sqrt(reach**2 + 4.0 * mean * missing)) / (2.0 * mean)
+    number = max(1, math.ceil(root**2))
+    return number if number <= _MOST_PAIRS else None

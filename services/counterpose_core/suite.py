@@ -1,0 +1,285 @@
+"""A model suite: the model, preset and limits of every service, as data.
+
+The engines load every suite from the same file formats; nothing branches on a suite's name.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from counterpose_core.contract.dataset_interfaces import LearningPrompts
+from counterpose_core.contract.editor import EditorPreset, GenerationPreset
+from counterpose_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
+from counterpose_core.contract.suite_fit import KnownImages
+from counterpose_core.contract.tokens import TextualInversionPreset
+from counterpose_core.errors import UnknownModel
+from counterpose_core.types import Cosine
+
+_REPOSITORY = r"\A[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\z"
+
+_SERVER = r"\Ahttps?://[^/?#@\s]+(/[^/?#\s]+)*/v1\z"
+Engine = Literal["transformers", "vllm", "openai"]
+"""Where a language model runs: in the replica, in a server that the replica starts, or in another's."""
+
+
+class _SuitePart(BaseModel):
+    # A misspelt setting must not silently leave the default in force.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class PublishedModel(_SuitePart):
+    """Where a model of a suite is published: a repository of the Hugging Face hub.
+
+    ``mirror`` is a repository with the same files, searched after the first and named where that has left the
+    hub (``gone``). ``revision`` is a commit, tag or branch, of the repository alone; by default, the one that
+    was downloaded last. ``variant`` names the copy of the weights to download, such as ``fp16`` for
+    ``model.fp16.safetensors``. ``licence`` is the name that the repository gives; a model is ``gated`` if the
+    hub gives it only to those who accept the licence.
+    """
+
+    repository: str = Field(pattern=_REPOSITORY)
+    revision: str | None = Field(default=None, pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\z")
+    mirror: str | None = Field(default=None, pattern=_REPOSITORY)
+    variant: str | None = Field(default=None, pattern=r"\A[a-z0-9_]+\z")
+    gone: bool = False
+    gated: bool = False
+    licence: str | None = None
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> PublishedModel:
+        if self.gone and self.mirror is None:
+            raise ValueError(f"the repository {self.repository!r} is gone, but has no mirror; name one")
+        return self
+
+
+class _ModelSuite(_SuitePart):
+    """A service's part; ``published`` says where its models are published, by their names in it."""
+
+    published: dict[str, PublishedModel] = {}
+
+
+class CaptionerSuite(_ModelSuite):
+    """BLIP-2 weights and decoding limits; ``labelled_prefix`` may hold ``{label}``.
+
+    With the engine ``vllm`` or ``openai``, the model is one that chats about images: it gets ``instruction``
+    with the image and goes on from the prefix, greedily, so ``beams`` must be 1.
+
+    A caption is shortened to ``text_limit`` tokens of the captioner's own tokenizer, or as many as its words
+    are counted for at a server. This is less than the editor's text encoder reads (77 minus two marks),
+    because the two tokenizers split words differently.
+    """
+
+    engine: Engine = "transformers"
+    model: str
+    server: str | None = Field(default=None, pattern=_SERVER)
+    instruction: str = Field(default="Describe this image in one sentence.", min_length=1)
+    beams: int = Field(default=5, ge=1)
+    min_tokens: int = Field(default=20, ge=0)
+    max_tokens: int = Field(default=100, ge=1)
+    repetition_penalty: float = Field(default=1.0, gt=0)
+    prefix: str = ""
+    labelled_prefix: str = ""
+    text_limit: int = Field(default=70, ge=1)
+    batch: int = Field(default=16, ge=1)
+
+    @model_validator(mode="after")
+    def _has_its_server(self) -> CaptionerSuite:
+        _require_server(self.engine, self.server)
+        if self.engine != "transformers" and self.beams != 1:
+            raise ValueError(f"a server decodes greedily, not with {self.beams!r} beams; set beams = 1")
+        return self
+
+    @model_validator(mode="after")
+    def _ordered(self) -> CaptionerSuite:
+        if self.min_tokens > self.max_tokens:
+            raise ValueError(
+                f"min_tokens {self.min_tokens!r} is larger than max_tokens {self.max_tokens!r}; lower it"
+            )
+        return self
+
+
+class PerturberSuite(_ModelSuite):
+    """A language model, its LoRA adapter, and sampling settings.
+
+    ``engine`` says where it runs: in the replica with ``transformers``, in a ``vllm`` that the replica
+    starts, or behind the ``openai`` API at ``server``, an address with ``/v1``. There, ``model`` and
+    ``adapter`` are the names under which the server has the base alone and with its adapter; ``tokenizer``
+    is a folder with the model's vocabulary, or null to send prompts as text. ``prompts`` is a TOML file of
+    instructions, beside the suite's file; null means ours.
+    """
+
+    engine: Engine = "transformers"
+    model: str
+    adapter: str | None = None
+    server: str | None = Field(default=None, pattern=_SERVER)
+    tokenizer: str | None = None
+    temperature: float = Field(default=1.0, gt=0)
+    top_k: int = Field(default=0, ge=0)
+    max_new_tokens: int = Field(default=400, ge=1)
+    prompt: Literal["instruction", "compact", "chat"] = "instruction"
+    prompts: str | None = None
+    batch: int = Field(default=32, ge=1)
+
+    @model_validator(mode="after")
+    def _has_its_server(self) -> PerturberSuite:
+        _require_server(self.engine, self.server)
+        if self.tokenizer is not None and self.engine != "openai":
+            raise ValueError("tokenizer is for the engine 'openai'; the others read the model's own")
+        return self
+
+
+def _require_server(engine: Engine, server: str | None) -> None:
+    if (engine == "openai") != (server is not None):
+        raise ValueError("the engine 'openai', and no other, needs the address of a server, ending in /v1")
+
+
+class EditorSuite(_ModelSuite):
+    """Weights of a Stable Diffusion model and the presets for them.
+
+    A run that names no preset uses ``default_preset``; ``redraw`` names the preset that makes several draws
+    of one image, and must draw its noise. ``preview_decoder`` is a small autoencoder of the same latents (an
+    ``AutoencoderTiny``, such as TAESD); presets with ``preview`` choose by its images. Class tokens are
+    learned with the settings ``textual_inversion`` and the prompts ``token_prompts``, in calls of
+    ``token_link_steps`` steps (some seconds each), and images are generated with ``generation``.
+    Bug hunts draw a class from ``photo_prompt``, whose brackets are left out where the parent is not known,
+    with ``hunt_generation`` if it is set: guidance narrows what is drawn where the prompt leaves it open.
+    """
+
+    model: str
+    preview_decoder: str | None = None
+    # Autoencoders halve a side three times; no supported model was trained beyond 1024 pixels.
+    resolution: int = Field(ge=8, le=2048, multiple_of=8)
+    batch: int = Field(default=8, ge=1)
+    default_preset: str
+    redraw: str | None = None
+    presets: dict[str, EditorPreset]
+    textual_inversion: TextualInversionPreset = TextualInversionPreset()
+    token_prompts: LearningPrompts = "templates"
+    token_link_steps: int = Field(default=50, ge=1, le=20_000)
+    generation: GenerationPreset = GenerationPreset()
+    hunt_generation: GenerationPreset | None = None
+    photo_prompt: str = "a realistic photograph of a <class> (<parent>)."
+
+    @model_validator(mode="after")
+    def _default_is_offered(self) -> EditorSuite:
+        if self.default_preset not in self.presets:
+            raise ValueError(
+                f"default_preset {self.default_preset!r} is not among the presets {sorted(self.presets)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _redraw_draws(self) -> EditorSuite:
+        if self.redraw is None:
+            return self
+        preset = self.presets.get(self.redraw)
+        if preset is None or preset.inversion != "virtual":
+            drawing = sorted(name for name, each in self.presets.items() if each.inversion == "virtual")
+            raise ValueError(
+                f"redraw {self.redraw!r} is not a preset whose inversion is virtual; there are {drawing}"
+            )
+        return self
+
+    @property
+    def redraw_preset(self) -> EditorPreset | None:
+        """The preset that makes several draws of one image, if the suite has one."""
+        return None if self.redraw is None else self.presets[self.redraw]
+
+    @model_validator(mode="after")
+    def _previews_have_a_decoder(self) -> EditorSuite:
+        unseen = [name for name, preset in self.presets.items() if preset.preview]
+        if unseen and self.preview_decoder is None:
+            raise ValueError(
+                f"preset {unseen[0]!r} asks for previews, but the suite has no preview_decoder; add one"
+            )
+        return self
+
+
+class ScorerSuite(_ModelSuite):
+    """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints.
+
+    A generated image is filtered if its cosine with an objectionable concept reaches ``objectionable``;
+    without this setting images are not checked. ``checkpoint`` names the published weights that ``clip``
+    contains, so that thresholds published for them apply; ``shift_thresholds`` are the suite's own, by name
+    of the shift.
+    """
+
+    clip: str
+    checkpoint: str | None = None
+    sentence: str
+    masked_lm: str
+    gate: GateThresholds = GateThresholds()
+    text: TextThresholds = TextThresholds()
+    objectionable: Cosine | None = None
+    shift_thresholds: dict[str, Cosine] = {}
+    batch: int = Field(default=32, ge=1)
+
+
+class ClassifiersSuite(_ModelSuite):
+    """The suite's own classifiers by name, each a folder with safetensors and a class map.
+
+    With ``allow_hf``, a user may also name image classifiers of transformers that are on this machine.
+    """
+
+    models: dict[str, str] = {}
+    zero_shot: dict[str, str] = {}
+    allow_timm: bool = True
+    allow_hf: bool = False
+    batch: int = Field(default=32, ge=1)
+
+
+class Suite(_SuitePart):
+    """The settings of all five services.
+
+    ``known_images`` says what the images that the models were trained for measure at least; a suite without
+    it says of no image that it lies outside.
+    """
+
+    name: str
+    description: str
+    captioner: CaptionerSuite
+    perturber: PerturberSuite | None = None
+    editor: EditorSuite
+    scorer: ScorerSuite
+    classifiers: ClassifiersSuite
+    known_images: KnownImages | None = None
+
+
+def suite_names() -> list[str]:
+    """Return the names of the suites that ship with Counterpose."""
+    folder = resources.files("counterpose_core") / "suites"
+    return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_suite(name_or_file: str) -> Suite:
+    """Read a suite by its name, or from the user's TOML file.
+
+    Raises:
+        UnknownModel: no suite has this name.
+    """
+    path = Path(name_or_file)
+    # The suffix decides, not whether the file exists: a misspelt file name must not select a suite.
+    if path.suffix == ".toml":
+        return _beside(path, Suite.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))))
+    if name_or_file not in suite_names():
+        raise UnknownModel(
+            f"no suite is named {name_or_file!r}; choose one of {', '.join(suite_names())}, or a .toml file"
+        )
+    text = (resources.files("counterpose_core") / "suites" / f"{name_or_file}.toml").read_text(
+        encoding="utf-8"
+    )
+    return Suite.model_validate(tomllib.loads(text))
+
+
+def _beside(file: Path, suite: Suite) -> Suite:
+    """Take the path of a file of prompts as relative to the suite's file."""
+    perturber = suite.perturber
+    if perturber is None or perturber.prompts is None:
+        return suite
+    found = str(file.absolute().parent / perturber.prompts)
+    return suite.model_copy(update={"perturber": perturber.model_copy(update={"prompts": found})})

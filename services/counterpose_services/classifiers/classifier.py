@@ -1,0 +1,31 @@
+"""The interface of a classifier under test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
+
+OverClasses = Callable[[Arrays], Floats]
+"""From an image's arrays to probabilities over the requested classes (n,)."""
+
+
+class Classifier(Protocol):
+    """A loaded classifier.
+
+    >>> found = classifier.predict(images)
+    >>> classifier.over(["boat", "tram"])(found.outcomes[0].unwrap())
+    """
+
+    @property
+    def identity(self) -> ModelIdentity: ...
+
+    def over(self, classes: Sequence[str]) -> OverClasses:
+        """Return the function for these classes; raises ClassMapMismatch if one is unknown."""
+        ...
+
+    def predict(self, images: Sequence[str]) -> PassResult:
+        """Compute each image's arrays, including ``features`` if the model has any."""
+        ...

@@ -1,0 +1,116 @@
+"""The classifiers as a Serve application."""
+
+# Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI
+from ray.serve import Application
+
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract import classifiers as contract
+from counterpose_core.suite import load_suite
+from counterpose_core.types import BlobRef
+from counterpose_services.batching.merged_calls import MergedCalls
+from counterpose_services.classifiers.open_inference_models import ClassifierModels
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.open_inference.routes import serve_open_inference
+from counterpose_services.serving.engine_protocols import Classifiers
+from counterpose_services.serving.engine_service import EngineService, application
+from counterpose_services.settings import ServiceSettings
+
+
+class Sharing(NamedTuple):
+    """Calls share a batch if they ask the same classifier the same question; no classes mean its head."""
+
+    classifier: str
+    function: str | None
+    classes: tuple[str, ...]
+    features: bool
+
+
+class HeadCall(NamedTuple):
+    """A call for the probabilities of a classifier's whole head."""
+
+    classifier: str
+    images: list[BlobRef]
+
+
+class ClassifiersDeployment(EngineService[Classifiers]):
+    """Serves a ClassifiersEngine; concurrent calls of one classifier share a batch."""
+
+    name = "classifiers"
+    # A group asks all its classifiers at once, and each network is loaded for all calls that wait for it.
+    calls = 128
+
+    @staticmethod
+    def load(settings: ServiceSettings) -> Classifiers:
+        """Load the suite's classifiers; each reads its weights on first use."""
+        from counterpose_services.classifiers.engine import ClassifiersEngine
+
+        suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+        given = ClassifierOptions.model_validate(settings, from_attributes=True)
+        options = given.model_copy(update={"device": settings.of("classifiers").device})
+        return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options)
+
+    @cached_property
+    def _predictions(self) -> MergedCalls[Sharing, BlobRef, contract.Prediction]:
+        # Of a zoo larger than the cache, each network is loaded once for all images that wait for it.
+        return self.merged(self._classify, lambda key: self.engine.is_loaded(key.classifier, key.function))
+
+    def _classify(self, key: Sharing, images: list[BlobRef]) -> contract.ClassifyResponse:
+        if not key.classes:
+            return self.engine.classify_head(key.classifier, images)
+        question = contract.ClassifyRequest(
+            classifier=key.classifier,
+            function=key.function,
+            images=images,
+            classes=list(key.classes),
+            features=key.features,
+        )
+        return self.engine.classify(question)
+
+    def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
+        """Return the verbs of ``counterpose_core.contract.classifiers``."""
+        return {"/v1/classify": self.classify, "/v1/describe": self.describe}
+
+    def gets(self) -> Mapping[str, Callable[[], Awaitable[Any]]]:
+        """Return the lists of ``counterpose_core.contract.classifiers``."""
+        return {"/v1/classifiers": self.list_classifiers}
+
+    async def classify(self, body: contract.ClassifyRequest) -> contract.ClassifyResponse:
+        """Predict each image."""
+        key = Sharing(body.classifier, body.function, tuple(body.classes), body.features)
+        part = await self._predictions(key, body.images)
+        return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+    async def describe(self, body: contract.DescribeRequest) -> contract.ClassifierDescription:
+        """Describe a classifier."""
+        return await self.thread.run(self.engine.describe, body)
+
+    def extend(self, app: FastAPI) -> None:
+        """Serve each classifier by the Open Inference Protocol."""
+        counted = self._counted(self.classify_head)
+        models = ClassifierModels(
+            classify=lambda classifier, images: counted(HeadCall(classifier, images)),
+            describe=self.describe,
+            list_classifiers=self.list_classifiers,
+            store=lambda: self.store,
+        )
+        serve_open_inference(app, "counterpose-classifiers", models)
+
+    async def classify_head(self, call: HeadCall) -> contract.ClassifyResponse:
+        """Predict each image over the whole head of a classifier."""
+        part = await self._predictions(Sharing(call.classifier, None, (), False), call.images)
+        return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+    async def list_classifiers(self) -> contract.ClassifierList:
+        """List the classifiers that can be tested."""
+        return self.engine.list_classifiers()
+
+
+def build(args: ServiceSettings) -> Application:
+    """Return their application: ``serve run counterpose_services.classifiers.deployment:build``."""
+    return application("classifiers", ClassifiersDeployment, args)

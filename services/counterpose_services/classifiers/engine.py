@@ -1,0 +1,148 @@
+"""The classifiers under test behind one engine: models by name, predictions over the dataset's classes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from counterpose_core.blobs import BlobStore, cache_key
+from counterpose_core.contract.base import ModelIdentity, Outcome
+from counterpose_core.contract.classifiers import (
+    ClassifierDescription,
+    ClassifierList,
+    ClassifyRequest,
+    ClassifyResponse,
+    DescribeRequest,
+    Prediction,
+)
+from counterpose_core.errors import ClassMapMismatch, InvalidRequest
+from counterpose_core.suite import ClassifiersSuite
+from counterpose_core.types import Cost
+from counterpose_services.batching.outcomes import settle
+from counterpose_services.classifiers.classifier import Classifier, OverClasses
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
+from counterpose_services.models.cached_forward import Arrays, Floats
+from counterpose_services.models.model_cache import ModelCache
+
+TOP = 5
+
+
+class ClassifiersEngine:
+    """Runs classifiers by spec; recently used ones stay in memory, predictions in the store."""
+
+    def __init__(self, registry: ClassifierRegistry, *, cache_bytes: int) -> None:
+        self._registry = registry
+        self._models: ModelCache[Classifier] = ModelCache(cache_bytes)
+        listed = [one.model_dump() for one in registry.describe()]
+        self.identity = ModelIdentity(id="classifiers", revision=cache_key(classifiers=listed))
+
+    @classmethod
+    def load(
+        cls, suite: ClassifiersSuite, root: Path, store: BlobStore, options: ClassifierOptions
+    ) -> ClassifiersEngine:
+        """Prepare the suite's classifiers; each is loaded on first use.
+
+        Args:
+            suite: names the folders.
+            root: the folder of all models.
+            store: where images are read and predictions are cached.
+            options: the user's classifiers, remote hosts, and the memory for loaded models.
+        """
+        return cls(ClassifierRegistry(suite, root, store, options), cache_bytes=options.model_cache_bytes)
+
+    def list_classifiers(self) -> ClassifierList:
+        """List the classifiers on this machine."""
+        return ClassifierList(classifiers=self._registry.describe())
+
+    def describe(self, request: DescribeRequest) -> ClassifierDescription:
+        """Describe a classifier; its weights are neither loaded nor downloaded.
+
+        Raises:
+            UnknownModel: there is no such classifier.
+            BackendError: the classifier is remote and does not answer.
+        """
+        return self._registry.describe_one(request.classifier, request.function)
+
+    def is_loaded(self, spec: str, function: str | None) -> bool:
+        """Return True if a classifier is in memory; never waits for one that is being loaded."""
+        return self._models.holds(_key(spec, function))
+
+    @property
+    def loads(self) -> int:
+        """How often a classifier was loaded."""
+        return self._models.loads
+
+    def classify(self, request: ClassifyRequest) -> ClassifyResponse:
+        """Predict the requested classes of each image.
+
+        Raises:
+            UnknownModel: there is no such classifier.
+            ModelFormatRefused: its weights are refused.
+            ClassMapMismatch: its head has no row for a class.
+        """
+        started = time.monotonic()
+        if len(set(request.classes)) != len(request.classes):
+            raise InvalidRequest("a class is asked for twice", pointer="/classes")
+        spec, function = request.classifier, request.function
+        with self._models.borrow(_key(spec, function), lambda: self._registry.load(spec, function)) as model:
+            over = model.over(request.classes)
+            found = model.predict(request.images).outcomes
+            outcomes = settle(
+                found,
+                prepare=_arrays,
+                run=list[Arrays],
+                finish=_predictor(over, request.features),
+                batch=len(found),
+            )
+            cost = Cost(seconds=time.monotonic() - started)
+            return ClassifyResponse(outcomes=outcomes, model=model.identity, cost=cost)
+
+    def classify_head(self, spec: str, images: Sequence[str]) -> ClassifyResponse:
+        """Predict each image over all classes of a classifier's head, in the head's order.
+
+        Raises:
+            UnknownModel: there is no such classifier.
+            ModelFormatRefused: its weights are refused.
+            ClassMapMismatch: it has no head, but takes its classes from the dataset.
+        """
+        started = time.monotonic()
+        with self._models.borrow(_key(spec, None), lambda: self._registry.load(spec)) as model:
+            found = model.predict(images).outcomes
+            outcomes = settle(
+                found, prepare=_arrays, run=list[Arrays], finish=_predictor(_head, False), batch=len(found)
+            )
+            cost = Cost(seconds=time.monotonic() - started)
+            return ClassifyResponse(outcomes=outcomes, model=model.identity, cost=cost)
+
+
+def _head(arrays: Arrays) -> Floats:
+    if "probabilities" not in arrays:
+        raise ClassMapMismatch("the classifier has no classes of its own; name those of a dataset")
+    return arrays["probabilities"]
+
+
+def _key(spec: str, function: str | None) -> str:
+    # Two programs may give their functions one name, which may be a name of the suite, too.
+    return spec if function is None else f"{spec} at {function}"
+
+
+def _arrays(outcome: Outcome[Arrays]) -> Arrays:
+    return outcome.unwrap()
+
+
+def _predictor(over: OverClasses, with_features: bool) -> Callable[[Arrays, Arrays], Prediction]:
+    def predict(_: Arrays, arrays: Arrays) -> Prediction:
+        odds = over(arrays)
+        features: Floats | None = arrays.get("features", arrays.get("vector")) if with_features else None
+        return Prediction(
+            probabilities=odds.tolist(),
+            # Stable: of two equal classes, the earlier one comes first on every machine.
+            top=np.argsort(-odds, kind="stable")[:TOP].tolist(),
+            features=None if features is None else features.tolist(),
+        )
+
+    return predict

@@ -1,0 +1,133 @@
+"""An image classifier that transformers saved: its own configuration, safetensors and image processor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# Before anything that imports torchvision, as transformers does.
+from counterpose_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from torch import Tensor
+from transformers import AutoImageProcessor, AutoModelForImageClassification
+
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.classifiers import ClassifierDescription
+from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.text.imagenet_hierarchy import class_key, class_names
+from counterpose_services.classifiers.class_map import HeadClasses, LabelMap
+from counterpose_services.classifiers.classifier import OverClasses
+from counterpose_services.classifiers.stored_traits import short_text, stored_parameters
+from counterpose_services.classifiers.timm_folder import read_configuration
+from counterpose_services.classifiers.timm_zoo import imagenet_classes
+from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
+from counterpose_services.models.fitting_weights import load_fitting
+from counterpose_services.models.model_folder import folder_revision
+from counterpose_services.models.variants import weight_files
+
+
+class TransformersClassifier:
+    """Predictions of a network, cached by image and by the digest of all its files.
+
+    Raises:
+        ModelFormatRefused: transformers has no image classifier of this configuration, or the weights or the
+            processor do not fit it. Code of the folder is never run.
+        ClassMapMismatch: the configuration does not name each class.
+    """
+
+    def __init__(
+        self, folder: Path, spec: str, *, label_map: LabelMap, store: BlobStore, batch: int, device: str
+    ) -> None:
+        self._head, self._label_map = head_classes(read_configuration(folder), spec), label_map
+        self._model, self._processor = _loaded(folder, spec)
+        self._model.to(torch.device(device))
+        self.identity = ModelIdentity(id=spec, revision=folder_revision(folder))
+        self.size_bytes = sum(one.numel() * one.element_size() for one in self._model.state_dict().values())
+        self._pass = CachedForward(
+            store,
+            "prediction",
+            read=lambda ref: self._prepared(store.get(ref)),
+            forward=self._forward,
+            inputs={"model": self.identity.revision},
+            batch=batch,
+        )
+
+    def over(self, classes: Sequence[str]) -> OverClasses:
+        """Select the head's rows of these classes."""
+        selection = self._head.selection(classes, self._label_map)
+        return lambda arrays: selection(arrays["probabilities"])
+
+    def predict(self, images: Sequence[str]) -> PassResult:
+        """Return ``probabilities`` over the whole head for each image."""
+        return self._pass(images)
+
+    def _prepared(self, image: bytes) -> Tensor:
+        pixels: Tensor = self._processor(images=[decode_image(image)], return_tensors="pt")["pixel_values"][0]
+        return pixels
+
+    @torch.inference_mode()
+    def _forward(self, images: list[Tensor]) -> list[Arrays]:
+        logits = self._model(pixel_values=torch.stack(images).to(self._model.device)).logits
+        if logits.shape != (len(images), len(self._head)):
+            raise BadBackendOutput(
+                f"{self.identity.id!r} returned the shape {tuple(logits.shape)} for {len(self._head)} classes"
+            )
+        return [{"probabilities": row.copy()} for row in logits.float().softmax(-1).cpu().numpy()]
+
+
+def _loaded(folder: Path, spec: str) -> tuple[Any, Any]:
+    try:
+        model = load_fitting(
+            AutoModelForImageClassification, folder, dtype=torch.float32, trust_remote_code=False
+        )
+        return model.eval(), AutoImageProcessor.from_pretrained(folder, trust_remote_code=False)
+    except (ValueError, OSError, KeyError, TypeError, ImportError) as error:
+        if "auto_map" in read_configuration(folder):
+            raise ModelFormatRefused(
+                f"{spec!r} needs code of its own repository (auto_map), which is never run; choose a network "
+                "that transformers has"
+            ) from error
+        told = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+        raise ModelFormatRefused(
+            f"transformers cannot load {spec!r} as an image classifier with its processor: {told}"
+        ) from error
+
+
+def head_classes(config: Mapping[str, Any], spec: str) -> HeadClasses:
+    """Return the classes of a head by the configuration's ``id2label``; those of ImageNet-1k by all names.
+
+    Raises:
+        ClassMapMismatch: it does not name each row from 0 on.
+    """
+    given = config.get("id2label")
+    found = [given.get(str(row)) for row in range(len(given))] if isinstance(given, dict) else []
+    labels = [label for label in found if isinstance(label, str) and label.strip()]
+    if not labels or len(labels) < len(found):
+        raise ClassMapMismatch(f"'id2label' of {spec!r} does not name every class from 0 on")
+    # Its own list calls two classes "crane" and two "maillot".
+    known = list(class_names())
+    ends = [class_key(label.split(",")[0]) for label in (labels[0], labels[-1])]
+    if len(labels) == len(known) and ends == [known[0], known[-1]]:
+        return imagenet_classes()
+    return HeadClasses(tuple((label, *label.split(", ")) for label in labels))
+
+
+def describe_transformers(folder: Path, spec: str) -> ClassifierDescription:
+    """Describe a network by its configuration and the headers of its weights."""
+    config = read_configuration(folder)
+    architectures, files = config.get("architectures"), weight_files(folder)
+    named = config.get("model_type")
+    if isinstance(architectures, list) and architectures:
+        named = architectures[0]
+    return ClassifierDescription(
+        name=spec,
+        spec=spec,
+        architecture=short_text({"named": named}, "named"),
+        parameters=stored_parameters(*files) if len(files) == 1 else None,
+        classes=head_classes(config, spec).own_names,
+    )

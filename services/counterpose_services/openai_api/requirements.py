@@ -1,0 +1,33 @@
+"""What a suite's language model servers need before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from counterpose_core.suite import CaptionerSuite, PerturberSuite, Suite, load_suite
+from counterpose_services.openai_api.server import SETTINGS
+from counterpose_services.openai_api.vllm import require_program
+from counterpose_services.outbound.hosts import require_host
+from counterpose_services.settings import ServiceName, ServiceSettings
+
+
+def require_servers(settings: ServiceSettings, services: Sequence[ServiceName]) -> None:
+    """Check the servers of all these services; raises as `require_server` does."""
+    suite = load_suite(settings.suite)
+    for service in services:
+        require_server(service, suite, settings)
+
+
+def require_server(service: ServiceName, suite: Suite, settings: ServiceSettings) -> None:
+    """Raise an error if a service's language model can have no server.
+
+    Raises:
+        UnknownModel: there is no program vllm, or the server's host is not listed.
+    """
+    part = getattr(suite, service)
+    if not isinstance(part, PerturberSuite | CaptionerSuite):
+        return
+    if part.engine == "vllm":
+        require_program(settings.vllm, service)
+    elif part.server is not None:
+        require_host(part.server, settings.openai_hosts, use="language models", setting=f"{SETTINGS}_HOSTS")

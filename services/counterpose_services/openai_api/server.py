@@ -1,0 +1,215 @@
+"""A client of a server with the OpenAI API: answers that are checked, tries that are bounded in time."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import partial
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from counterpose_core.errors import (
+    BackendUnavailable,
+    BadBackendOutput,
+    CounterposeError,
+    InvalidRequest,
+    UnknownModel,
+)
+from counterpose_services.openai_api.answers import Chat, Completion, Refusal
+from counterpose_services.openai_api.supervised import SupervisedServer
+from counterpose_services.outbound.calls import Answer, AnswerLimits, BoundedCalls
+
+SETTINGS = "COUNTERPOSE_SERVICES_OPENAI"
+ATTEMPTS = 5
+LONGEST_MESSAGE = 300
+TOO_BUSY = 429
+# Without `Retry-After`: 30 s in total, since hosted servers have limits per minute.
+FIRST_PAUSE_S = 2.0
+OWN_PAUSE_S = 0.2
+"""After a failure of a server of our own, which is waited for until it answers again."""
+
+Body = TypeVar("Body", bound=BaseModel)
+Asked = TypeVar("Asked")
+Given = TypeVar("Given")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How a client waits between tries; tests replace the clock."""
+
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    jitter: Callable[[], float] = random.Random().random
+
+
+@dataclass(frozen=True)
+class _Again:
+    """A failure that another try may mend, and the pause that the server asks for."""
+
+    error: CounterposeError
+    pause: float | None = None
+
+
+class OpenAIServer:
+    """One server, which may be ``supervised`` by this process; errors call it ``name``.
+
+    A request that is refused as one too many (429), or because the server is down or fails (5xx), is tried
+    again within the time of the whole call, after the pause that the server asks for.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        client: httpx.Client,
+        *,
+        limits: AnswerLimits,
+        in_flight: int,
+        key: str | None = None,
+        name: str | None = None,
+        supervised: SupervisedServer | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.url, self.name = url.rstrip("/"), name or url
+        self._limits, self._patience, self.supervised = limits, patience or Patience(), supervised
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._client = client
+        self._calls = BoundedCalls(client, limits, name=self.name, prefix=SETTINGS)
+        self._places = threading.BoundedSemaphore(in_flight)
+        self._pool = ThreadPoolExecutor(max_workers=in_flight, thread_name_prefix="openai")
+
+    def completion(self, body: Mapping[str, Any]) -> Completion:
+        """Return the answer of ``POST /completions``.
+
+        Raises:
+            InvalidRequest: the server refuses the request, as one whose prompt is too long.
+            UnknownModel: it serves no such model.
+            BackendUnavailable: it cannot be reached, or refuses or fails every try.
+            DeadlineExceeded: it does not answer in time.
+            BadBackendOutput: the answer is none.
+        """
+        return self._read("completions", body, Completion)
+
+    def chat(self, body: Mapping[str, Any]) -> Chat:
+        """Return the answer of ``POST /chat/completions``; raises as ``completion`` does."""
+        return self._read("chat/completions", body, Chat)
+
+    def together(
+        self, ask: Callable[[Asked], Given], asked: Iterable[Asked]
+    ) -> list[Given | CounterposeError]:
+        """Ask all at once, at most ``in_flight`` of all callers; return each one's answer or its error.
+
+        Raises:
+            BackendUnavailable: the server was unavailable to one of them: the whole call is to be repeated.
+            DeadlineExceeded: one of them got no answer in time.
+        """
+        waiting = list(asked)
+        if len(waiting) == 1:
+            # Another thread would only be waited for.
+            return [_settled(partial(ask, waiting[0]))]
+        futures = [self._pool.submit(ask, one) for one in waiting]
+        try:
+            return [_settled(future.result) for future in futures]
+        finally:
+            # Those that have not begun would only keep a server busy whose answers nobody reads.
+            for future in futures:
+                future.cancel()
+
+    def close(self) -> None:
+        """Stop the threads that ask, close the connections, and stop a server of our own."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
+        if self.supervised is not None:
+            self.supervised.close()
+
+    def _read(self, path: str, body: Mapping[str, Any], kind: type[Body]) -> Body:
+        answer = self._answered(f"{self.url}/{path}", body)
+        try:
+            return kind.model_validate_json(answer.content)
+        except ValidationError as error:
+            raise BadBackendOutput(
+                f"{self.name!r} did not return a {kind.__name__.lower()}: {_shown(answer.content)!r}"
+            ) from error
+
+    def _answered(self, url: str, body: Mapping[str, Any]) -> Answer:
+        ends = self._patience.clock() + self._limits.seconds
+        for attempt in itertools.count(1):
+            answer = self._try(url, body, ends)
+            if isinstance(answer, Answer):
+                return answer
+            pause = answer.pause
+            if pause is None:
+                first = FIRST_PAUSE_S if self.supervised is None else OWN_PAUSE_S
+                pause = first * 2 ** (attempt - 1) * (0.5 + self._patience.jitter() / 2)
+            if attempt == ATTEMPTS or self._patience.clock() + pause >= ends:
+                raise answer.error
+            self._patience.sleep(pause)
+        raise AssertionError  # pragma: no cover  # the loop has no end
+
+    def _try(self, url: str, body: Mapping[str, Any], ends: float) -> Answer | _Again:
+        if self.supervised is not None:
+            self.supervised.wait(ends - self._patience.clock())
+        left = max(ends - self._patience.clock(), 0.0)
+        try:
+            with self._places:
+                answer = self._calls.send("POST", url, body, headers=self._headers, seconds=left)
+        except BackendUnavailable as error:
+            return _Again(error)
+        if answer.status == httpx.codes.OK:
+            return answer
+        refusal = self._refusal(answer, str(body.get("model")))
+        if answer.status == TOO_BUSY or answer.status >= 500:
+            return _Again(refusal, _pause_asked_for(answer))
+        raise refusal
+
+    def _refusal(self, answer: Answer, model: str) -> CounterposeError:
+        said = _sentence(answer.content)
+        told = f"{self.name!r} returned status {answer.status}: {said!r}"
+        if answer.status == httpx.codes.NOT_FOUND:
+            return UnknownModel(f"{self.name!r} does not serve {model!r} ({said!r}); check model and server")
+        if answer.status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            return BackendUnavailable(f"{told}; check {SETTINGS}_KEY_FILE")
+        if answer.status == TOO_BUSY or answer.status >= 500:
+            return BackendUnavailable(told)
+        if 400 <= answer.status < 500:
+            return InvalidRequest(f"{told}; shorten the text, or check the suite's settings")
+        return BadBackendOutput(told)
+
+
+def _settled(answer: Callable[[], Given]) -> Given | CounterposeError:
+    """Return the answer, or the error that is this request's own."""
+    try:
+        return answer()
+    except (BadBackendOutput, InvalidRequest, UnknownModel) as error:
+        return error
+
+
+def _sentence(content: bytes) -> str:
+    try:
+        return Refusal.model_validate_json(content).error.message[:LONGEST_MESSAGE]
+    except ValidationError:
+        return _shown(content)
+
+
+def _shown(content: bytes) -> str:
+    return content[:LONGEST_MESSAGE].decode(errors="replace")
+
+
+def _pause_asked_for(answer: Answer) -> float | None:
+    """Return the seconds of ``Retry-After``, a number or a date (RFC 9110), or None."""
+    given = answer.headers.get("retry-after", "")
+    try:
+        return max(float(given), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max(parsedate_to_datetime(given).timestamp() - time.time(), 0.0)
+    except ValueError:
+        return None

@@ -1,0 +1,172 @@
+"""The scorer: embeddings of images and texts, the metrics of an edit, masked words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpose_core.blobs import BlobStore, digest
+from counterpose_core.contract.base import ModelIdentity, Outcome
+from counterpose_core.contract.scorer import (
+    EditScores,
+    Embedding,
+    EmbedImagesRequest,
+    EmbedResponse,
+    EmbedTextsRequest,
+    FillMaskRequest,
+    FillMaskResponse,
+    ScoreItem,
+    ScoreRequest,
+    ScoreResponse,
+    TextEncoder,
+)
+from counterpose_core.errors import BadBackendOutput, NumericalFailure
+from counterpose_core.images.clip_metrics import cosine, directional_similarity, unit
+from counterpose_core.suite import ScorerSuite
+from counterpose_core.types import Cost
+from counterpose_services.batching.outcomes import settle
+from counterpose_services.models.cached_forward import Arrays, PassResult
+from counterpose_services.models.clip_encoder import ClipEncoder
+from counterpose_services.models.weights import clip_folder, weights_folder
+from counterpose_services.scorer.masked_words import MaskedWords
+from counterpose_services.scorer.sentence_encoder import SentenceEncoder
+
+Vector = npt.NDArray[np.float64]
+Vectors: TypeAlias = "dict[str, Outcome[Arrays]]"
+_Pass = Callable[[Sequence[str]], PassResult]
+
+
+class ScorerEngine:
+    """Measures images and texts; each distinct image and text is embedded once and then cached."""
+
+    def __init__(
+        self,
+        clip: ClipEncoder,
+        sentence: SentenceEncoder,
+        masked: MaskedWords,
+        *,
+        name: str,
+        store: BlobStore,
+        batch: int,
+    ) -> None:
+        self._masked, self._batch = masked, batch
+        revisions = f"{clip.revision} {sentence.revision} {masked.revision}"
+        self.identity = ModelIdentity(id=name, revision=digest(revisions.encode()))
+        self._images: _Pass = clip.image_pass(store, batch)
+        self._texts: dict[TextEncoder, _Pass] = {
+            "clip": clip.text_pass(store, batch),
+            "sentence": sentence.text_pass(store, batch),
+        }
+
+    @classmethod
+    def load(cls, suite: ScorerSuite, root: Path, store: BlobStore, *, device: str = "cpu") -> ScorerEngine:
+        """Load the suite's three models from folders under ``root``.
+
+        Args:
+            suite: names the folders.
+            root: the folder of all models.
+            store: where images are read and embeddings are cached.
+            device: the device of all three, such as ``cuda:0``.
+
+        Raises:
+            UnknownModel: one of the folders is missing.
+            ModelFormatRefused: weights are not safetensors.
+        """
+        return cls(
+            ClipEncoder(clip_folder(root, suite.clip, suite.published), device=device),
+            SentenceEncoder(weights_folder(root, suite.sentence, suite.published), device=device),
+            MaskedWords(weights_folder(root, suite.masked_lm, suite.published), device=device),
+            name=suite.clip,
+            store=store,
+            batch=suite.batch,
+        )
+
+    def score(self, request: ScoreRequest) -> ScoreResponse:
+        """Measure each edit (LANCE, section 3.2)."""
+        started = time.monotonic()
+        items = request.items
+        refs = [ref for item in items for ref in (item.original, item.edited)]
+        texts = [text for item in items for text in _texts_of(item)]
+        seen, read = self._images(refs), self._texts["clip"](texts)
+        images = dict(zip(refs, seen.outcomes, strict=True))
+        words = dict(zip(texts, read.outcomes, strict=True))
+        outcomes = settle(
+            items,
+            prepare=lambda item: _measure(item, images, words),
+            run=list[EditScores],
+            finish=lambda _, scores: scores,
+            batch=len(items),
+        )
+        cost = Cost(clip_passes=seen.computed + read.computed, seconds=time.monotonic() - started)
+        return ScoreResponse(outcomes=outcomes, model=self.identity, cost=cost)
+
+    def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
+        """Embed each image by CLIP's image tower."""
+        return self._embedded(self._images, request.images)
+
+    def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:
+        """Embed each text by CLIP's text tower or the sentence encoder."""
+        return self._embedded(self._texts[request.encoder], request.texts)
+
+    def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
+        """Replace one word of each text by words from a masked language model (LANCE-R)."""
+        masked = self._masked
+        outcomes = settle(
+            request.items, prepare=masked.read, run=masked.odds, finish=masked.draw, batch=self._batch
+        )
+        return FillMaskResponse(outcomes=outcomes, model=self.identity)
+
+    def _embedded(self, passes: _Pass, items: Sequence[str]) -> EmbedResponse:
+        started = time.monotonic()
+        found = passes(items)
+        outcomes = settle(
+            found.outcomes,
+            prepare=_unit,
+            run=list[Vector],
+            finish=lambda _, vector: Embedding(vector=vector.tolist()),
+            batch=len(items),
+        )
+        cost = Cost(clip_passes=found.computed, seconds=time.monotonic() - started)
+        return EmbedResponse(outcomes=outcomes, model=self.identity, cost=cost)
+
+
+def _texts_of(item: ScoreItem) -> list[str]:
+    texts = (item.caption, item.edited_caption, item.removed, item.added)
+    return [text for text in texts if text]
+
+
+def _unit(outcome: Outcome[Arrays]) -> Vector:
+    try:
+        return unit(outcome.unwrap()["vector"])
+    # A vector of length zero is a fault of the model, not of our arithmetic.
+    except NumericalFailure as error:
+        raise BadBackendOutput(error.detail) from error
+
+
+def _measure(item: ScoreItem, images: Vectors, texts: Vectors) -> EditScores:
+    """Compare the images and the captions of an edit with each other.
+
+    Raises:
+        CounterposeError: one of them could not be embedded.
+    """
+    original, edited = _unit(images[item.original]), _unit(images[item.edited])
+    caption, edited_caption = _unit(texts[item.caption]), _unit(texts[item.edited_caption])
+
+    def to_edit(words: str) -> float | None:
+        return float(cosine(edited, _unit(texts[words]))) if words else None
+
+    return EditScores(
+        direction=float(directional_similarity(original, edited, caption, edited_caption)),
+        image_image=float(cosine(original, edited)),
+        text_original=float(cosine(original, caption)),
+        text_edited=float(cosine(edited, edited_caption)),
+        text_edited_source=float(cosine(edited, caption)),
+        text_original_edit=float(cosine(original, edited_caption)),
+        words_added=to_edit(item.added),
+        words_removed=to_edit(item.removed),
+    )

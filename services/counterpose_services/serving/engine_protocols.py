@@ -1,0 +1,82 @@
+"""The interfaces of the engines for the Serve classes: synchronous methods on the contract's bodies.
+
+Each method returns one outcome per item; its exceptions are from `counterpose_core.errors` and concern the
+whole call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract.base import ModelIdentity
+
+
+class Engine(Protocol):
+    """Every engine has the name and digest of its weights."""
+
+    @property
+    def identity(self) -> ModelIdentity: ...
+
+
+class Captioner(Engine, Protocol):
+    """Writes captions and returns likelihoods of given texts."""
+
+    def caption(self, request: captioner.CaptionRequest) -> captioner.CaptionResponse: ...
+
+    def log_likelihood(self, request: captioner.LogLikelihoodRequest) -> captioner.LogLikelihoodResponse: ...
+
+
+class Perturber(Engine, Protocol):
+    """Proposes caption edits and returns likelihoods of texts."""
+
+    def perturb(self, request: perturber.PerturbRequest) -> perturber.PerturbResponse: ...
+
+    def likelihoods(self, request: perturber.LikelihoodsRequest) -> perturber.LikelihoodsResponse: ...
+
+
+class Editor(Engine, Protocol):
+    """Edits and generates images and learns tokens; polls ``cancelled`` between diffusion steps."""
+
+    def rows(self) -> tuple[int, int]: ...
+
+    def reconstruct(
+        self, request: editor.ReconstructRequest, *, cancelled: Callable[[], bool]
+    ) -> editor.ReconstructResponse: ...
+
+    def edit(self, request: editor.EditRequest, *, cancelled: Callable[[], bool]) -> editor.EditResponse: ...
+
+    def generate(
+        self, request: editor.GenerateRequest, *, cancelled: Callable[[], bool]
+    ) -> editor.GenerateResponse: ...
+
+    def learn_tokens(
+        self, request: tokens.LearnTokensRequest, *, cancelled: Callable[[], bool]
+    ) -> tokens.LearnTokensResponse: ...
+
+
+class Scorer(Engine, Protocol):
+    """Measures images and texts."""
+
+    def score(self, request: scorer.ScoreRequest) -> scorer.ScoreResponse: ...
+
+    def embed_images(self, request: scorer.EmbedImagesRequest) -> scorer.EmbedResponse: ...
+
+    def embed_texts(self, request: scorer.EmbedTextsRequest) -> scorer.EmbedResponse: ...
+
+    def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse: ...
+
+
+class Classifiers(Engine, Protocol):
+    """The models under test."""
+
+    def classify(self, request: classifiers.ClassifyRequest) -> classifiers.ClassifyResponse: ...
+
+    def classify_head(self, spec: str, images: Sequence[str]) -> classifiers.ClassifyResponse: ...
+
+    def is_loaded(self, spec: str, function: str | None) -> bool: ...
+
+    def list_classifiers(self) -> classifiers.ClassifierList: ...
+
+    def describe(self, request: classifiers.DescribeRequest) -> classifiers.ClassifierDescription: ...

@@ -1,1 +1,0 @@
-"""The domain of Faultline: counterfactuals, their statistics and the diffusion engine."""

@@ -1,4 +1,0 @@
-"""Training of the miniature suite, with one module per stage."""
-
-# Before any model library, as some of them import torchvision.
-from faultline_core import torchvision_operators as torchvision_operators
