@@ -15,6 +15,9 @@ from counterpose_core.errors import InvalidRequest
 STATE_VARIABLE = "COUNTERPOSE_STATE_DIR"
 LOCK = "lock"
 SECRET = "secret"
+_OLD_NAME, _NAME = "faultline", "counterpose"
+_OLD_FILES = ("ledger.db", "secret")
+"""What a state folder of the old name has; another product of that name has other files."""
 
 
 def default_state(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
@@ -33,8 +36,9 @@ def prepare(state: Path) -> None:
     """Make the folder and the secret in it, both for their owner alone.
 
     Raises:
-        InvalidRequest: the folder cannot be made.
+        InvalidRequest: the folder cannot be made, or it is one of the product's old name.
     """
+    _refuse_old_name(state)
     try:
         state.mkdir(mode=0o700, exist_ok=True, parents=True)
     except OSError as error:
@@ -44,6 +48,17 @@ def prepare(state: Path) -> None:
         # Unreadable to others before anything is written to it.
         secret.touch(mode=0o600)
         secret.write_text(secrets.token_hex(32), encoding="utf-8")
+
+
+def _refuse_old_name(state: Path) -> None:
+    """Raise an error for a folder that the product made under its old name, or that a new one would replace."""
+    replaced = [] if state.exists() else [state.with_name(state.name.replace(_NAME, _OLD_NAME))]
+    for folder in (state, *replaced):
+        if _OLD_NAME in folder.name and all((folder / name).exists() for name in _OLD_FILES):
+            raise InvalidRequest(
+                f"{str(folder)!r} holds runs of this product under its old name, which this version cannot "
+                "read: move the folder away or delete it, then start again"
+            )
 
 
 @contextmanager
