@@ -51,7 +51,7 @@ def prepare(state: Path) -> None:
 
 
 def _refuse_old_name(state: Path) -> None:
-    """Raise an error for a folder that the product made under its old name, or that a new one would replace."""
+    """Raise an error for a folder that the product made under its old name, or that ours would replace."""
     replaced = [] if state.exists() else [state.with_name(state.name.replace(_NAME, _OLD_NAME))]
     for folder in (state, *replaced):
         if _OLD_NAME in folder.name and all((folder / name).exists() for name in _OLD_FILES):
