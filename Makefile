@@ -23,8 +23,10 @@ BESIDE_MODEL_TESTS := $(filter tests/integration/gateway/test_admin_listener% te
 GATEWAY_TESTS := $(filter-out $(STACK_TESTS) $(BESIDE_STACK_TESTS) $(BESIDE_MODEL_TESTS),$(filter tests/integration/gateway/%,$(INTEGRATION_TESTS)))
 INTEGRATION_PARTS := integration-stack integration-gateway integration-models
 UNIT_PARTS := unit-plain unit-tensors
-FLOAT_TESTS := $(sort $(shell grep -rl --include='test_*.py' 'pytest.mark.floats' tests evaluation/tests))
+# By their text, as collecting all tests takes half a minute: those marked, and those that the fixture `golden` marks.
+FLOAT_TESTS := $(sort $(shell grep -rlE --include='test_*.py' 'pytest\.mark\.floats|\<golden\>' tests evaluation/tests))
 KERNELS := floats-portable floats-avx2 floats-vectors floats-perturbed
+ALL_KERNELS := floats-all-portable floats-all-avx2 floats-all-vectors
 # Some libraries' loggers do not propagate: pytest hangs its handlers on each, three times a test.
 UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 # Ray's workers are patient by default: the other parts would take every processor from them.
@@ -33,7 +35,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -119,14 +121,21 @@ integration-models: $(STAMP)
 floats: $(STAMP) ## run the float-sensitive tests under three kernel selections, and with perturbed networks
 	$(MAKE) --no-print-directory --jobs 2 --output-sync $(KERNELS)
 
-# MKL, oneDNN and OpenBLAS multiply matrices, ATen does the rest: each chooses its kernels by the processor.
-floats-portable: SELECTION := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Prescott
-floats-avx2: SELECTION := MKL_CBWR=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell
-floats-vectors: SELECTION := ATEN_CPU_CAPABILITY=avx2
+floats-all: $(STAMP) ## run all unit tests under the three kernel selections (tens of minutes)
+	$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync $(ALL_KERNELS)
+
+# MKL, oneDNN and OpenBLAS multiply matrices, ATen, NumPy and the C library do the rest: each chooses its kernels by the processor.
+%-portable: SELECTION := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES=X86_V3,X86_V4,AVX512_ICL,AVX512_SPR GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA
+%-avx2: SELECTION := MKL_CBWR=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL,AVX512_SPR
+%-vectors: SELECTION := ATEN_CPU_CAPABILITY=avx2
 floats-perturbed: PERTURBATION := --perturb-networks 1e-6
 $(KERNELS): $(STAMP)
 	@echo '$@: $(SELECTION)$(PERTURBATION)'
 	@env $(SELECTION) $(UNIT) -m floats $(PERTURBATION) $(FLOAT_TESTS)
+
+$(ALL_KERNELS): $(STAMP)
+	@echo '$@: $(SELECTION)'
+	@env $(SELECTION) $(UNIT) tests/unit evaluation/tests/unit
 
 contract: $(STAMP) ## fuzz a live gateway by its OpenAPI document, and use a client generated from it (CASES=200 SEED=1)
 	@CONTRACT_CASES=$(or $(CASES),200) CONTRACT_SEED=$(or $(SEED),1) $(INTEGRATION) --capture=no tests/contract

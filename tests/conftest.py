@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from golden import golden as golden
+from golden import pytest_itemcollected as pytest_itemcollected
+
 settings.register_profile("gate", derandomize=True, deadline=None)
 settings.load_profile("gate")
 

@@ -16,6 +16,9 @@ LEVELS = 1
 FLOAT32 = 1e-5
 """The largest difference between two float32 numbers that are the same."""
 
+FITS = 1e-6
+"""The largest relative difference between two results of one iterative fit that are the same."""
+
 RECONSTRUCTION_DB = 0.1
 """The largest difference between the reconstructions of two runs of one optimisation, in dB of PSNR."""
 

@@ -17,6 +17,7 @@ from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt
 from counterpose_core.stress_test.sweep import cross_steps, leading_steps
 from counterpose_core.types import TokenAlignment
 from evaluation.reference.plain_alignment import carried_maps
+from golden import Golden
 
 FIXTURE = Path(__file__).parents[3] / "fixtures/released-mappers.json"
 RELEASED = json.loads(FIXTURE.read_text(encoding="utf-8"))
@@ -73,46 +74,45 @@ def test_the_fixture_tells_where_it_comes_from() -> None:
 
 @pytest.mark.paper("LANCE-C-p2p-alignment")
 @pytest.mark.parametrize("name", sorted(ALIGNMENTS))
-def test_the_released_refinement_matches_the_released_code(name: str) -> None:
+def test_the_released_refinement_matches_the_released_code(name: str, golden: Golden) -> None:
     matrix, kept = released_refinement(ALIGNMENTS[name])
     ours = refinement(ALIGNMENTS[name], "released")
-    assert torch.equal(ours.mapper[0], matrix)
-    assert torch.equal(ours.kept[0], kept)
+    golden.compare(ours.mapper[0], matrix)
+    golden.compare(ours.kept[0], kept)
 
 
 @pytest.mark.parametrize("length", [24, 77])
 @pytest.mark.parametrize("name", ["words added at the end", "words removed at the end"])
 def test_alignment_by_words_differs_from_the_released_code_in_the_padding_alone(
-    name: str, length: int
+    name: str, length: int, golden: Golden
 ) -> None:
     case = ALIGNMENTS[f"{name}, {length} tokens"]
     matrix, kept = released_refinement(case)
     ours = refinement(case, "words")
     end = len(case["target"][0])
-    assert torch.equal(ours.kept[0], kept)
-    assert torch.equal(ours.mapper[0, :, :end], matrix[:, :end])
+    golden.compare(ours.kept[0], kept)
+    golden.compare(ours.mapper[0, :, :end], matrix[:, :end])
     assert not torch.equal(ours.mapper[0, :, end:], matrix[:, end:])
 
 
 @pytest.mark.parametrize("name", sorted(REPLACEMENTS - OTHER_LENGTH))
-def test_the_released_replacement_matches_the_released_code(name: str) -> None:
+def test_the_released_replacement_matches_the_released_code(name: str, golden: Golden) -> None:
     case = ALIGNMENTS[name]
     alignment = aligned(case)
     ours = replace_words(alignment, case["length"], "released")
-    assert torch.equal(ours.mapper[0], released_replacement(case))
+    golden.compare(ours.mapper[0], released_replacement(case))
     assert torch.equal(ours.kept, torch.ones_like(ours.kept))
 
 
 @pytest.mark.parametrize("name", sorted(OTHER_LENGTH))
-def test_words_after_a_replacement_of_another_length_keep_their_own_maps(name: str) -> None:
+def test_words_after_a_replacement_of_another_length_keep_their_own_maps(name: str, golden: Golden) -> None:
     case = ALIGNMENTS[name]
     alignment = aligned(case)
     ours = replace_words(alignment, case["length"], "released").mapper[0]
     theirs = released_replacement(case)
     [changed] = [number for number, pair in enumerate(alignment.pairs) if not pair.same]
     after, last = alignment.pairs[changed + 1].target[0], alignment.pairs[-1]
-    # The released matrix is of 32 bits.
-    assert torch.allclose(ours[:, :after], theirs[:, :after], atol=1e-7)
+    golden.compare(ours[:, :after], theirs[:, :after])
     assert ours[last.source[0], last.target[0]] == 1
     assert theirs[last.source[0], last.target[0]] == 0
 

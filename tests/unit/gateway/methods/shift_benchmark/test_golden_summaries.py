@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from counterpose_gateway.methods.shift_benchmark.summary import summarize
-from fakes.golden_summaries import near
 from fakes.recorded_benchmarks import Benchmark
 from fakes.varied_benchmarks import decisions, folder, varied_benchmark
+from golden import Golden
 
-# Made once by the code that read a document of each item, before there were columns.
-GOLDEN = Path(__file__).parent / "summaries_of_documents.json"
+# Written once by the code that read a document of each item, before there were columns.
+SUMMARIES = "summaries_of_documents.json"
 
 
 def benchmarks() -> dict[str, Benchmark]:
@@ -24,9 +23,9 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 @pytest.mark.parametrize("name", ["decided", "without-real"])
-def test_summaries_are_those_of_documents(name: str) -> None:
+def test_summaries_are_those_of_documents(name: str, golden: Golden) -> None:
     made = benchmarks()[name]
     told = decisions() if name == "decided" else []
     found = summarize(made.run, made.columns, told, folder=folder())
     document = json.loads(found.model_dump_json(by_alias=True))
-    near(document, json.loads(GOLDEN.read_text("utf-8"))[name], without=("config", "policy"))
+    golden.compare(document, golden.read(SUMMARIES)[name], without=("config", "policy"))
