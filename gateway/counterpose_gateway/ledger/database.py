@@ -29,7 +29,7 @@ from counterpose_core.errors import (
 )
 from counterpose_gateway.ledger.database_errors import damaged, translation
 from counterpose_gateway.ledger.file_check import CHECK_SECONDS, check_file
-from counterpose_gateway.ledger.revisions import known_revisions, migration_config, refuse_newer
+from counterpose_gateway.ledger.revisions import known_revisions, migration_config, refuse_unknown
 from counterpose_gateway.ledger.tenancy import OPTION, dataset_key
 
 Found = TypeVar("Found")
@@ -185,7 +185,7 @@ class Database:
         """Bring the schema to the newest revision; safe while other processes start too.
 
         Raises:
-            InvalidRequest: a newer version has written the ledger.
+            InvalidRequest: a newer version has written the ledger, or one from before the first release.
         """
         config = migration_config()
         with self.writing() as connection:
@@ -193,7 +193,7 @@ class Database:
                 _refuse_encoding(connection)
             self.hold_start(connection)
             config.attributes["connection"] = connection
-            refuse_newer(connection, config)
+            refuse_unknown(connection, config)
             command.upgrade(config, "head")
 
     def roll_back(self, revision: str) -> None:
@@ -205,7 +205,7 @@ class Database:
         config = migration_config()
         known = known_revisions(config)
         if revision not in known:
-            raise InvalidRequest(f"the ledger has no revision {revision!r}; it has {known[-1]} to {known[0]}")
+            raise InvalidRequest(f"the ledger has no revision {revision!r}; it has {', '.join(known)}")
         with self.writing() as connection:
             self.hold_start(connection)
             config.attributes["connection"] = connection

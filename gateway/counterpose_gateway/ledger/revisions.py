@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from alembic.config import Config
@@ -11,11 +12,16 @@ from sqlalchemy import Connection
 
 from counterpose_core.errors import InvalidRequest
 
+MIGRATIONS = Path(__file__).parent / "migrations"
+VERSIONS = (MIGRATIONS / "versions",)
+"""The folders with the revisions."""
+
 
 def migration_config() -> Config:
     """Return Alembic's configuration of the ledger's migrations."""
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("version_locations", os.pathsep.join(map(str, VERSIONS)))
     config.set_main_option("path_separator", "os")
     return config
 
@@ -25,16 +31,22 @@ def known_revisions(config: Config) -> list[str]:
     return [each.revision for each in ScriptDirectory.from_config(config).walk_revisions()]
 
 
-def refuse_newer(connection: Connection, config: Config) -> None:
+def refuse_unknown(connection: Connection, config: Config) -> None:
     """Check that this version knows the revision of the database.
 
     Raises:
-        InvalidRequest: a newer version has written it.
+        InvalidRequest: a newer version has written it, or one from before the first release.
     """
-    found = MigrationContext.configure(connection).get_current_revision()
+    revision = MigrationContext.configure(connection).get_current_revision()
     known = known_revisions(config)
-    if found is not None and found not in known:
+    if revision is None or revision in known:
+        return
+    if revision < known[-1]:
         raise InvalidRequest(
-            f"the ledger is at revision {found!r}, which a newer version has written; install that version, "
-            f"or run its `counterpose-gateway roll-back {known[0]}` first"
+            f"the ledger is at revision {revision!r}, which a version before the first release has written; "
+            "move its file away, or name an empty database in COUNTERPOSE_DATABASE_URL, and start again"
         )
+    raise InvalidRequest(
+        f"the ledger is at revision {revision!r}, which a newer version has written; install that version, "
+        f"or run its `counterpose-gateway roll-back {known[0]}` first"
+    )

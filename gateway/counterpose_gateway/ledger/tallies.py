@@ -18,7 +18,7 @@ from counterpose_core.types import FINAL_RUN_STATES, Cost
 from counterpose_gateway.ledger import schema
 
 SHARDS = 16
-"""Rows that the totals are divided over; the migration that made the table wrote them."""
+"""Rows that the totals are divided over; the baseline revision wrote them."""
 
 _tallies = schema.tallies.c
 _MINE = _tallies.shard == bindparam("of_shard")

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import delete
 
 from counterpose_core.contract.datasets import ImportCreate
 from counterpose_core.contract.runs import Item
@@ -26,8 +25,6 @@ from counterpose_core.errors import (
 from counterpose_core.shift_benchmark.shift_thresholds import ShiftDecision
 from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import Ledger, NewSource
-from counterpose_gateway.ledger.blob_tables import blob_uses
-from counterpose_gateway.ledger.migrations.versions import r0026_blob_uses
 from fakes.ledgers import config, create_run, done, lease
 
 NEVER = "0" * 32
@@ -258,19 +255,6 @@ def test_a_blob_is_of_whoever_has_an_object_that_names_it(
     theirs.delete_run(run_id)
     assert [letter for letter in "abcd" if theirs.holds(letter * 64)] == ["b", "c"]
     assert ours.holds("d" * 64)
-
-
-def test_the_migration_notes_what_older_items_name(empty_url: str) -> None:
-    first = Ledger(empty_url)
-    create_run(first, sources=1, per_source=1)
-    (item,) = lease(first).items
-    first.finish(item.id, item.fence, done("d" * 64))
-    with first._database.writing() as connection:
-        connection.execute(delete(blob_uses))
-        r0026_blob_uses._note_uses(connection)
-    assert first.of(DEFAULT_TENANT).holds("d" * 64)
-    assert first.of(DEFAULT_TENANT).holds("a" * 64)
-    first.close()
 
 
 def test_a_quota_is_of_the_tenant(ours: Ledger, theirs: Ledger) -> None:

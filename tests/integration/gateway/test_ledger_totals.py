@@ -6,13 +6,11 @@ import contextlib
 import random
 
 import pytest
-from alembic import command
-from alembic.config import Config
 
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import CounterposeError, LeaseLost
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome, database
+from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
 from counterpose_gateway.runs.items import LeasedGroup
 from fakes.ledgers import IMAGE, Clock, create_run
 
@@ -93,30 +91,6 @@ def test_what_is_kept_equals_what_is_counted_after_random_transitions(
             assert [said for run_id in life.runs for said in ledger.audit(run_id)] == []
     assert ledger.active_runs() == sum(run.ended_at is None for run in ledger.run_list(limit=500).runs)
     assert ledger.total_cost().unet_evaluations > 0
-
-
-def test_totals_of_an_old_ledger_are_counted_once_at_its_upgrade(ledger: Ledger, clock: Clock) -> None:
-    life = Life(ledger, clock, seed=7)
-    for _ in range(150):
-        life.happen()
-    # A deleted run whose cost counts.
-    gone = create_run(ledger, sources=1, per_source=1)
-    group = ledger.lease_group("worker", seconds=30, run_id=gone)
-    assert group is not None
-    made = ItemResult(image=IMAGE, caption="a sled", cost=Cost(unet_evaluations=5))
-    ledger.finish(group.items[0].id, group.items[0].fence, Done(result=made))
-    ledger.delete_run(gone)
-    kept = ledger.active_runs(), ledger.total_cost()
-    opened = ledger._database
-    with opened.writing() as connection:
-        config = Config()
-        config.set_main_option("script_location", f"{database.__file__.rpartition('/')[0]}/migrations")
-        config.set_main_option("path_separator", "os")
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0012")
-    opened.migrate()
-    assert (ledger.active_runs(), ledger.total_cost().unet_evaluations) == (kept[0], kept[1].unet_evaluations)
-    assert ledger.audit_totals() == []
 
 
 @pytest.mark.parametrize("column", ["active_runs", "cost"])

@@ -1,32 +1,58 @@
-"""F26: a ledger with data is rolled back to each earlier revision and migrated again; its histories load."""
+"""F26: a ledger with data is rolled back to the baseline and migrated again; its histories load.
+
+The product has one revision so far, so a second one of the tests stands for a later version.
+"""
 
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger import Ledger, revisions
 from counterpose_gateway.ledger.revisions import known_revisions, migration_config
 from counterpose_gateway.main import main
+from fakes import later_revisions
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import migrated_file
 
 BODY: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
                         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip
-RECENT = {"sqlite": None, "postgresql": 5}
-"""How many of the newest revisions are rolled back to; None for all."""
+BASELINE, LATER = "0100", "0101"
+
+
+@contextmanager
+def later_version() -> Iterator[None]:
+    """Let this process be of a version with one more revision."""
+    folder = Path(later_revisions.__file__).parent
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(revisions, "VERSIONS", (*revisions.VERSIONS, folder))
+        yield
 
 
 def at(ledger: Ledger) -> str:
     with ledger._database.reading() as connection:
         return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+
+
+def tables(ledger: Ledger) -> set[str]:
+    with ledger._database.reading() as connection:
+        return set(inspect(connection).get_table_names())
+
+
+def notes(ledger: Ledger) -> dict[str, str]:
+    """What the second revision adds, by run."""
+    query = text(
+        "SELECT id, runs.note FROM runs JOIN run_notes AS more ON run_id = id AND more.note = runs.note"
+    )
+    with ledger._database.reading() as connection:
+        return {row.id: row.note for row in connection.execute(query)}
 
 
 def history(ledger: Ledger, run_id: str) -> dict[str, Any]:
@@ -41,30 +67,36 @@ def history(ledger: Ledger, run_id: str) -> dict[str, Any]:
 
 @pytest.mark.fault("F26")
 async def test_a_ledger_survives_a_rollback_to_each_revision_and_its_runs_go_on(
-    database: str, url: str, tmp_path: Path
+    empty_url: str, tmp_path: Path
 ) -> None:
-    async with fake_gateway(tmp_path, ledger=Ledger(url)) as gateway:
-        await gateway.upload("demo", 1)
-        ended = await created(gateway)
-        await gateway.worker().work_off()
-        cancelled = await created(gateway)
-        gateway.ledger.cancel(cancelled)
-        begun = await created(gateway)
-        group = gateway.ledger.lease_group("worker", seconds=30, run_id=begun)
-        assert group is not None
-        gateway.ledger.release(group)
-        runs = (ended, cancelled, begun)
-        before = {run: history(gateway.ledger, run) for run in runs}
-        assert all(each["audit"] == each["totals"] == [] for each in before.values())
-        # The first is the newest, from which each rollback starts.
-        for revision in known_revisions(migration_config())[1:][: RECENT[database]]:
-            gateway.ledger.roll_back(revision)
-            assert at(gateway.ledger) == revision
-            gateway.ledger._database.migrate()
-            assert {run: history(gateway.ledger, run) for run in runs} == before, revision
-        await gateway.worker().work_off()
-        assert gateway.ledger.run(begun).state == "completed"
-        assert history(gateway.ledger, begun)["audit"] == []
+    with later_version():
+        async with fake_gateway(tmp_path, ledger=Ledger(empty_url)) as gateway:
+            assert at(gateway.ledger) == LATER
+            await gateway.upload("demo", 1)
+            ended = await created(gateway)
+            await gateway.worker().work_off()
+            cancelled = await created(gateway)
+            gateway.ledger.cancel(cancelled)
+            begun = await created(gateway)
+            group = gateway.ledger.lease_group("worker", seconds=30, run_id=begun)
+            assert group is not None
+            gateway.ledger.release(group)
+            runs = (ended, cancelled, begun)
+            before = {run: history(gateway.ledger, run) for run in runs}
+            assert all(each["audit"] == each["totals"] == [] for each in before.values())
+            # The first is the newest, from which each rollback starts.
+            for revision in known_revisions(migration_config())[1:]:
+                assert tables(gateway.ledger) >= {"run_notes"}
+                gateway.ledger.roll_back(revision)
+                assert at(gateway.ledger) == revision
+                assert "run_notes" not in tables(gateway.ledger)
+                assert {run: history(gateway.ledger, run) for run in runs} == before, revision
+                gateway.ledger._database.migrate()
+                assert {run: history(gateway.ledger, run) for run in runs} == before, revision
+            assert notes(gateway.ledger) == {run: str(read["counts"].total) for run, read in before.items()}
+            await gateway.worker().work_off()
+            assert gateway.ledger.run(begun).state == "completed"
+            assert history(gateway.ledger, begun)["audit"] == []
 
 
 async def created(gateway: FakeGateway) -> str:
@@ -77,21 +109,36 @@ def test_the_command_rolls_back_and_a_newer_ledger_is_refused_by_name(
 ) -> None:
     monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
     mask = os.umask(0o022)
-    url, newest = migrated_file(tmp_path), known_revisions(migration_config())[0]
-    assert main(["roll-back", "0023"]) == 0
-    assert "is at revision 0023" in capsys.readouterr().out
-    with closing(sqlite3.connect(tmp_path / "ledger.db")) as file:
-        assert file.execute("SELECT version_num FROM alembic_version").fetchall() == [("0023",)]
-        file.execute("UPDATE alembic_version SET version_num = '9999'")
-        file.commit()
-    with pytest.raises(InvalidRequest, match=f"'9999'.*roll-back {newest}"):
+    url = migrated_file(tmp_path)
+    with later_version():
+        Ledger(url).close()
+    with pytest.raises(InvalidRequest, match=f"'{LATER}', which a newer.*roll-back {BASELINE}"):
         Ledger(url)
+    with later_version():
+        assert main(["roll-back", BASELINE]) == 0
+    assert f"is at revision {BASELINE}" in capsys.readouterr().out
+    reopened = Ledger(url)
+    assert at(reopened) == BASELINE
+    reopened.close()
     os.umask(mask)
 
 
-@pytest.mark.parametrize("revision", ["9999", "head", "-1", ""])
+@pytest.mark.parametrize("revision", ["0001", "0028"])
+def test_a_ledger_from_before_the_first_release_is_refused_and_left_as_it_is(revision: str, url: str) -> None:
+    ledger = Ledger(url)
+    with ledger._database.writing() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :old"), {"old": revision})
+    with pytest.raises(
+        InvalidRequest, match=f"'{revision}'.*before the first release.*COUNTERPOSE_DATABASE_URL"
+    ):
+        Ledger(url)
+    assert at(ledger) == revision
+    ledger.close()
+
+
+@pytest.mark.parametrize("revision", ["9999", "head", "-1", "base", ""])
 def test_an_unknown_revision_is_refused(revision: str, tmp_path: Path) -> None:
     ledger = Ledger(migrated_file(tmp_path))
-    with pytest.raises(InvalidRequest, match="0001 to"):
+    with pytest.raises(InvalidRequest, match=f"it has {BASELINE}"):
         ledger.roll_back(revision)
     ledger.close()

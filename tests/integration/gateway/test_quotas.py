@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from sqlalchemy import text
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import QuotaExceeded
 from counterpose_gateway.images.intake import register_folder
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.ledger import Ledger, NewSource
-from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.ledger.migrations.versions.r0012_stored_bytes import COUNT_AS_RAW
 from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
@@ -129,22 +126,3 @@ def test_a_folder_beyond_the_quota_makes_no_dataset(tmp_path: Path, ledger: Ledg
         register_folder("demo", folder.parent, ledger, store, quotas=quotas)
     assert ledger.dataset_list() == []
     assert list((tmp_path / "store").rglob("?" * 64)) == []
-
-
-def test_the_migration_counts_images_of_before_as_raw(url: str, ledger: Ledger) -> None:
-    ledger.create_dataset("demo", None)
-    ledger.create_dataset("empty", None)
-    sizes = ((8, 10), (60_000, 50_000))
-    sources = [
-        NewSource(
-            image=f"{width:064x}", label="sled", filename="a.png", caption=None, width=width, height=height
-        )
-        for width, height in sizes
-    ]
-    ledger.add_sources("demo", sources)
-    opened = Database(url)
-    with opened.writing() as connection:
-        connection.execute(text(COUNT_AS_RAW))
-    opened.close()
-    assert ledger.stored("demo").bytes == sum(18 + 3 * width * height for width, height in sizes)
-    assert ledger.stored("empty").bytes == 0
