@@ -13,27 +13,31 @@ from counterpose._lazy import lazily
 from counterpose._version import __version__
 
 if TYPE_CHECKING:
-    from counterpose._adversarial_dataset_run import AdversarialDataset, AsyncAdversarialDataset
-    from counterpose._bug_hunt_run import AsyncBugHunt, BugHunt
-    from counterpose._client import AsyncClient, Client
-    from counterpose._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
-    from counterpose._gate_run import AsyncGate, Gate
+    from counterpose._async.adversarial_datasets import AsyncAdversarialDataset
+    from counterpose._async.bug_hunts import AsyncBugHunt
+    from counterpose._async.client import AsyncClient
+    from counterpose._async.dataset_interfaces import AsyncDatasetInterface
+    from counterpose._async.gates import AsyncGate
+    from counterpose._async.images import AsyncGeneratedImage, AsyncGeneratedImages
+    from counterpose._async.shift_benchmarks import AsyncShiftBenchmark
+    from counterpose._async.stress_tests import AsyncStressTest
+    from counterpose._async.transfers import AsyncTransfer
     from counterpose._hub.datasets import push_to_hub
     from counterpose._hub.results import push_results_to_hub
-    from counterpose._images import (
-        AsyncGeneratedImage,
-        AsyncGeneratedImages,
-        GeneratedImage,
-        GeneratedImages,
-    )
     from counterpose._python_function.model import Classifier
     from counterpose._retries import RetryPolicy
-    from counterpose._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
-    from counterpose._stress_test_run import AsyncStressTest, StressTest
+    from counterpose._sync.adversarial_datasets import AdversarialDataset
+    from counterpose._sync.bug_hunts import BugHunt
+    from counterpose._sync.client import Client
+    from counterpose._sync.dataset_interfaces import DatasetInterface
+    from counterpose._sync.gates import Gate
+    from counterpose._sync.images import GeneratedImage, GeneratedImages
+    from counterpose._sync.shift_benchmarks import ShiftBenchmark
+    from counterpose._sync.stress_tests import StressTest
+    from counterpose._sync.transfers import Transfer
     from counterpose._trackers.mlflow import log_to_mlflow
     from counterpose._trackers.trackio import log_to_trackio
     from counterpose._trackers.wandb import log_to_wandb
-    from counterpose._transfer_run import AsyncTransfer, Transfer
     from counterpose_core import errors
     from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
     from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
@@ -197,28 +201,31 @@ __all__ = [
     "push_to_hub",
 ]
 
+# Under these names in the blocking half, and with "Async" before them in the other.
+_TWICE = {
+    "adversarial_datasets": ("AdversarialDataset",),
+    "bug_hunts": ("BugHunt",),
+    "client": ("Client",),
+    "dataset_interfaces": ("DatasetInterface",),
+    "gates": ("Gate",),
+    "images": ("GeneratedImage", "GeneratedImages"),
+    "shift_benchmarks": ("ShiftBenchmark",),
+    "stress_tests": ("StressTest",),
+    "transfers": ("Transfer",),
+}
 _HOMES = {
-    "counterpose._adversarial_dataset_run": ("AdversarialDataset", "AsyncAdversarialDataset"),
-    "counterpose._bug_hunt_run": ("AsyncBugHunt", "BugHunt"),
-    "counterpose._client": ("AsyncClient", "Client"),
-    "counterpose._dataset_interface_run": ("AsyncDatasetInterface", "DatasetInterface"),
-    "counterpose._gate_run": ("AsyncGate", "Gate"),
+    **{f"counterpose._sync.{module}": names for module, names in _TWICE.items()},
+    **{
+        f"counterpose._async.{module}": tuple(f"Async{name}" for name in names)
+        for module, names in _TWICE.items()
+    },
     "counterpose._hub.datasets": ("push_to_hub",),
     "counterpose._hub.results": ("push_results_to_hub",),
-    "counterpose._images": (
-        "AsyncGeneratedImage",
-        "AsyncGeneratedImages",
-        "GeneratedImage",
-        "GeneratedImages",
-    ),
     "counterpose._python_function.model": ("Classifier",),
     "counterpose._retries": ("RetryPolicy",),
-    "counterpose._shift_benchmark_run": ("AsyncShiftBenchmark", "ShiftBenchmark"),
-    "counterpose._stress_test_run": ("AsyncStressTest", "StressTest"),
     "counterpose._trackers.mlflow": ("log_to_mlflow",),
     "counterpose._trackers.trackio": ("log_to_trackio",),
     "counterpose._trackers.wandb": ("log_to_wandb",),
-    "counterpose._transfer_run": ("AsyncTransfer", "Transfer"),
     "counterpose_core.contract.adversarial_dataset_summary": ("AdversarialDatasetSummary",),
     "counterpose_core.contract.bug_hunt_summary": ("BugHuntSummary",),
     "counterpose_core.contract.dataset_interfaces": ("DatasetInterfaceSummary",),

@@ -97,6 +97,10 @@ def reading_bytes(response: httpx.Response) -> bytes:
     return response.content
 
 
+def reading_nothing(response: httpx.Response) -> None:
+    """Return nothing of a response without a body, or of one that is read as a stream."""
+
+
 def idempotency_headers(key: str | None) -> dict[str, str]:
     """Headers that make a POST safe to repeat, with a random key unless the caller gives one."""
     # Random, not derived from the body: the same stress test started twice on purpose is two runs.

@@ -11,7 +11,7 @@ from typing import Any
 def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package.
 
-    __getattr__ = lazily(__name__, {"counterpose._client": ("Client",)})
+    __getattr__ = lazily(__name__, {"counterpose._sync.client": ("Client",)})
 
     Args:
         package: the package's name.

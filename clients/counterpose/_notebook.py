@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from html import escape
+from typing import Any, Protocol
 
+from counterpose._run_calls import FIRST_SCREEN, RunCalls
+from counterpose._transport_protocol import Sender
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Run
+from counterpose_core.errors import CounterposeError
 
 FRAME_HEIGHT = 640
 """Pixels of the first screen; the frame scrolls, and a reader can pull it larger."""
@@ -35,6 +39,46 @@ def progress(run: Run) -> str:
         f'<div><b>{escape(said)}</b><br><progress value="{ended}" max="{max(counts.total, 1)}" '
         f'style="width:min(100%, 480px)"></progress><br><code>{escape(run.id)}</code></div>'
     )
+
+
+class Handle(Protocol):
+    """What a notebook shows of a run that is followed by blocking calls."""
+
+    run: Run
+    _sender: Sender
+    _calls: RunCalls[Any, Any]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run had ended when it was last fetched."""
+        ...
+
+    def refresh(self) -> Handle:
+        """Fetch the run's current state."""
+        ...
+
+
+def first_screen(handle: Handle) -> str:
+    """Return the first screen of the report; of a run that is going, how far it is."""
+    try:
+        if not handle.refresh().ended:
+            return progress(handle.run)
+        call = handle._calls.report(handle.run.id, FIRST_SCREEN)
+        return framed(handle._sender.send(call), handle.run)
+    except CounterposeError:
+        # A notebook shows what is known: an error would hide the value of the cell.
+        return progress(handle.run)
+
+
+class AsyncHandle(Protocol):
+    """What a notebook shows of a run that is followed by awaitable calls."""
+
+    run: Run
+
+
+def async_first_screen(handle: AsyncHandle) -> str:
+    """Return how far the run was when it was last fetched: a notebook does not wait for a value's HTML."""
+    return progress(handle.run)
 
 
 class Findings(list[Finding]):

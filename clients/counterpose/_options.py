@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from pydantic import BaseModel
 
+from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_core.errors import InvalidRequest
+
 if TYPE_CHECKING:
+    from counterpose_core.contract.adversarial_datasets import FoolingRule
+    from counterpose_core.contract.bug_hunts import HuntClusters, HuntWords
     from counterpose_core.contract.failure_criteria import Criterion
+    from counterpose_core.contract.interventions import Intervention
+    from counterpose_core.contract.mixtures import Mixture
+    from counterpose_core.contract.sampling_rules import SamplingRule
+    from counterpose_core.contract.suite_fit import OutsideSuite
+    from counterpose_core.types import EditType, Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +45,135 @@ class LabelImageOptions(TypedDict, total=False):
     steps: int | None
     guidance: float | None
     scheduler: str | None
+
+
+class StressTestOptions(TypedDict, total=False):
+    """Options of a stress test.
+
+    edit_types: the kinds of edits to plan.
+    max_edits_per_image: edits planned per image; 0 makes only the ``interventions``.
+    interventions: your own edits. ``"husky=>schnauzer,poodle"`` replaces a word, once per word after the
+        arrow; ``"=>in the snow"`` appends; ``"in the rain=>"`` removes.
+    lance_r_edits_per_image: edits of the random baseline LANCE-R per image.
+    preset: a preset of the suite; the suite's default when omitted.
+    selection: ``"paper"`` compares the whole sweep, ``"released"`` the largest that passes.
+    self_replace: the sweep, fractions of the steps from 0 to 1; default: the preset's.
+    thresholds: of the gate and the text filters, by name, such as ``{"direction": 0.3}``; default: the
+        suite's. Cosines from -1 to 1, but for ``closer``; `Thresholds` describes each.
+    limit: use at most this many images.
+    refused_words: words that no edit may add.
+    exclude: images to skip, as ``"cat/3.png"``.
+    confirm: test what seems to hurt on images that were kept for it; False edits every image once.
+    confirm_share: the share of each class's images to keep.
+    near_duplicates: take images of a class for one group if the cosine of their CLIP features is at least
+        this; None groups only what the dataset names and equal images.
+    outside_suite: ``"stop"`` a run whose first images are unlike those that the suite was trained on, or
+        ``"continue"``.
+    """
+
+    edit_types: Sequence[EditType]
+    max_edits_per_image: int
+    interventions: Sequence[str | Intervention]
+    lance_r_edits_per_image: int
+    preset: str | None
+    selection: Selection
+    self_replace: Sequence[float] | None
+    thresholds: Mapping[str, float | bool] | Thresholds
+    limit: int | None
+    refused_words: Sequence[str]
+    exclude: Sequence[str]
+    confirm: bool
+    confirm_share: float
+    near_duplicates: float | None
+    outside_suite: OutsideSuite
+
+
+class HuntOptions(LabelImageOptions, total=False):
+    """Options of a bug hunt.
+
+    descriptions: of your own, to measure on held-out images instead of a search, such as "a photo of a fly
+        at night".
+    budget: most ``images`` (default: 3,000) and, if set, ``minutes`` by the clock.
+    sampling: when enough images of a prompt are drawn, such as ``{"name": "sequential"}`` or
+        ``{"name": "inverse", "failures": 20}``; default: as many as the budget gives.
+    hypotheses: most descriptions that are measured for each label.
+    winners: most of them that held-out images measure again.
+    held_out: images of each of these, and of the label alone.
+    refine: images of each shorter form of a winner, its parts alone and without its adjectives; 0 leaves
+        winners as they are.
+    vary: share of the label's images that are drawn from edited captions of the others instead.
+    clusters: how failures are clustered before they are described, each cluster by itself: "none",
+        "predicted" (by the class that they are taken for), or "features" (then by their images).
+    words: how captions become descriptions: "frequency" compares words of failures and successes,
+        "likelihood" combines the sentences that the captioner finds likeliest, or "both".
+    sentences: most sentences that are combined.
+    captions: most failures, and as many successes, to caption for each label and classifier.
+    mentions: held-out images of a label alone to caption, which tells the share of all its images that fail
+        as each bug says; 0 for none.
+    mixture: prompts with known shares, on which each label's failure rate is measured in the end, however
+        rare: ``{"images": 2000, "components": [{"prompt": "a photo of a <class> in the snow", "share":
+        0.001}]}``; the label alone has the rest.
+    """
+
+    descriptions: Sequence[str]
+    budget: Mapping[str, float] | None
+    sampling: SamplingRule | Mapping[str, Any] | None
+    hypotheses: int
+    winners: int
+    held_out: int
+    refine: int
+    vary: float
+    clusters: HuntClusters
+    words: HuntWords
+    sentences: int
+    captions: int
+    mentions: int
+    mixture: Mixture | Mapping[str, Any] | None
+
+
+class AdversarialOptions(LabelImageOptions, total=False):
+    """Options of an adversarial dataset.
+
+    fools: keep images that fool ``"any"`` of the classifiers, or ``"all"``.
+    captions: most captions that are generated from.
+    sentences: how many first sentences of a caption are used.
+    samples: most images of each caption.
+    most_kept: most images of a caption that are kept.
+    images: most images in all, those of the labels alone included.
+    baseline: images of each label alone.
+    near_duplicates: CLIP's cosine from which an image repeats another; None keeps repetitions.
+    reference: name of a dataset of real images, to measure how far the kept ones are from them.
+    reference_images: most of its images that are compared.
+    """
+
+    fools: FoolingRule
+    captions: int
+    sentences: int
+    samples: int
+    most_kept: int
+    images: int
+    baseline: int
+    near_duplicates: float | None
+    reference: str | None
+    reference_images: int
+
+
+AnyThresholds = Thresholds | Mapping[str, float | bool]
+"""Thresholds by name, as ``{"direction": 0.3}``, or as an object."""
+
+
+def thresholds_of(given: AnyThresholds) -> Thresholds:
+    """Check thresholds by name.
+
+    Raises:
+        InvalidRequest: a name is unknown, or a value out of range.
+    """
+    if isinstance(given, Thresholds):
+        return given
+    if unknown := sorted(given.keys() - Thresholds.model_fields.keys()):
+        known = ", ".join(Thresholds.model_fields)
+        raise InvalidRequest(f"no threshold is named {unknown[0]!r}; there are {known}")
+    return Thresholds.model_validate(dict(given))
 
 
 def chosen(options: Mapping[str, Any], known: type[Any]) -> dict[str, Any]:

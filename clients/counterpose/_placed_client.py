@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import TypeVar, get_args
 
 from counterpose._calls import Call
-from counterpose._client import Client
-from counterpose._cluster_job import POLL_S, JobRequest, get_call, run_of_job, submit_call
+from counterpose._sync.client import Client
+from counterpose._sync.jobs import POLL_S, ClusterJob, JobRequest
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
-from counterpose_core.contract.jobs import Job, JobCreate
-from counterpose_core.errors import CounterposeError, InternalError
-from counterpose_core.types import FINAL_JOB_STATES
+from counterpose_core.contract.jobs import Job
+from counterpose_core.errors import InternalError
 
 T = TypeVar("T")
 
@@ -34,7 +33,7 @@ class PlacedClient(Client):
     ) -> None:
         super().__init__(base_url)
         self._cluster, self._workers, self._on_job = cluster, workers, on_job
-        self.job: Job | None = None
+        self._job: ClusterJob | None = None
 
     def send(self, call: Call[T]) -> T:
         """Send ``call``; one that creates a run submits a job instead."""
@@ -50,28 +49,25 @@ class PlacedClient(Client):
         Raises:
             CounterposeError: it has failed, whatever its run still does.
         """
-        if self.job is not None:
-            self.job = super().send(get_call(self.job.id))
-            _require_going_on(self.job)
+        if self._job is not None:
+            _require_going_on(self._job.refresh())
 
     def _submitted(self, request: JobRequest, key: str | None) -> str:
         """Submit a job and wait until it has made its run: its dataset may have to be imported first."""
-        body = JobCreate(cluster=self._cluster, workers=self._workers, run=run_of_job(request))
-        self.job = super().send(submit_call(body, key))
-        self._on_job(self.job)
-        while self.job.run is None:
+        self._job = self.jobs.submit(
+            request, cluster=self._cluster, workers=self._workers, idempotency_key=key
+        )
+        self._on_job(self._job.job)
+        while self._job.job.run is None:
             time.sleep(POLL_S)
             self.look()
-            self._on_job(self.job)
-        return self.job.run
+            self._on_job(self._job.job)
+        return self._job.job.run
 
 
-def _require_going_on(job: Job) -> None:
+def _require_going_on(handle: ClusterJob) -> None:
+    job = handle.job
     if job.state == "failed":
-        raise _failure(job)
-    if job.run is None and job.state in FINAL_JOB_STATES:
+        raise InternalError(f"job {job.id} has failed") if job.problem is None else job.problem.error()
+    if job.run is None and handle.ended:
         raise InternalError(f"job {job.id} is {job.state} and has made no run")
-
-
-def _failure(job: Job) -> CounterposeError:
-    return InternalError(f"job {job.id} has failed") if job.problem is None else job.problem.error()

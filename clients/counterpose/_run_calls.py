@@ -7,10 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import httpx
 from pydantic import BaseModel
 
-from counterpose._calls import Call, idempotency_headers, reading, reading_bytes, reading_text, segment
+from counterpose._calls import (
+    Call,
+    idempotency_headers,
+    reading,
+    reading_bytes,
+    reading_nothing,
+    reading_text,
+    segment,
+)
 from counterpose_core.contract.base import RequestBody, ResponseBody
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
 from counterpose_core.contract.signed_urls import SignedUrl, SignedUrlCreate
@@ -96,7 +103,7 @@ class RunCalls(Generic[AnyItem, Summary]):
 
     def delete(self, run_id: str) -> Call[None]:
         """``DELETE /v1/<kind>s/{id}``; a second one finds nothing, so it is not retried blindly."""
-        return Call(method="DELETE", path=self.path(run_id), parse=_empty, safe=False)
+        return Call(method="DELETE", path=self.path(run_id), parse=reading_nothing, safe=False)
 
     def items(self, run_id: str, after: str | None, *, limit: int = 200) -> Call[PageOfItems[AnyItem]]:
         """``GET /v1/<kind>s/{id}/items``."""
@@ -177,7 +184,7 @@ class RunCalls(Generic[AnyItem, Summary]):
             path=self.path(run_id, rest),
             params=params or {},
             headers=headers or {},
-            parse=_empty,
+            parse=reading_nothing,
             timeout=timeout,
         )
 
@@ -189,7 +196,3 @@ def image_call(ref: str) -> Call[bytes]:
 
 def _page(after: str | None, limit: int) -> dict[str, str | int | float]:
     return {"limit": limit} if after is None else {"limit": limit, "after": after}
-
-
-def _empty(response: httpx.Response) -> None:
-    return None

@@ -19,13 +19,29 @@ T = TypeVar("T")
 # Protocols, not the clients themselves: clients import resources, and resources import this.
 
 
-class Sender(Protocol):
-    """The blocking client."""
+class _Serving(Protocol):
+    """What both clients do without a request."""
 
     @property
     def address(self) -> str:
         """The gateway's address, without a slash at its end."""
         ...
+
+    def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
+        """Serve the functions and models among them and return each one's spec."""
+        ...
+
+    def name_functions(self, specs: Sequence[str]) -> NamedClassifiers:
+        """Name the served functions among them, and part them from their addresses."""
+        ...
+
+    def functions_named(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the addresses of those that are functions of this client."""
+        ...
+
+
+class Sender(_Serving, Protocol):
+    """The blocking client."""
 
     def send(self, call: Call[T]) -> T:
         """Send the call and parse the response."""
@@ -35,26 +51,9 @@ class Sender(Protocol):
         """Open the call as a byte stream."""
         ...
 
-    def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
-        """Serve the functions and models among them and return each one's spec."""
-        ...
 
-    def name_functions(self, specs: Sequence[str]) -> NamedClassifiers:
-        """Name the served functions among them, and part them from their addresses."""
-        ...
-
-    def functions_named(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the addresses of those that are functions of this client."""
-        ...
-
-
-class AsyncSender(Protocol):
+class AsyncSender(_Serving, Protocol):
     """The asyncio client."""
-
-    @property
-    def address(self) -> str:
-        """The gateway's address, without a slash at its end."""
-        ...
 
     async def send(self, call: Call[T]) -> T:
         """Send the call and parse the response."""
@@ -62,16 +61,4 @@ class AsyncSender(Protocol):
 
     def stream(self, call: Call[T]) -> AbstractAsyncContextManager[httpx.Response]:
         """Open the call as a byte stream."""
-        ...
-
-    def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
-        """Serve the functions and models among them and return each one's spec."""
-        ...
-
-    def name_functions(self, specs: Sequence[str]) -> NamedClassifiers:
-        """Name the served functions among them, and part them from their addresses."""
-        ...
-
-    def functions_named(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the addresses of those that are functions of this client."""
         ...

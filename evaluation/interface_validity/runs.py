@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from counterpose import Client, DatasetInterface, ShiftBenchmark
-from counterpose.resources.runs import RunResource
+from counterpose._sync.run_resource import RunResource
 from counterpose_miniature.world.scene import Scene
 from evaluation.validity.kept import kept
 from evaluation.validity.order import scenes_key

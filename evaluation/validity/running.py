@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from counterpose import Client, StressTest
-from counterpose._runs import AnyRun
-from counterpose.resources.runs import RunResource
+from counterpose._sync.run_handle import AnyRun
+from counterpose._sync.run_resource import RunResource
 from counterpose_core.contract.runs import Item
 from counterpose_core.contract.stress_tests import StressTestSummary
 

@@ -6,7 +6,6 @@ from typing import Annotated, cast
 
 import typer
 
-from counterpose._adversarial_dataset_run import AdversarialDataset
 from counterpose._cli.bug_hunt import CriterionName, criterion_named
 from counterpose._cli.classifiers import reachable
 from counterpose._cli.datasets import dataset_name
@@ -15,6 +14,7 @@ from counterpose._cli.groups import examples
 from counterpose._cli.options import AsJson, Classifiers, Detach, OneRun, Report, Seed, Steps, Url
 from counterpose._cli.tables import adversarial_dataset_text
 from counterpose._cli.terminal import connected, show
+from counterpose._sync.adversarial_datasets import AdversarialDataset
 from counterpose_core.contract.adversarial_datasets import FoolingRule
 from counterpose_core.errors import InvalidRequest
 

@@ -14,9 +14,9 @@ from counterpose._cli.groups import examples, group
 from counterpose._cli.options import AsJson, Url
 from counterpose._cli.tables import Table
 from counterpose._cli.terminal import connected, exit_on_error, print_note, print_result, show
-from counterpose._client import Client
 from counterpose._python_function.function import PREFIX, PythonFunction
 from counterpose._python_function.server import FunctionServer
+from counterpose._sync.client import Client
 from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import InvalidRequest, UnknownModel
 

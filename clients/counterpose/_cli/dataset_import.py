@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.options import AsJson, Url
 from counterpose._cli.terminal import connected, print_note, show
-from counterpose._client import Client
 from counterpose._datasets.imports import describe_import
+from counterpose._sync.client import Client
 from counterpose_core.contract.datasets import Dataset
 
 NewName = Annotated[

@@ -26,8 +26,8 @@ from counterpose._cli.options import (
 )
 from counterpose._cli.tables import interface_text
 from counterpose._cli.terminal import check_image_folder, connected, print_note, print_result, show
-from counterpose._client import Client
-from counterpose._dataset_interface_run import DatasetInterface
+from counterpose._sync.client import Client
+from counterpose._sync.dataset_interfaces import DatasetInterface
 from counterpose._token_files import read_token_classes
 from counterpose_core.contract.dataset_interfaces import (
     CLASS_NAME,

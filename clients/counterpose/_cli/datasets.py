@@ -16,9 +16,9 @@ from counterpose._cli.groups import examples, group
 from counterpose._cli.options import AsJson, Captions, Names, Url
 from counterpose._cli.tables import Table
 from counterpose._cli.terminal import connected, print_note, print_result, show
-from counterpose._client import Client
 from counterpose._datasets.folders import folder_digest, images_in, read_captions
 from counterpose._datasets.imports import describe_import
+from counterpose._sync.client import Client
 from counterpose_core.contract.base import RequestBody
 from counterpose_core.contract.datasets import Dataset
 from counterpose_core.errors import InvalidRequest

@@ -18,9 +18,9 @@ from counterpose._cli.stack import Port, ServicesPort, State, span
 from counterpose._cli.steps import Steps
 from counterpose._cli.tables import stress_test_figures
 from counterpose._cli.terminal import exit_on_error, print_note, print_result
-from counterpose._client import Client
 from counterpose._files import write_text
 from counterpose._stack import DemoDatasets, Images, open_stack
+from counterpose._sync.client import Client
 from counterpose_core.errors import InvalidRequest
 
 # One without a planted bug: the accuracy that it loses is lost to generator and editing, not to the change.

@@ -13,7 +13,7 @@ from counterpose._cli.placement import current
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.terminal import check_report_path, exit_on_error, print_note, show, write_report
 from counterpose._run_calls import AnyItem, Summary
-from counterpose._runs import RunHandle
+from counterpose._sync.run_handle import RunHandle
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import ImagesOutsideSuite, InvalidRequest

@@ -18,7 +18,7 @@ from counterpose._cli.junit import junit_xml
 from counterpose._cli.options import AsJson, Classifiers, Detach, OneRun, Report, Seed, Url
 from counterpose._cli.tables import gate_text
 from counterpose._cli.terminal import connected, print_note, show
-from counterpose._client import Client
+from counterpose._sync.client import Client
 from counterpose_core.contract.gates import TOLERANCE, GateSummary, RegressionSet
 from counterpose_core.errors import InvalidRequest
 

@@ -12,9 +12,9 @@ from counterpose._cli.exit_code import ExitCode, exit_for_state
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.tables import bug_hunt_text
 from counterpose._cli.terminal import print_note, print_result
-from counterpose._client import Client
 from counterpose._files import write_text
 from counterpose._stack import DemoDatasets
+from counterpose._sync.client import Client
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
 
 CLASSIFIERS = ("leaning-vit", "unbiased-resnet")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from counterpose._stress_test_run import thresholds_of
+from counterpose._options import thresholds_of
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest
 

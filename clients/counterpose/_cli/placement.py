@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from counterpose._client import Client
 from counterpose._placed_client import PlacedClient
+from counterpose._sync.client import Client
 from counterpose_core.contract.jobs import Job
 
 

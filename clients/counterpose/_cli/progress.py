@@ -15,7 +15,7 @@ from rich.progress import (
 )
 
 from counterpose._progress import describe_counts
-from counterpose._runs import AnyRun
+from counterpose._sync.run_handle import AnyRun
 from counterpose_core.contract.runs import RequestCounts
 
 LOOK_SLICE_S = 5.0

@@ -11,7 +11,7 @@ from counterpose._cli.follow import Output, create_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import AsJson, Detach, Report, RunOrLast, Url
 from counterpose._cli.terminal import connected, print_note
-from counterpose._stress_test_run import StressTest
+from counterpose._sync.stress_tests import StressTest
 from counterpose_core.contract.proofs import ProofCreate
 from counterpose_core.contract.stress_tests import StressTestSummary
 

@@ -10,10 +10,10 @@ import typer
 from counterpose._cli.groups import examples, group
 from counterpose._cli.options import AsJson, OneRun, Url
 from counterpose._cli.terminal import connected, print_result
-from counterpose._exported_runs import ExportedRun
 from counterpose._exports import ExportLayout
 from counterpose._hub.datasets import SHARDED, push_to_hub
 from counterpose._hub.results import push_results_to_hub
+from counterpose._sync.run_handle import ExportedRun
 from counterpose_core.errors import InvalidRequest
 
 Repository = Annotated[

@@ -12,9 +12,9 @@ from counterpose._cli.groups import examples
 from counterpose._cli.options import AsJson, RunOrLast, ThresholdsGiven, Url, thresholds_given
 from counterpose._cli.runs import with_thresholds
 from counterpose._cli.terminal import check_report_path, connected, print_result
-from counterpose._exported_runs import ExportedRun
 from counterpose._exports import LAYOUTS, ExportLayout, check_export
-from counterpose._shift_benchmark_run import ShiftBenchmark
+from counterpose._sync.run_handle import ExportedRun
+from counterpose._sync.shift_benchmarks import ShiftBenchmark
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest
 

@@ -8,8 +8,6 @@ from typing import Annotated, cast, get_args
 import typer
 from pydantic import TypeAdapter
 
-from counterpose._adversarial_dataset_run import AdversarialDataset
-from counterpose._bug_hunt_run import BugHunt
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.follow import Output, drop_limit, judge_with, run_to_end
 from counterpose._cli.gate import judge_gate
@@ -37,12 +35,14 @@ from counterpose._cli.tables import (
     transfer_text,
 )
 from counterpose._cli.terminal import connected, print_result, show
-from counterpose._dataset_interface_run import DatasetInterface
-from counterpose._gate_run import Gate
-from counterpose._shift_benchmark_run import ShiftBenchmark
-from counterpose._stress_test_run import StressTest
-from counterpose._transfer_run import Transfer
-from counterpose.resources.runs import OneRun as AnyRun
+from counterpose._sync.adversarial_datasets import AdversarialDataset
+from counterpose._sync.bug_hunts import BugHunt
+from counterpose._sync.dataset_interfaces import DatasetInterface
+from counterpose._sync.gates import Gate
+from counterpose._sync.runs import OneRun as AnyRun
+from counterpose._sync.shift_benchmarks import ShiftBenchmark
+from counterpose._sync.stress_tests import StressTest
+from counterpose._sync.transfers import Transfer
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds

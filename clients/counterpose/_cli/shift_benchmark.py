@@ -25,10 +25,10 @@ from counterpose._cli.options import (
 )
 from counterpose._cli.tables import prompts_text, shift_benchmark_text
 from counterpose._cli.terminal import connected, print_note
-from counterpose._client import Client
 from counterpose._files import write_text
-from counterpose._shift_benchmark_run import ShiftBenchmark
-from counterpose.resources.runs import LAST, is_beginning
+from counterpose._sync.client import Client
+from counterpose._sync.runs import LAST, is_beginning
+from counterpose._sync.shift_benchmarks import ShiftBenchmark
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import CATALOGUE, ImageSource
 from counterpose_core.errors import InvalidRequest

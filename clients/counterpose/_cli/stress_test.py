@@ -28,7 +28,7 @@ from counterpose._cli.options import (
 )
 from counterpose._cli.tables import stress_test_text
 from counterpose._cli.terminal import connected, print_note, show
-from counterpose._stress_test_run import StressTest
+from counterpose._sync.stress_tests import StressTest
 from counterpose_core.contract.interventions import Intervention, interventions_of
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import UnknownEditType

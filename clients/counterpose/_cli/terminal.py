@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from counterpose._cli.exit_code import ExitCode, exit_for_error
 from counterpose._cli.placement import client_of
-from counterpose._client import Client
 from counterpose._files import save_page
+from counterpose._sync.client import Client
 from counterpose_core.errors import CounterposeError, InvalidRequest
 
 

@@ -14,9 +14,9 @@ from counterpose._cli.options import AsJson, ImageFolder, Url
 from counterpose._cli.shift_benchmark import IMAGE_SOURCES, image_source_named
 from counterpose._cli.tables import decision_text, inspections_text, thresholds_text
 from counterpose._cli.terminal import check_image_folder, connected, print_note, show
-from counterpose._client import Client
 from counterpose._files import write_bytes
-from counterpose._shift_benchmark_run import ShiftBenchmark
+from counterpose._sync.client import Client
+from counterpose._sync.shift_benchmarks import ShiftBenchmark
 from counterpose_core.contract.shift_thresholds import Inspections, ShiftThresholdSet
 from counterpose_core.errors import InvalidRequest
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from counterpose._exported_runs import ExportedRun
 from counterpose._exports import CARD, ExportLayout
 from counterpose._hub.hub import Hub, check_repository, open_hub
+from counterpose._sync.run_handle import ExportedRun
 from counterpose_core.errors import InvalidRequest
 
 TAG = "counterpose"

@@ -11,7 +11,7 @@ from counterpose._exports import CARD
 from counterpose._hub.figures import ACCURACY, Figure, figures_of
 from counterpose._hub.hub import Hub, check_repository, open_hub
 from counterpose._hub.model_card import Evaluation, amended
-from counterpose._runs import RunHandle
+from counterpose._sync.run_handle import RunHandle
 from counterpose_core.errors import InvalidRequest, RunNotEnded
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from counterpose._client import Client
-from counterpose._gate_run import Gate
 from counterpose._registry_gate import tags
 from counterpose._registry_gate.deliveries import ModelVersion
+from counterpose._sync.client import Client
+from counterpose._sync.gates import Gate
 from counterpose_core.contract.gates import RegressionSet
 from counterpose_core.errors import (
     CounterposeError,

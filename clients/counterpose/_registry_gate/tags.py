@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from counterpose._gate_run import Gate
+from counterpose._sync.gates import Gate
 from counterpose_core.contract.gates import GateSummary
 
 GATE = "counterpose.gate"

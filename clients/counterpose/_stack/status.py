@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from counterpose._client import Client
 from counterpose._stack import readiness
 from counterpose._stack.record import PROCESSES, ProcessName, read_record
 from counterpose._stack.stack import Stack
+from counterpose._sync.client import Client
 from counterpose_core.contract.services import ServiceList, ServiceState, StoreUse
 from counterpose_core.errors import CounterposeError
 from counterpose_core.weights_reading import current_readings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from counterpose._runs import RunHandle
+from counterpose._sync.run_handle import RunHandle
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Item

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from counterpose._runs import RunHandle
+from counterpose._sync.run_handle import RunHandle
 from counterpose._trackers.figures import figures_of, named, params
 from counterpose._trackers.findings import rows
 from counterpose._trackers.results import RESULTS, parquet, write_results

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from counterpose._runs import RunHandle
+from counterpose._sync.run_handle import RunHandle
 from counterpose_core.contract.runs import RunItem
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.installation import adding

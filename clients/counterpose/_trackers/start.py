@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from counterpose._runs import RunHandle
+from counterpose._sync.run_handle import RunHandle
 from counterpose_core.errors import InvalidRequest, RunNotEnded
 
 

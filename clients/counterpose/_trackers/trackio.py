@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from counterpose._runs import RunHandle
+from counterpose._sync.run_handle import RunHandle
 from counterpose._trackers.figures import figures_of, params
 from counterpose._trackers.findings import COLUMNS, IMAGES, Row, rows
 from counterpose._trackers.start import package, require_ended

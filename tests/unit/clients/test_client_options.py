@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from counterpose import BackendUnavailable, InvalidRequest, RetryPolicy
-from counterpose._client import Client
+from counterpose._sync.client import Client
 from fakes.sdk import Session, ok, run_answer
 
 SERVICES = ok({"services": []})

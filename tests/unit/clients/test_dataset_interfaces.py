@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -150,8 +149,3 @@ def test_a_handle_prints_its_run(kind: str) -> None:
     _, interface = taken_up(kind)
     assert repr(interface).endswith("DatasetInterface(id='run-1', state='queued')")
     assert interface.run == an_interface_run()
-
-
-def test_generate_is_documented_once() -> None:
-    blocking, awaited = (type(taken_up(kind)[1]) for kind in ("sync", "async"))
-    assert inspect.signature(blocking.generate) == inspect.signature(awaited.generate)

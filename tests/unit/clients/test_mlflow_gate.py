@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 from counterpose._cli.exit_code import ExitCode
-from counterpose._client import Client
 from counterpose._registry_gate.deliveries import ModelVersion, check_signature, created_version
 from counterpose._registry_gate.receiver import LARGEST_BODY, Receiver
 from counterpose._registry_gate.registry_gate import CATCH_UP_S, PATIENCE_S, GateRequest, RegistryGate
+from counterpose._sync.client import Client
 from counterpose_core.errors import (
     BackendUnavailable,
     CounterposeError,

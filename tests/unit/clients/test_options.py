@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from counterpose.resources.adversarial_datasets import AdversarialDatasets, AdversarialOptions
-from counterpose.resources.bug_hunts import AsyncBugHunts, BugHunts, HuntOptions
-from counterpose.resources.stress_tests import StressTestOptions, StressTests
+from counterpose._async.bug_hunts import AsyncBugHunts
+from counterpose._options import AdversarialOptions, HuntOptions, StressTestOptions
+from counterpose._sync.adversarial_datasets import AdversarialDatasets
+from counterpose._sync.bug_hunts import BugHunts
+from counterpose._sync.stress_tests import StressTests
 from fakes.sdk import Session, run_answer
 
 

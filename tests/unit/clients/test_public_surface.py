@@ -35,9 +35,12 @@ from counterpose import (
     StressTest,
     Transfer,
 )
-from counterpose.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
-from counterpose.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
-from counterpose.resources.stress_tests import AsyncStressTests, StressTests
+from counterpose._async.dataset_interfaces import AsyncDatasetInterfaces
+from counterpose._async.shift_benchmarks import AsyncShiftBenchmarks
+from counterpose._async.stress_tests import AsyncStressTests
+from counterpose._sync.dataset_interfaces import DatasetInterfaces
+from counterpose._sync.shift_benchmarks import ShiftBenchmarks
+from counterpose._sync.stress_tests import StressTests
 from counterpose_core import errors as core_errors
 from counterpose_core.errors import CounterposeError, InvalidRequest
 from fakes.sdk import URL, Session, figure, ok, run_answer, stream_answer, summary_answer
@@ -267,6 +270,13 @@ def test_a_retry_policy_prints_its_settings() -> None:
 def test_both_kinds_of_handle_have_the_same_methods(handles: tuple[type, type]) -> None:
     names = [{name for name in dir(made) if not name.startswith("_")} for made in handles]
     assert names[0] == names[1]
+    for name in names[0]:
+        verbs = [getattr(made, name) for made in handles]
+        if inspect.isfunction(verbs[0]):
+            told, said = (inspect.signature(verb).parameters.values() for verb in verbs)
+            assert [(each.name, each.kind, each.default) for each in told] == [
+                (each.name, each.kind, each.default) for each in said
+            ]
 
 
 def test_only_functions_and_datasets_import_array_libraries() -> None:

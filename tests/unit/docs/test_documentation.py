@@ -17,10 +17,10 @@ import yaml
 
 from counterpose import Client, DatasetInterface, GeneratedImages, ShiftBenchmark, StressTest
 from counterpose._cli import main
-from counterpose.resources.dataset_interfaces import DatasetInterfaces
-from counterpose.resources.datasets import Datasets
-from counterpose.resources.shift_benchmarks import ShiftBenchmarks
-from counterpose.resources.stress_tests import StressTests
+from counterpose._sync.dataset_interfaces import DatasetInterfaces
+from counterpose._sync.datasets import Datasets
+from counterpose._sync.shift_benchmarks import ShiftBenchmarks
+from counterpose._sync.stress_tests import StressTests
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"

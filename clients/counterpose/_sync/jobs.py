@@ -1,0 +1,147 @@
+# Generated from clients/counterpose/_async/jobs.py by clients/blocking_half.py; do not edit.
+"""``client.jobs``: runs whose workers a Ray cluster starts; nothing of Ray is imported here."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Self
+
+from counterpose._calls import Call, idempotency_headers, reading, segment
+from counterpose._sync.paging import pages
+from counterpose._transport_protocol import Sender
+from counterpose_core.contract.bug_hunts import BugHuntCreate
+from counterpose_core.contract.gates import GateCreate
+from counterpose_core.contract.jobs import (
+    BugHuntOfJob,
+    GateOfJob,
+    Job,
+    JobCreate,
+    JobList,
+    RunOfJob,
+    ShiftBenchmarkOfJob,
+    StressTestOfJob,
+)
+from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.types import FINAL_JOB_STATES
+
+ROOT = "/v1/jobs"
+POLL_S = 2.0
+"""Seconds between two looks at a job: the gateway itself looks at it as often."""
+
+JobRequest = StressTestCreate | ShiftBenchmarkCreate | BugHuntCreate | GateCreate
+"""The runs that can be jobs, as their own routes take them."""
+
+
+def _run_of_job(request: JobRequest) -> RunOfJob:
+    """Return the run of a job, told apart by its kind."""
+    match request:
+        case StressTestCreate():
+            return StressTestOfJob(kind="stress-test", request=request)
+        case ShiftBenchmarkCreate():
+            return ShiftBenchmarkOfJob(kind="shift-benchmark", request=request)
+        case BugHuntCreate():
+            return BugHuntOfJob(kind="bug-hunt", request=request)
+        case GateCreate():
+            return GateOfJob(kind="gate", request=request)
+
+
+class ClusterJob:
+    """A job, followed by blocking calls; ``client.runs.get(job.job.run)`` is its run."""
+
+    def __init__(self, sender: Sender, job: Job) -> None:
+        self._sender = sender
+        self.job = job
+
+    @property
+    def id(self) -> str:
+        """The job's id, which ``get`` takes."""
+        return self.job.id
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job had ended when it was last fetched."""
+        return self.job.state in FINAL_JOB_STATES
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.job.id!r}, state={self.job.state!r})"
+
+    def refresh(self) -> Self:
+        """Fetch the job's current state."""
+        self.job = self._sender.send(_get_call(self.id))
+        return self
+
+    def wait(self, timeout: float | None = None) -> Self:
+        """Wait until the job has ended, at most for ``timeout`` seconds."""
+        left = math.inf if timeout is None else timeout
+        while left > 0 and not self.ended:
+            time.sleep(min(POLL_S, left))
+            left -= POLL_S
+            self.refresh()
+        return self
+
+    def cancel(self) -> Self:
+        """Cancel the job and its run; finished items are kept, and the workers on the cluster end."""
+        path = f"{ROOT}/{segment(self.id)}:cancel"
+        # A second one is refused, so it is not retried blindly.
+        call = Call(method="POST", path=path, parse=reading(Job), safe=False)
+        self.job = self._sender.send(call)
+        return self
+
+
+class Jobs:
+    """``/v1/jobs``, with blocking calls."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def submit(
+        self, request: JobRequest, *, cluster: str, workers: int, idempotency_key: str | None = None
+    ) -> ClusterJob:
+        """Submit a run to a cluster; it continues whether or not you wait for it.
+
+        Args:
+            request: the run, such as ``StressTestCreate(dataset=..., classifiers=[...], seed=0)``.
+            cluster: name of one of the gateway's clusters.
+            workers: how many workers the cluster shall start.
+            idempotency_key: makes a repeated call return the first job.
+
+        Raises:
+            InvalidRequest: the gateway has no such cluster, or the run cannot be a job.
+            BackendUnavailable: the cluster does not answer; nothing was submitted.
+            ClusterRefused: it refuses the gateway's token, or runs another version of Ray.
+        """
+        body = JobCreate(cluster=cluster, workers=workers, run=_run_of_job(request))
+        headers = idempotency_headers(idempotency_key)
+        call = Call(method="POST", path=ROOT, body=body, parse=reading(Job), headers=headers)
+        return ClusterJob(self._sender, self._sender.send(call))
+
+    def get(self, job_id: str) -> ClusterJob:
+        """Return a job by its id."""
+        return ClusterJob(self._sender, self._sender.send(_get_call(job_id)))
+
+    def list(self) -> Iterator[Job]:
+        """Iterate over all jobs, newest first."""
+        for page in pages(self._sender, _list_call):
+            yield from page.jobs
+
+    def cancel(self, job_id: str) -> ClusterJob:
+        """Cancel a job and its run.
+
+        Raises:
+            RunNotCancellable: it has ended.
+        """
+        job = self.get(job_id)
+        return job.cancel()
+
+
+def _get_call(job_id: str) -> Call[Job]:
+    # A job goes on without the client, so the call is retried for minutes.
+    return Call(method="GET", path=f"{ROOT}/{segment(job_id)}", parse=reading(Job), patient=True)
+
+
+def _list_call(after: str | None) -> Call[JobList]:
+    params: dict[str, str | int | float] = {} if after is None else {"after": after}
+    return Call(method="GET", path=ROOT, params=params, parse=reading(JobList))

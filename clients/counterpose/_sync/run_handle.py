@@ -1,0 +1,270 @@
+# Generated from clients/counterpose/_async/run_handle.py by clients/blocking_half.py; do not edit.
+"""A run of any kind by its id: follow it, wait for it, read it. Waiting survives lost connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, Self
+
+from httpx_sse import EventSource
+
+from counterpose._audit import Audit, Auditing
+from counterpose._calls import Call
+from counterpose._exports import ExportLayout, check_export, unpacked
+from counterpose._files import open_page, save_page
+from counterpose._frames import data_frame
+from counterpose._notebook import first_screen
+from counterpose._progress import PROGRESS_SLICE_S, shown_if
+from counterpose._run_calls import WAIT_SLICE_S, AnyItem, Params, RunCalls, Summary, image_call
+from counterpose._run_streams import EventStream, Results
+from counterpose._sync.paging import pages
+from counterpose._transport_protocol import Sender
+from counterpose_core.contract.runs import Run, RunEvent
+from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing
+from counterpose_core.types import FINAL_RUN_STATES
+
+
+class RunHandle(Generic[AnyItem, Summary]):
+    """A run, followed by blocking calls; each kind of run has its own ``_calls``."""
+
+    _calls: RunCalls[AnyItem, Summary]
+
+    def __init__(self, sender: Sender, run: Run) -> None:
+        self._sender = sender
+        self.run = run
+
+    @property
+    def id(self) -> str:
+        """The run's id, which ``get`` takes."""
+        return self.run.id
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the ended run that this one continues, such as the one whose finding it proves."""
+        return self.run.parent
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run had ended when it was last fetched."""
+        return self.run.state in FINAL_RUN_STATES
+
+    @property
+    def page(self) -> str:
+        """The address of the run's page, for a browser."""
+        return f"{self._sender.address}/ui/runs/{self.id}"
+
+    _repr_html_ = first_screen
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.run.id!r}, state={self.run.state!r})"
+
+    def refresh(self) -> Self:
+        """Fetch the run's current state."""
+        self.run = self._sender.send(self._calls.get(self.id))
+        return self
+
+    def events(self) -> Iterator[RunEvent]:
+        """Yield progress events until the run ends.
+
+        A broken stream continues after the last event. Where no stream can be opened, the run is polled and
+        changes are yielded as events under the last id seen.
+
+        Raises:
+            BackendError: the gateway stayed unreachable for longer than the client retries.
+        """
+        yield from self._events(EventStream(self._calls, self.run))
+        # An event has counts only: when and why the run ended is in the run itself.
+        self.refresh()
+
+    def _events(self, following: EventStream) -> Iterator[RunEvent]:
+        while not following.ended():
+            with following.one_stream(), self._sender.stream(following.call()) as response:
+                for sent in EventSource(response).iter_sse():
+                    if (event := following.take(sent.data)) is not None:
+                        yield event
+                    # The gateway closes its stream now, but a proxy may keep it open for minutes.
+                    if following.ended():
+                        break
+            if following.stalled():
+                polled = self._sender.send(following.poll_call())
+                if (event := following.polled(polled)) is not None:
+                    yield event
+
+    def wait(self, timeout: float | None = None, *, progress: bool = False) -> Self:
+        """Wait until the run has ended, at most for ``timeout`` seconds.
+
+        With ``progress``, a line on standard error shows how far the run is, or a bar in a notebook.
+        """
+        with shown_if(progress) as show:
+            for call in self._waits(timeout, progress):
+                if self.ended:
+                    break
+                self.run = self._sender.send(call)
+                show(self.run)
+        return self
+
+    def _waits(self, timeout: float | None, progress: bool) -> Iterator[Call[Run]]:
+        slice_s = PROGRESS_SLICE_S if progress else WAIT_SLICE_S
+        return self._calls.waits(self.id, timeout, slice_s=slice_s)
+
+    def summary(self) -> Summary:
+        """Return the summary: each figure with its interval and n."""
+        return self._sender.send(self._calls.summary(self.id))
+
+    def items(self) -> Iterator[AnyItem]:
+        """Yield every planned item in order, page by page."""
+        for page in pages(self._sender, partial(self._calls.items, self.id)):
+            yield from page.items
+
+    def item(self, item_id: str) -> AnyItem:
+        """Return one item."""
+        return self._sender.send(self._calls.one_item(self.id, item_id))
+
+    def results(self) -> Iterator[AnyItem]:
+        """Yield every finished item in order from one stream, and verify its checksum at the end.
+
+        A broken stream continues after the last item.
+
+        Raises:
+            BadBackendOutput: the results do not match their checksum.
+            BackendError: the gateway stayed unreachable for longer than the client retries.
+        """
+        reading = Results(self._calls, self.id)
+        while not reading.whole():
+            with reading.one_stream(), self._sender.stream(reading.call()) as response:
+                for data in response.iter_bytes():
+                    yield from reading.take(data)
+            if not reading.whole():
+                self._sender.send(reading.poll_call())
+
+    def report(self) -> str:
+        """Return the report as one HTML file."""
+        return self._sender.send(self._calls.report(self.id))
+
+    def share(self, *, expires_in: float = 86_400.0) -> str:
+        """Return a link to the report that needs no key, for ``expires_in`` seconds: from 60 to a week."""
+        signed = self._sender.send(self._calls.share(self.id, expires_in))
+        return f"{self._sender.address}{signed.url}"
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the report to an HTML file, or into a folder as ``report.html``; return the file's path.
+
+        What the report holds for download is written beside it: of a stress test its first screen as
+        Markdown, and its findings as CSV.
+
+        Raises:
+            InvalidRequest: a file cannot be written.
+        """
+        return save_page(Path(path), self.report())
+
+    def open(self) -> Path:
+        """Show the report in the browser; return the temporary file that holds it."""
+        return open_page(self.report(), self.id)
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per item, in planned order.
+
+        Raises:
+            InvalidRequest: pandas is not installed.
+        """
+        return data_frame(list(self.items()))
+
+    def image(self, ref: str) -> bytes:
+        """Return one of the run's images as PNG."""
+        return self._sender.send(image_call(ref))
+
+    def audit(self, store: str | Path | None = None) -> Audit:
+        """Recompute the run's invariants from what the gateway answers, and from the store if it is at hand.
+
+        That every item is counted and has one final state; that the list of items and the results agree; that
+        each image is served, and carries the mark of a synthetic one; and that its stored bytes match its
+        digest.
+
+        Args:
+            store: the folder of the store, ``store`` in the state folder of a Counterpose on this machine;
+                None asks the gateway alone, which checks the digest of each image that it serves.
+
+        Raises:
+            InvalidRequest: the run has not ended, or there is no store in the folder.
+        """
+        self.refresh()
+        auditing = Auditing(self.run, store)
+        with auditing.reading("accounting"):
+            for event in self._events(EventStream(self._calls, self.run, last=0)):
+                auditing.event(event)
+        with auditing.reading("exactly-once"):
+            for item in self.items():
+                auditing.item(item)
+            for item in self.results():
+                auditing.result(item)
+        for ref in auditing.images():
+            try:
+                auditing.image(ref, self.image(ref))
+            except (ArtifactMissing, ArtifactCorrupt) as error:
+                auditing.unread(ref, error)
+        self.refresh()
+        return auditing.ended(self.run)
+
+    def cancel(self) -> Self:
+        """Cancel the run; finished items are kept."""
+        self.run = self._sender.send(self._calls.cancel(self.id))
+        return self
+
+    def resume(self) -> Self:
+        """Retry the failed and cancelled items."""
+        self.run = self._sender.send(self._calls.resume(self.id))
+        return self
+
+    def rename(self, name: str | None) -> Self:
+        """Give the run a name for listings and pages, or take it away; its id stays."""
+        self.run = self._sender.send(self._calls.rename(self.id, name))
+        return self
+
+    def delete(self) -> None:
+        """Delete the run, which must have ended; images that nothing else has go within hours.
+
+        Raises:
+            RunNotDeletable: it has not ended, or it is part of the evidence of a run that exists.
+        """
+        self._sender.send(self._calls.delete(self.id))
+
+
+AnyRun = RunHandle[Any, Any]
+"""A run of any kind."""
+
+
+class ExportedRun(RunHandle[AnyItem, Summary]):
+    """A run whose images can be exported as a dataset that other tools read."""
+
+    def export(
+        self, folder: str | Path, *, layout: ExportLayout = "imagefolder", dropped: bool = False
+    ) -> Path:
+        """Write the kept images to a new ``folder``, with provenance and a dataset card.
+
+        Every generated image is marked as synthetic in its metadata. The folder is written completely or not
+        at all.
+
+        Args:
+            folder: created; it must not exist, or be empty.
+            layout: how the images and their metadata are stored.
+            dropped: also export images that a filter dropped.
+
+        Raises:
+            InvalidRequest: the folder is not empty, or cannot be written.
+            DatasetEmpty: no image was kept.
+        """
+        return self._exported(folder, layout, dropped=dropped)
+
+    def _exported(
+        self, folder: str | Path, layout: ExportLayout, view: Params | None = None, **wanted: bool
+    ) -> Path:
+        target = Path(folder)
+        check_export(layout, target)
+        chosen = {name: "true" for name, is_wanted in wanted.items() if is_wanted}
+        call = self._calls.export(self.id, {"layout": layout, **chosen, **(view or {})})
+        with unpacked(target) as archive, self._sender.stream(call) as response:
+            for data in response.iter_bytes():
+                archive.write(data)
+        return target

@@ -1,0 +1,69 @@
+# Generated from clients/counterpose/_async/run_resource.py by clients/blocking_half.py; do not edit.
+"""What ``client.<kind>s`` offers for runs of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from counterpose._calls import Call, reading
+from counterpose._python_function.model import AnyClassifier
+from counterpose._sync.paging import pages
+from counterpose._sync.run_handle import AnyRun
+from counterpose._transport_protocol import Sender
+from counterpose_core.contract.base import RequestBody
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import InvalidRequest
+
+R = TypeVar("R", bound=AnyRun)
+E = TypeVar("E", bound=BaseModel)
+
+
+class RunResource(Generic[R]):
+    """Runs of one kind, with blocking calls; each kind has its own ``_handle``."""
+
+    _handle: type[R]
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def get(self, run_id: str) -> R:
+        """Return a run of this kind by its id."""
+        return self._take(self._handle._calls.get(run_id))
+
+    def list(self) -> Iterator[Run]:
+        """Iterate over all runs of this kind, newest first."""
+        for page in pages(self._sender, self._handle._calls.list):
+            yield from page.runs
+
+    def _create(self, body: RequestBody, key: str | None) -> R:
+        return self._take(self._handle._calls.create(body, key))
+
+    def _take(self, call: Call[Run]) -> R:
+        return self._handle(self._sender, self._sender.send(call))
+
+    def _named(self, classifiers: Sequence[AnyClassifier]) -> dict[str, Any]:
+        """Serve the functions among the classifiers; return the fields of a request that name them all."""
+        named = self._sender.name_functions(self._sender.serve_functions(classifiers))
+        # A gateway older than this field takes a request without functions.
+        functions = {"functions": named.functions} if named.functions else {}
+        return {"classifiers": named.names, **functions}
+
+    def _estimate(
+        self,
+        request: type[RequestBody],
+        estimate: type[E],
+        classifiers: Sequence[AnyClassifier],
+        settings: Mapping[str, Any],
+    ) -> E:
+        """Ask ``POST /v1/<kind>s:estimate``; no classifier is called, only their number matters."""
+        calls = self._handle._calls
+        names = [f"model-{number}" for number, _ in enumerate(classifiers or (None,), 1)]
+        try:
+            body = request.model_validate({"seed": 0} | dict(settings) | {"classifiers": names})
+        except ValidationError as error:
+            raise InvalidRequest(f"no such {calls.kind.replace('-', ' ')}: {error}") from error
+        path = f"{calls.root}:estimate"
+        return self._sender.send(Call(method="POST", path=path, body=body, parse=reading(estimate)))

@@ -1,0 +1,250 @@
+# Generated from clients/counterpose/_async/stress_tests.py by clients/blocking_half.py; do not edit.
+"""``client.stress_tests``, and a stress test by its id: its findings can be proven, its insights applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from counterpose._calls import Call, idempotency_headers, reading
+from counterpose._exports import ExportLayout
+from counterpose._files import save_page
+from counterpose._frames import data_frame
+from counterpose._insights import insight_of, insight_request, needs_example
+from counterpose._notebook import Findings
+from counterpose._options import AnyThresholds, StressTestOptions, chosen, spells_out, thresholds_of
+from counterpose._python_function.model import AnyClassifier
+from counterpose._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls
+from counterpose._sync.run_handle import ExportedRun
+from counterpose._sync.run_resource import RunResource
+from counterpose._transport_protocol import Sender
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.interventions import interventions_of
+from counterpose_core.contract.proofs import FindingHistory, ProofCreate
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.stress_test_estimates import StressTestEstimate
+from counterpose_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
+
+
+class StressTest(ExportedRun[Item, StressTestSummary]):
+    """A stress test, followed by blocking calls."""
+
+    _calls = RunCalls("stress-test", Item, StressTestSummary)
+
+    def summary(self, *, thresholds: AnyThresholds | None = None) -> StressTestSummary:
+        """Return the summary: each figure with its interval and n.
+
+        Args:
+            thresholds: judge the recorded scores by these, cosines from -1 to 1 by the names in `Thresholds`;
+                those left out are the run's own. No image is made; `StressTestSummary.judged_again` counts
+                what cannot be judged so.
+
+        Raises:
+            InvalidRequest: a threshold is unknown or out of range, or the run proves a finding of another.
+        """
+        return self._sender.send(self._calls.summary(self.id, _judged_by(thresholds)))
+
+    def report(self, *, thresholds: AnyThresholds | None = None) -> str:
+        """Return the report as one HTML file; ``thresholds`` as in `summary`."""
+        return self._sender.send(self._calls.report(self.id, _judged_by(thresholds)))
+
+    def save_report(self, path: str | Path, *, thresholds: AnyThresholds | None = None) -> Path:
+        """Write the report to a file, as `RunHandle.save_report`; ``thresholds`` as in `summary`."""
+        return save_page(Path(path), self.report(thresholds=thresholds))
+
+    def export(
+        self,
+        folder: str | Path,
+        *,
+        layout: ExportLayout = "imagefolder",
+        dropped: bool = False,
+        thresholds: AnyThresholds | None = None,
+    ) -> Path:
+        """Write the kept images to a new ``folder``, as `ExportedRun.export`.
+
+        Args:
+            folder: created; it must not exist, or be empty.
+            layout: how the images and their metadata are stored.
+            dropped: also export images that a filter dropped.
+            thresholds: as in `summary`; they decide what was kept.
+        """
+        return self._exported(folder, layout, _judged_by(thresholds), dropped=dropped)
+
+    def finding(self, finding: Finding | int) -> FindingHistory:
+        """Return a finding as this run and all runs that prove it tell it together.
+
+        Args:
+            finding: one of the run's findings, or its number from 1.
+
+        Raises:
+            NotFound: the run has no such finding.
+        """
+        call = self._calls.read(self.id, f"/findings/{_number(finding)}", FindingHistory)
+        return self._sender.send(call)
+
+    def prove(
+        self,
+        finding: Finding | int,
+        images: int = 20,
+        *,
+        dataset: str | None = None,
+        seed: int | None = None,
+        classifier: AnyClassifier | None = None,
+        idempotency_key: str | None = None,
+    ) -> StressTest:
+        """Start a child run that makes more pairs for one finding; this run stays as it is.
+
+        You may look at the answer and ask for more as often as you like: what proves it allows for that.
+
+        Args:
+            finding: one of the run's findings, or its number from 1.
+            images: the number of images to make a pair of, at most 100.
+            dataset: where to take them from; default: the run's dataset.
+            seed: default: one that follows from the run's own.
+            classifier: the function or model that the finding is about, by the name that it had; needed
+                where the program that served it to the run has ended.
+            idempotency_key: makes a repeated call return the first run.
+
+        Raises:
+            NotFound: the run has no such finding.
+            InvalidRequest: the classifier has another name than the finding's.
+            BackendUnavailable: the classifier cannot be reached.
+            RunNotEnded: the run, or an earlier proof of this finding, has not ended.
+            DatasetEmpty: no image of the class is left.
+        """
+        call = _proving(self._sender, self.id, finding, images, dataset, seed, classifier, idempotency_key)
+        return StressTest(self._sender, self._sender.send(call))
+
+    def findings(self) -> Findings:
+        """Return the changes that cost a classifier its answers, the surest first."""
+        summary = self.summary()
+        return Findings(summary.findings)
+
+    def findings_to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
+        return data_frame(self.findings())
+
+    def apply(self, insight: Insight | int, *, seed: int | None = None) -> StressTest:
+        """Start a stress test that applies one insight's edit, and no other, to every image of the dataset.
+
+        Args:
+            insight: one of the summary's insights, or its number from 1.
+            seed: default: the run's seed plus one.
+
+        A classifier ``py:...`` must still be served by this client.
+
+        Raises:
+            InvalidRequest: there is no such insight, or its words cannot be read from its example.
+        """
+        summary = self.summary()
+        found, example = insight_of(summary, insight), None
+        if needs_example(found):
+            example = next((item for item in self.items() if item.id == found.example_item), None)
+        body = insight_request(summary, found, example, seed, self._sender.functions_named)
+        return StressTest(self._sender, self._sender.send(self._calls.create(body, None)))
+
+
+class StressTests(RunResource[StressTest]):
+    """``/v1/stress-tests``."""
+
+    _handle = StressTest
+
+    @spells_out(StressTestCreate, StressTestOptions)
+    def create(
+        self,
+        *,
+        dataset: str,
+        classifiers: Sequence[AnyClassifier],
+        seed: int,
+        idempotency_key: str | None = None,
+        **options: Unpack[StressTestOptions],
+    ) -> StressTest:
+        """Start a stress test; it continues whether or not you wait for it.
+
+        Args:
+            dataset: the dataset's name.
+            classifiers: what to test; callables are served while this client is open.
+            seed: equal seeds give equal results.
+            idempotency_key: makes a repeated call return the first run.
+            options: those of `StressTestOptions`.
+
+        Raises:
+            InvalidRequest: an argument is out of range, or an intervention cannot be parsed.
+        """
+        settings = chosen(options, StressTestOptions)
+        if "interventions" in settings:
+            settings["interventions"] = interventions_of(settings["interventions"])
+        fields = {"dataset": dataset, **self._named(classifiers), **settings, "seed": seed}
+        return self._create(StressTestCreate.model_validate(fields), idempotency_key)
+
+    def estimate(
+        self, *, dataset: str, classifiers: Sequence[AnyClassifier] = (), **settings: Any
+    ) -> StressTestEstimate:
+        """Say what such a stress test would take and what it could prove; nothing is created.
+
+        Args:
+            dataset: the dataset's name.
+            classifiers: as in `create`; none is called, and the figures do not depend on them.
+            settings: the other arguments of `create`.
+
+        Raises:
+            InvalidRequest: an argument is out of range, or unknown.
+        """
+        given = settings | {"dataset": dataset}
+        return self._estimate(StressTestCreate, StressTestEstimate, classifiers, given)
+
+    def prove(
+        self,
+        run_id: str,
+        *,
+        finding: Finding | int,
+        images: int = 20,
+        dataset: str | None = None,
+        seed: int | None = None,
+        classifier: AnyClassifier | None = None,
+        idempotency_key: str | None = None,
+    ) -> StressTest:
+        """Start a child run that makes more pairs for one finding of a run; as `StressTest.prove`."""
+        call = _proving(self._sender, run_id, finding, images, dataset, seed, classifier, idempotency_key)
+        return self._take(call)
+
+    def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> StressTest:
+        """Apply an insight of a run to its whole dataset; as `StressTest.apply`."""
+        run = self.get(run_id)
+        return run.apply(insight, seed=seed)
+
+
+def _proving(
+    sender: Sender,
+    run_id: str,
+    finding: Finding | int,
+    images: int,
+    dataset: str | None,
+    seed: int | None,
+    classifier: AnyClassifier | None,
+    key: str | None,
+) -> Call[Run]:
+    """``POST /v1/stress-tests/{id}/findings/{number}:prove``; the key makes it safe to send again."""
+    functions = None
+    if classifier is not None:
+        functions = sender.name_functions(sender.serve_functions([classifier])).functions or None
+    fields = {"images": images, "dataset": dataset, "seed": seed, "functions": functions}
+    return Call(
+        method="POST",
+        path=StressTest._calls.path(run_id, f"/findings/{_number(finding)}:prove"),
+        body=ProofCreate.model_validate({name: value for name, value in fields.items() if value is not None}),
+        parse=reading(Run),
+        headers=idempotency_headers(key),
+        # The gateway sums the run up first.
+        timeout=FIGURES_TIMEOUT_S,
+    )
+
+
+def _number(finding: Finding | int) -> int:
+    return finding.number if isinstance(finding, Finding) else finding
+
+
+def _judged_by(thresholds: AnyThresholds | None) -> Params:
+    given = {} if thresholds is None else thresholds_of(thresholds).given()
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()}

@@ -1,0 +1,57 @@
+# Generated from clients/counterpose/_async/webhooks.py by clients/blocking_half.py; do not edit.
+"""``client.webhooks``: addresses that are told about runs that end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from counterpose._calls import Call, reading, reading_nothing, segment
+from counterpose._transport_protocol import Sender
+from counterpose_core.contract.webhooks import (
+    Webhook,
+    WebhookCreate,
+    WebhookCreated,
+    WebhookEvent,
+    WebhookList,
+)
+
+PATH = "/v1/webhooks"
+
+
+class Webhooks:
+    """``/v1/webhooks``, with blocking calls."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def create(self, url: str, *, events: Sequence[WebhookEvent] | None = None) -> WebhookCreated:
+        """Let an address be told about runs that end; the answer has the secret, which is not shown again.
+
+        made = client.webhooks.create("https://example.com/hook", events=["run.failed"])
+
+        Args:
+            url: a public https address.
+            events: ``run.completed``, ``run.failed``, ``gate.failed``; default: all.
+
+        Raises:
+            InvalidRequest: the gateway sends nothing to such an address.
+            QuotaExceeded: there are too many webhooks.
+        """
+        body = WebhookCreate(url=url) if events is None else WebhookCreate(url=url, events=list(events))
+        # A second one would be another webhook.
+        call = Call(method="POST", path=PATH, body=body, parse=reading(WebhookCreated), safe=False)
+        return self._sender.send(call)
+
+    def list(self) -> WebhookList:
+        """Return all webhooks, oldest first."""
+        return self._sender.send(Call(method="GET", path=PATH, parse=reading(WebhookList)))
+
+    def get(self, webhook_id: str) -> Webhook:
+        """Return a webhook with its newest messages; raises `NotFound`."""
+        path = f"{PATH}/{segment(webhook_id)}"
+        return self._sender.send(Call(method="GET", path=path, parse=reading(Webhook)))
+
+    def delete(self, webhook_id: str) -> None:
+        """Delete a webhook; raises `NotFound`."""
+        path = f"{PATH}/{segment(webhook_id)}"
+        self._sender.send(Call(method="DELETE", path=path, parse=reading_nothing, safe=False))
