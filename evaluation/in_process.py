@@ -23,7 +23,7 @@ from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.outcomes import Done, Failed, Outcome
 from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.runs.source_table import SourceTable
-from counterpose_gateway.runs.stages import StagedMethod, StageResults
+from counterpose_gateway.runs.stages import StageResults
 from counterpose_gateway.services.ports import Services
 
 _BEGAN = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
@@ -119,9 +119,8 @@ async def _worked_off(method: AnyMethod, create: BaseModel, context: RunContext)
     while more:
         items += await _ended(more, config, method, context, stage=stage, first=len(items))
         run = _run(config, items, method.kind, stage, "finalizing")
-        following = (
-            method.next_stage(run, _results(run, items, method)) if isinstance(method, StagedMethod) else None
-        )
+        next_stage = method.next_stage
+        following = None if next_stage is None else next_stage(run, _results(run, items, method))
         more, stage = list(following.items) if following else [], stage + 1
     return EndedRun(_run(config, items, method.kind, stage, "completed"), items)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from counterpose_gateway.ledger import Ledger, schema
 from counterpose_gateway.ledger.database import Database
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.runs.items import LeasedStage, PlannedItem
-from counterpose_gateway.runs.large_plans import large_methods
 from counterpose_gateway.runs.planner import Planner
 from evaluation.load.changes import changes
 from evaluation.load.measuring import Load, quantile
@@ -149,8 +148,9 @@ async def _created(folder: Path) -> Made:
 def plan_rest(folder: Path, run_id: str) -> Made:
     """Plan the rest of a run in this process."""
     with closing(_Timed(f"sqlite:///{folder / 'ledger.db'}")) as ledger:
+        large = {kind: replace(method, next_stage=None) for kind, method in METHODS.items()}
         planner = Planner(
-            ledger, {}, lease_seconds=30.0, most_items=10_000_000, large=large_methods(METHODS),
+            ledger, large, lease_seconds=30.0, most_items=10_000_000,
             store=BlobStore(f"memory://{folder}/store"),
         )  # fmt: skip
         rest, start = peak_mb(), time.perf_counter()

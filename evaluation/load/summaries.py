@@ -28,7 +28,6 @@ from counterpose_gateway.runs.freed_memory import return_freed_memory
 from counterpose_gateway.runs.summaries import Report, Summary
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_gateway.summary_processes import recorded_runs, summary_processes
-from counterpose_gateway.ui.headlines import VIEWS
 from evaluation.load.measuring import Load, quantile, row
 from evaluation.load.recorded import load_recorded
 from evaluation.load.report import Growth, LoadRow
@@ -120,7 +119,9 @@ def kept_by(url: str, run_id: str, columns: ColumnFolder) -> float:
     """Keep the columns of a run, some parts at a time; return the processor's seconds."""
     runs = recorded_runs(url, "memory://load", columns)
     start = time.process_time()
-    while KeepColumns(STRESS_TEST, run_id)(runs):
+    keep_columns = STRESS_TEST.keep_columns
+    assert keep_columns is not None
+    while KeepColumns(keep_columns, run_id)(runs):
         pass
     return time.process_time() - start
 
@@ -131,8 +132,8 @@ def taken_by(
     """Sum up a run in this process, and write its report if asked; return what that took."""
     runs = recorded_runs(url, "memory://load", columns)
     rest, start = _peak_megabytes(), time.process_time()
-    method, view = METHODS[kind], VIEWS.get(kind)
-    summary = Summary(method, run_id, view)(runs)
+    method = METHODS[kind]
+    summary = Summary(method, run_id, method.view)(runs)
     if report:
         Report(method, run_id, summary)(runs)
     return Taken(time.process_time() - start, _peak_megabytes() - rest)

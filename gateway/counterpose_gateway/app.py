@@ -32,7 +32,6 @@ from counterpose_gateway.routes.context import GatewayContext, HealthReader
 from counterpose_gateway.runs.cache import RunCache
 from counterpose_gateway.runs.following import FollowedRuns
 from counterpose_gateway.runs.joined import JoinedWork
-from counterpose_gateway.runs.pairs import paired_methods
 from counterpose_gateway.runs.status import RunStatus
 from counterpose_gateway.runs.store_budget import StoreBudget
 from counterpose_gateway.runs.summaries import KEPT
@@ -114,13 +113,14 @@ def create_app(
     app.state.pages = PageState()
     app.state.policy = policy = word_policy(settings)
     app.state.room = room
+    pairs = {kind: method.pairs for kind, method in METHODS.items() if method.pairs is not None}
     app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
         metrics=metrics, sessions=sessions, ring=ring, links=links, status=RunStatus(ledger),
         followed=FollowedRuns(ledger), cache=RunCache(KEPT), policy=policy,
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
         joined=joined, columns=columns, budget=budget, clusters=clusters or Clusters({}),
-        pairs=paired_methods(METHODS), credentials=content_credentials(settings),
+        pairs=pairs, credentials=content_credentials(settings),
     )  # fmt: skip
     return app
 

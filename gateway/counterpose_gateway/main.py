@@ -51,9 +51,7 @@ from counterpose_gateway.process_readings import ProcessReadings
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.runs.columns import ColumnKeeper
 from counterpose_gateway.runs.joined import JoinedWork
-from counterpose_gateway.runs.large_plans import large_methods
 from counterpose_gateway.runs.planner import Planner
-from counterpose_gateway.runs.stages import staged_methods
 from counterpose_gateway.runs.store_budget import StoreBudget
 from counterpose_gateway.services.clients import HttpHealth, calling_services, services_of
 from counterpose_gateway.services.concurrency import Concurrency
@@ -194,7 +192,7 @@ async def _keeping_columns(
     if joined is None or columns is None:
         yield
         return
-    async with _until_left(ColumnKeeper(ledger, tuple(METHODS.values()), joined, columns).keep()):
+    async with _until_left(ColumnKeeper(ledger, METHODS, joined, columns).keep()):
         yield
 
 
@@ -274,10 +272,9 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
             lease_seconds=settings.lease_seconds,
             planner=Planner(
                 ledger,
-                staged_methods(METHODS),
+                METHODS,
                 lease_seconds=settings.lease_seconds,
                 most_items=settings.max_items_per_run,
-                large=large_methods(METHODS),
                 store=store,
                 run_id=run_id,
             ),

@@ -23,7 +23,6 @@ from counterpose_gateway.imports.importer import Importer
 from counterpose_gateway.ledger import Ended, Ledger, Outcome
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
-from counterpose_gateway.runs.looks import LookingMethod
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.renewal import keep_leased
 from counterpose_gateway.runs.worker_reading import WorkerReading
@@ -233,10 +232,10 @@ class Worker:
 
     async def _look(self, group: LeasedGroup) -> None:
         """Let the method look at what the run has come to; the run stops if it finds a problem."""
-        method = METHODS[group.kind]
-        if group.run_id in self._looked_at or not isinstance(method, LookingMethod):
+        look = METHODS[group.kind].look
+        if group.run_id in self._looked_at or look is None:
             return
-        found = await retry_ledger(method.look, group, self._ledger)
+        found = await retry_ledger(look, group, self._ledger)
         if found.problem is not None:
             await retry_ledger(self._ledger.stop_run, group.run_id, found.problem)
         elif found.decided:

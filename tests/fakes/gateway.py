@@ -26,9 +26,7 @@ from counterpose_gateway.imports.storage import Storage
 from counterpose_gateway.jobs.clusters import Clusters
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs.large_plans import large_methods
 from counterpose_gateway.runs.planner import Planner
-from counterpose_gateway.runs.stages import staged_methods
 from counterpose_gateway.services.clients import SERVICE_NAMES
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.settings import GatewaySettings
@@ -98,10 +96,9 @@ class FakeGateway:
         """Return a planner of every kind of run."""
         return Planner(
             self.ledger,
-            staged_methods(METHODS),
+            METHODS,
             lease_seconds=30.0,
             most_items=1_000_000,
-            large=large_methods(METHODS),
             store=self.store,
         )
 

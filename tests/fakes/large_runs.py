@@ -20,6 +20,7 @@ from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.planner import Planner
 from fakes.ledger_worker import acknowledge
 from fakes.ledgers import IMAGE, config
+from fakes.methods import method_of
 
 KIND: RunKind = "stress-test"
 PER_SOURCE = 4
@@ -93,10 +94,8 @@ def large_planner(
     ledger: Ledger, method: FourOfEach | None = None, *, lease_seconds: float = 30.0
 ) -> Planner:
     """What plans the rest of such runs."""
-    large = {KIND: method or FourOfEach()}
-    return Planner(
-        ledger, {}, lease_seconds=lease_seconds, most_items=1_000_000, large=large, store=NoStore()
-    )
+    large = {KIND: method_of(KIND, rest_of_plan=(method or FourOfEach()).rest_of_plan)}
+    return Planner(ledger, large, lease_seconds=lease_seconds, most_items=1_000_000, store=NoStore())
 
 
 async def plan_rest(planner: Planner) -> bool:

@@ -20,7 +20,6 @@ from counterpose_gateway.ledger import Ended, Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.runs.items import LeasedGroup, LeasedStage
 from counterpose_gateway.runs.planner import Planner
-from counterpose_gateway.runs.stages import staged_methods
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.worker import Worker
 from fakes.hunted_world import HuntEditor, hunted_services
@@ -151,9 +150,7 @@ def work_until(url: str, folder: Path, run_id: str, log: Path, number: int, mome
     ledger = MortalLedger(url, log, 2.0 * LEASE_SECONDS * number, moment)
     store = BlobStore(str(folder / "store"))
     world = FakeWorld(store=SharedStore(store), shown=KeptShown(folder / "shown"))
-    planner = Planner(
-        ledger, staged_methods(METHODS), lease_seconds=LEASE_SECONDS, most_items=100_000, store=store
-    )
+    planner = Planner(ledger, METHODS, lease_seconds=LEASE_SECONDS, most_items=100_000, store=store)
     worker = Worker(
         f"process-{number}", ledger=ledger, store=store, services=deep_snow(world), concurrency=1,
         lease_seconds=LEASE_SECONDS, planner=planner,

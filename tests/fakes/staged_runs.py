@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import func, select, text, update
 
-from counterpose_core.contract.runs import Item, ItemResult, Run, RunItem
+from counterpose_core.contract.runs import ItemResult, Run, RunItem
 from counterpose_core.types import RunKind
 from counterpose_gateway.ledger import Ledger, rows, schema
 from counterpose_gateway.ledger.database import Database
@@ -15,6 +15,7 @@ from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.stages import StagePlan
 from fakes.ledgers import IMAGE, config, planned_items
+from fakes.methods import method_of
 
 KIND: RunKind = "stress-test"
 MOST_ITEMS = 1_000_000
@@ -38,7 +39,6 @@ class FourStages:
 
     many: int = 6
     asked: list[int] = field(default_factory=list)
-    item: type[RunItem[ItemResult]] = Item
 
     def next_stage(self, run: Run, results: Iterator[RunItem[ItemResult]]) -> StagePlan | None:
         """Plan the stage from the recorded results."""
@@ -61,9 +61,12 @@ def create_staged_run(ledger: Ledger, *, sources: int = 2, per_source: int = 2) 
     ).id  # fmt: skip
 
 
-def planner(ledger: Ledger, method: FourStages, *, lease_seconds: float = 30.0) -> Planner:
+def planner(
+    ledger: Ledger, method: FourStages, *, lease_seconds: float = 30.0, most_items: int = MOST_ITEMS
+) -> Planner:
     """Return what plans stages of the method's runs."""
-    return Planner(ledger, {KIND: method}, lease_seconds=lease_seconds, most_items=MOST_ITEMS)
+    methods = {KIND: method_of(KIND, next_stage=method.next_stage)}
+    return Planner(ledger, methods, lease_seconds=lease_seconds, most_items=most_items)
 
 
 async def plan_one(ledger: Ledger, method: FourStages) -> bool:

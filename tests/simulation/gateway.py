@@ -18,7 +18,7 @@ from counterpose_gateway.runs.progress import event_stream, first_event_id
 from counterpose_gateway.runs.submission import submit_planned
 from fakes.ledgers import config
 from simulation.processes import KilledError, Process
-from simulation.work import as_method, first_items
+from simulation.work import first_items
 from simulation.world import World
 
 R = TypeVar("R")
@@ -68,7 +68,7 @@ class Gateway:
         request = resolved.request.model_copy(update={"seed": many})
         resolved = resolved.model_copy(update={"request": request})
         made = Plan("demo", resolved, first_items(many), staged, sources={"demo": 1})
-        method = as_method(self._world.method)
+        method = self._world.method
 
         async def plan() -> Plan:
             return made

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.runs import Item, ItemResult, Run, RunItem
+from counterpose_core.contract.runs import ItemResult, Run, RunItem
 from counterpose_core.errors import BackendUnavailable, InvalidRequest
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem, Recorder
+from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.stages import StagePlan
+from fakes.methods import method_of
 from fakes.staged_runs import items_of_stage
 from simulation.faults import Faults
 from simulation.processes import PROCESS
@@ -32,9 +33,6 @@ def stamp(worker: str, fence: int) -> str:
 
 class SimulatedMethod:
     """Makes an image of each item; items with certain keys are filtered, fail, or end their worker."""
-
-    kind = "stress-test"
-    item: type[RunItem[ItemResult]] = Item
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
@@ -87,6 +85,11 @@ def first_items(many: int) -> Iterator[PlannedItem]:
     return items_of_stage((f"first-{number}" for number in range(many)), per_source=3)
 
 
-def as_method(method: SimulatedMethod | None) -> Any:
+def as_method(method: SimulatedMethod) -> AnyMethod:
     """Return the method as the worker's table holds it; its requests and reports are not asked for."""
-    return method
+    return method_of(
+        "stress-test",
+        process=method.process,
+        rest_of_plan=method.rest_of_plan,
+        next_stage=method.next_stage,
+    )

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 from counterpose_core.types import RunKind
@@ -19,7 +19,9 @@ from counterpose_gateway.ledger import Ledger, cancellations, resumptions
 from counterpose_gateway.ledger.lease_time import Steady
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.runs import following, large_plans, pace
+from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.planner import Planner
+from counterpose_gateway.services.ports import Services
 from counterpose_gateway.worker import Worker
 from simulation.database import empty_ledger, shared_database
 from simulation.disk import Disk, store_on
@@ -62,8 +64,8 @@ class World:
     judge: Judge
 
     def __post_init__(self) -> None:
-        self.method = SimulatedMethod(self.faults)
-        self.methods: dict[RunKind, Any] = {"stress-test": as_method(self.method)}
+        self.method = as_method(SimulatedMethod(self.faults))
+        self.methods: dict[RunKind, AnyMethod] = {self.method.kind: self.method}
         self.processes: list[Process] = []
         self.is_closing = False
         self._started = 0
@@ -116,11 +118,9 @@ class World:
     async def _work(self, process: Process, ledger: Ledger, stop: asyncio.Event) -> None:
         await asyncio.to_thread(ledger.go_on)
         store, methods = store_on(self.disk, self.faults), self.methods
-        planner = Planner(
-            ledger, methods, lease_seconds=LEASE_SECONDS, most_items=10_000, large=methods, store=store
-        )
+        planner = Planner(ledger, methods, lease_seconds=LEASE_SECONDS, most_items=10_000, store=store)
         worker = Worker(
-            process.name, ledger=ledger, store=store, services=as_method(None),
+            process.name, ledger=ledger, store=store, services=cast(Services, None),
             concurrency=HANDS, lease_seconds=LEASE_SECONDS, planner=planner,
         )  # fmt: skip
         working = process.start(worker.work(stop))

@@ -9,14 +9,15 @@ from counterpose_core.contract.adversarial_dataset_summary import AdversarialDat
 from counterpose_core.contract.adversarial_datasets import AdversarialDatasetCreate, DatasetRegistration
 from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.runs import Run
-from counterpose_gateway.exports.method import ExportChoice
 from counterpose_gateway.exports.registration import register
 from counterpose_gateway.images.quota import Quotas
+from counterpose_gateway.methods.adversarial_dataset.export import adversarial_records
 from counterpose_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
 from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
+from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.runs.submission import submit
 from counterpose_gateway.runs.summaries import summary_of
 
@@ -36,11 +37,10 @@ def register_adversarial_dataset(run_id: RunId, body: DatasetRegistration, conte
     """Register the kept images as a dataset; registering the same images again changes nothing."""
     summary = summary_of(ADVERSARIAL_DATASET, run_id, None, context)
     items = context.ledger.items_of(run_id, ADVERSARIAL_DATASET.item)
-    _, records = ADVERSARIAL_DATASET.export(summary, items, ExportChoice())
     return register(
         body.name,
         summary.config.labels,
-        records,
+        adversarial_records(summary, items),
         ledger=context.ledger,
         store=context.store,
         quotas=Quotas.of(context.settings),

@@ -11,9 +11,10 @@ from fastapi.responses import StreamingResponse
 from counterpose_core.types import BlobRef
 from counterpose_gateway.exports import ExportLayout
 from counterpose_gateway.exports.archive import MEDIA_TYPE, archived
-from counterpose_gateway.exports.method import ExportChoice, ExportingMethod, export_run
+from counterpose_gateway.exports.method import export_run
 from counterpose_gateway.images.png import png_of
 from counterpose_gateway.routes.context import Context, GatewayContext
+from counterpose_gateway.runs.method import AnyMethod, ExportChoice
 
 Layout = Annotated[ExportLayout, Query(description="Layout of the images in the archive.")]
 Dropped = Annotated[bool, Query(description="Also images that a filter dropped.")]
@@ -26,7 +27,7 @@ EXPORT_CONTENT: dict[int | str, dict[str, Any]] = {200: {"content": {MEDIA_TYPE:
 
 
 def export_response(
-    method: ExportingMethod[Any, Any, Any, Any],
+    method: AnyMethod,
     run_id: str,
     layout: ExportLayout,
     choice: ExportChoice,

@@ -17,13 +17,13 @@ from counterpose_core.contract.shift_thresholds import (
     ShiftThresholdSet,
 )
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
-from counterpose_gateway.exports.method import ExportChoice
 from counterpose_gateway.methods.shift_benchmark import decisions
 from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
+from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.runs.submission import submit
 
 router = run_router(SHIFT_BENCHMARK)

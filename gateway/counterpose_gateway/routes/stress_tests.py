@@ -11,7 +11,6 @@ from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
-from counterpose_gateway.exports.method import ExportChoice
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
@@ -20,6 +19,7 @@ from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, 
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
 from counterpose_gateway.routes.thresholds import JudgedBy
+from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.runs.submission import submit
 
 router = run_router(STRESS_TEST)

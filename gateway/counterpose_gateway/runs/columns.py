@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound
@@ -16,6 +16,7 @@ from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.columns.parts import PART
 from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.runs.joined import JoinedWork
+from counterpose_gateway.runs.method import AnyMethod
 
 LOOK_SECONDS = 5.0
 SWEEP_SECONDS = 600.0
@@ -50,30 +51,16 @@ class LargeRuns(Protocol):
         ...
 
 
-@runtime_checkable
-class ColumnMethod(Protocol):
-    """A method that sums up large runs from columns which it keeps."""
-
-    @property
-    def kind(self) -> RunKind:
-        """The kind of its runs."""
-        ...
-
-    def keep_columns(self, run: Run, context: RecordedRuns) -> int:
-        """Keep at most `KEPT_AT_ONCE` more parts of items that have ended; returns how many."""
-        ...
-
-
 @dataclass(frozen=True)
 class KeepColumns:
     """The task of keeping some columns of a run; returns how many parts were made."""
 
-    method: ColumnMethod
+    keep: Callable[[Run, RecordedRuns], int]
     run_id: str
 
     def __call__(self, runs: RecordedRuns) -> int:
         """Make and keep them."""
-        return self.method.keep_columns(runs.ledger.run(self.run_id), runs)
+        return self.keep(runs.ledger.run(self.run_id), runs)
 
 
 class ColumnKeeper:
@@ -83,10 +70,14 @@ class ColumnKeeper:
     """
 
     def __init__(
-        self, ledger: LargeRuns, methods: Sequence[object], joined: JoinedWork, folder: ColumnFolder
+        self,
+        ledger: LargeRuns,
+        methods: Mapping[RunKind, AnyMethod],
+        joined: JoinedWork,
+        folder: ColumnFolder,
     ) -> None:
         self._ledger = ledger
-        self._methods = {method.kind: method for method in methods if isinstance(method, ColumnMethod)}
+        self._methods = methods
         self._joined = joined
         self._folder = folder
         self._seen: dict[str, int] = {}
@@ -111,15 +102,16 @@ class ColumnKeeper:
         for gone in self._seen.keys() - {run.id for run in found}:
             del self._seen[gone]
         for run in found:
-            if run.kind in self._methods:
-                await self._keep(run)
+            keep = self._methods[run.kind].keep_columns
+            if keep is not None:
+                await self._keep(run, keep)
 
-    async def _keep(self, run: LargeRun) -> None:
+    async def _keep(self, run: LargeRun, keep: Callable[[Run, RecordedRuns], int]) -> None:
         seen = self._seen.setdefault(run.id, 0)
         has_ended = run.state in FINAL_RUN_STATES
         if not has_ended and run.ended - seen < KEPT_AT_ONCE * PART:
             return
-        task = KeepColumns(self._methods[run.kind], run.id)
+        task = KeepColumns(keep, run.id)
         try:
             with self._joined.asked(("columns", run.id), task, keep=False) as future:
                 kept = await asyncio.wrap_future(future)

@@ -53,8 +53,8 @@ class Plan:
     """A run as a method planned it, before it is stored: its resolved configuration and all its items.
 
     ``items`` is read once. Of a large plan only the first are read at the creation of the run, if the method
-    can plan the rest again (`LargeMethod`): ``sources`` then has the datasets that it is made from and how
-    many of their sources; None where all items are to be stored with the run.
+    can plan the rest again: ``sources`` then has the datasets that it is made from and how many of their
+    sources; None where all items are to be stored with the run.
     ``staged``: whether the method, if it has stages, is asked for more once these items have ended.
     ``parent``: the ended run that this one continues, if any.
     """

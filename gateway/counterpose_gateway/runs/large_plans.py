@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 from counterpose_core.contract.datasets import Source
-from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InternalError
-from counterpose_core.types import RunKind
 from counterpose_gateway.runs.items import LeasedStage, PlannedItem
 from counterpose_gateway.runs.pace import Pace
 from counterpose_gateway.runs.source_table import SourceTable
@@ -74,26 +72,6 @@ class PlanInputs:
             there = 0 if found is None else len(found)
             raise InternalError(f"the plan was made from {most} sources of {dataset!r}, not {there}")
         return found
-
-
-@runtime_checkable
-class LargeMethod(Protocol):
-    """A method whose plans can be made again from the recorded request.
-
-    Its `Plan.items` is an iterator, and `Plan.sources` is set.
-    """
-
-    def rest_of_plan(self, run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
-        """Yield the items of a run's first stage from the ordinal ``first`` on, as they were planned before.
-
-        They depend on the run's resolved configuration and on ``inputs`` alone; no service is called.
-        """
-        ...
-
-
-def large_methods(methods: Mapping[RunKind, object]) -> dict[RunKind, LargeMethod]:
-    """Return those of ``methods`` whose plans are stored in chunks."""
-    return {kind: method for kind, method in methods.items() if isinstance(method, LargeMethod)}
 
 
 class FirstStageLedger(Protocol):

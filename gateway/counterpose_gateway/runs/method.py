@@ -1,75 +1,160 @@
-"""The interface of a method: the gateway plans, processes, sums up and reports its runs through it."""
+"""A method as a value: its types, the functions on its runs, and what else it is able to do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from counterpose_core.contract.runs import Run, RunItem
+from counterpose_core.errors import CounterposeError
 from counterpose_core.types import RunKind
-from counterpose_gateway.runs.context import RecordedRuns, RunContext
-from counterpose_gateway.runs.items import LeasedGroup, Plan, Recorder
+from counterpose_gateway.runs.context import PairedRuns, RecordedRuns, RunContext, RunLedger
+from counterpose_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
+from counterpose_gateway.runs.large_plans import PlanInputs
+from counterpose_gateway.runs.stages import NextStage
 from counterpose_gateway.runs.stores import IndexStore
 from counterpose_gateway.services.ports import Services
 
-CreateT = TypeVar("CreateT", bound=BaseModel, contravariant=True)
+CreateT = TypeVar("CreateT", bound=BaseModel)
 ItemT = TypeVar("ItemT", bound=RunItem[Any])
 SummaryT = TypeVar("SummaryT", bound=BaseModel)
-ViewT = TypeVar("ViewT", contravariant=True)
+ViewT = TypeVar("ViewT")
+
+ReadImage = Callable[[str], bytes]
+"""Returns an image's bytes by its reference."""
 
 
-class Method(Protocol[CreateT, ItemT, SummaryT, ViewT]):
-    """A method: the types of its requests, items and summaries, and the functions on its runs.
+class Process(Protocol):
+    """Works on items of one group."""
 
-    ``CreateT`` is the body of the request, ``ItemT`` an item of a run, ``SummaryT`` the summary. ``ViewT`` is
-    the reader's choice for a summary, such as a percentile: hashable, and None if there is no choice.
-
-    run = await submit(method, create, context, key)
-    summary = summary_of(method, run.id, view, context)
-    """
-
-    @property
-    def kind(self) -> RunKind:
-        """The kind of its runs."""
-        ...
-
-    @property
-    def item(self) -> type[ItemT]:
-        """The items of its runs."""
-        ...
-
-    async def plan(self, create: CreateT, context: RunContext) -> Plan:
-        """Resolve a request and plan its items; raises a `RequestError` if it cannot be planned."""
-        ...
-
-    async def process(
+    def __call__(
         self, group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore
-    ) -> None:
+    ) -> Awaitable[None]:
         """Give each leased item exactly one outcome; raises `LeaseLost` if another worker owns them."""
         ...
 
-    def revision(self, run_id: str, context: RecordedRuns) -> Hashable:
-        """Return the revision of anything besides the run's events that a summary depends on, or None."""
-        ...
 
-    def summarize(self, run: Run, items: Iterable[ItemT], view: ViewT, context: RecordedRuns) -> SummaryT:
-        """Sum up a run so far; nothing is generated or measured again."""
-        ...
+@dataclass(frozen=True)
+class Look:
+    """What a look at a run found: whether it is decided, and the problem if the run is to stop."""
 
-    def report(
-        self, summary: SummaryT, run: Run, items: Iterable[ItemT], read_image: Callable[[str], bytes]
-    ) -> str:
-        """Write the report as one HTML document; ``read_image`` returns an image's bytes by its reference."""
-        ...
+    decided: bool
+    problem: CounterposeError | None = None
+
+
+UNDECIDED = Look(decided=False)
+"""Too little is recorded yet."""
+
+
+@dataclass(frozen=True)
+class ExportChoice:
+    """The images to export in addition to the kept ones.
+
+    ``dropped`` adds those that a filter dropped, ``found`` those that were retrieved or provided.
+    """
+
+    dropped: bool = False
+    found: bool = False
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A run in one sentence; ``state`` is of the worst verdict, empty where there is none."""
+
+    sentence: str
+    state: str = ""
+
+
+class _Judged(Protocol):
+    @property
+    def verdict(self) -> str: ...
+
+
+def verdict_alone(summary: _Judged) -> Headline:
+    """Return the verdict of a summary that is one sentence."""
+    return Headline(summary.verdict)
+
+
+def of_events_alone(run_id: str, context: RecordedRuns) -> None:
+    """Return no revision: the figures change with the run's events alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
+    """A method: the types of its requests, items and summaries, and the functions on its runs.
+
+    ``CreateT`` is the body of the request, ``ItemT`` an item of a run, ``SummaryT`` the summary. ``ViewT`` is
+    the reader's choice for a summary, such as a percentile: hashable, and None if there is no choice. All
+    functions are a module's own, because processes that make summaries get the method by their names.
+
+    run = await submit(method, create, context, key)
+    summary = summary_of(method, run.id, view, context)
+
+    Attributes:
+        kind: the kind of its runs.
+        title: the kind in words.
+        item: the items of its runs.
+        plan: resolves a request and plans its items; raises a `RequestError` if it cannot be planned.
+        process: works on items.
+        summarize: sums up a run so far; nothing is generated or measured again.
+        report: writes the report of a run that is summed up, as one HTML document.
+        headline: says a summary in one sentence.
+        view: the choice for summaries that pages show.
+        revision: the revision of what a summary depends on besides the run's events, or None.
+        next_stage: plans the next stage; None of methods that plan their runs whole.
+        rest_of_plan: yields the items of a run's first stage from an ordinal on, as they were planned before;
+            they depend on the run's resolved configuration and on the inputs alone, and no service is
+            called. `Plan.items` of such a method is an iterator, and `Plan.sources` is set.
+        look: looks at a run after one of its groups was worked on; asked until it is decided.
+        keep_columns: keeps at most `KEPT_AT_ONCE` more parts of items that have ended; returns how many.
+        pairs: returns the pairs of source image and counterfactual that the run's filters kept.
+        export: returns the dataset card of a run and a record for each image of the choice, as
+            `counterpose_gateway.exports` takes them.
+    """
+
+    kind: RunKind
+    title: str
+    item: type[ItemT]
+    plan: Callable[[CreateT, RunContext], Awaitable[Plan]]
+    process: Process
+    summarize: Callable[[Run, Iterable[ItemT], ViewT, RecordedRuns], SummaryT]
+    report: Callable[[SummaryT, Run, Iterable[ItemT], ReadImage], str]
+    headline: Callable[[SummaryT], Headline]
+    view: ViewT | None = None
+    revision: Callable[[str, RecordedRuns], Hashable] = of_events_alone
+    next_stage: NextStage | None = None
+    rest_of_plan: Callable[[Run, PlanInputs, int], Iterator[PlannedItem]] | None = None
+    look: Callable[[LeasedGroup, RunLedger], Look] | None = None
+    keep_columns: Callable[[Run, RecordedRuns], int] | None = None
+    pairs: PairedRuns | None = None
+    export: Callable[[SummaryT, Iterable[ItemT], ExportChoice], tuple[Any, Iterator[Any]]] | None = None
 
 
 AnyMethod = Method[Any, Any, Any, Any]
 
 
-class FiguresOfEvents:
-    """A base for methods whose figures change with the run's events alone."""
+@dataclass(frozen=True)
+class OfItems(Generic[ItemT, SummaryT]):
+    """Sums up by a function of the run and its items alone, whatever the view."""
 
-    def revision(self, run_id: str, context: RecordedRuns) -> None:
-        """Return nothing: the figures depend only on the run's events."""
+    function: Callable[[Run, Iterable[ItemT]], SummaryT]
+
+    def __call__(self, run: Run, items: Iterable[ItemT], view: None, context: RecordedRuns) -> SummaryT:
+        """Sum up the run."""
+        return self.function(run, items)
+
+
+@dataclass(frozen=True)
+class OfSummary(Generic[SummaryT]):
+    """Writes a report by a function that reads no item."""
+
+    function: Callable[[SummaryT, Run, ReadImage], str]
+
+    def __call__(
+        self, summary: SummaryT, run: Run, items: Iterable[RunItem[Any]], read_image: ReadImage
+    ) -> str:
+        """Write the report."""
+        return self.function(summary, run, read_image)

@@ -13,13 +13,13 @@ from counterpose_gateway.runs.items import LeasedStage
 from counterpose_gateway.runs.large_plans import (
     Blobs,
     FirstStageLedger,
-    LargeMethod,
     PlanInputs,
     SourceReader,
     store_plan,
 )
+from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.renewal import keep_leased
-from counterpose_gateway.runs.stages import StagedMethod, StageLedger, plan_stage
+from counterpose_gateway.runs.stages import StageLedger, plan_stage
 
 _logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class PlanningLedger(StageLedger, FirstStageLedger, Protocol):
 
 
 class Planner:
-    """Plans stages of runs of the ``methods`` that have stages, and the rest of large first stages.
+    """Plans stages of runs of those ``methods`` that have stages, and the rest of large first stages.
 
     ``run_id``: the only run to plan; None for every run.
     """
@@ -52,19 +52,19 @@ class Planner:
     def __init__(
         self,
         ledger: PlanningLedger,
-        methods: Mapping[RunKind, StagedMethod],
+        methods: Mapping[RunKind, AnyMethod],
         *,
         lease_seconds: float,
         most_items: int,
-        large: Mapping[RunKind, LargeMethod] | None = None,
         store: Blobs | None = None,
         run_id: str | None = None,
     ) -> None:
         self._ledger = ledger
         self._methods = methods
+        self._staged = [kind for kind, method in methods.items() if method.next_stage is not None]
+        self._large = [kind for kind, method in methods.items() if method.rest_of_plan is not None]
         self._lease_seconds = lease_seconds
         self._most_items = most_items
-        self._large = large or {}
         self._store = store
         self._run_id = run_id
         self._fills = False
@@ -72,14 +72,13 @@ class Planner:
     async def lease(self) -> LeasedStage | None:
         """Lease the planning of a run's next stage, if one waits; call `plan` next."""
         # One large plan at a time: it takes minutes, and all others must not wait for it.
-        first_of = () if self._fills else tuple(self._large)
+        first_of = () if self._fills else self._large
         # Without such methods the ledger is not asked: an idle worker looks twice a second.
-        if not self._methods and not first_of:
+        if not self._staged and not first_of:
             return None
-        kinds = tuple(self._methods)
         leased = await asyncio.to_thread(
             self._ledger.lease_stage,
-            kinds,
+            self._staged,
             seconds=self._lease_seconds,
             first_of=first_of,
             run_id=self._run_id,
@@ -105,7 +104,7 @@ class Planner:
             if leased.stage == 1:
                 self._store_rest(leased)
             else:
-                plan_stage(leased, self._methods[leased.kind], self._ledger, most_items=self._most_items)
+                self._plan_next(leased)
         except LeaseLost as error:
             _logger.info("%s", error.detail)
         except CounterposeError as error:
@@ -119,8 +118,14 @@ class Planner:
         assert self._store is not None  # who gives the methods gives the store
         inputs = PlanInputs(leased.sources, self._ledger.of_run(leased.run_id), self._store)
         run = self._ledger.run(leased.run_id)
-        items = self._large[leased.kind].rest_of_plan(run, inputs, leased.first)
-        store_plan(leased, items, self._ledger)
+        rest_of_plan = self._methods[leased.kind].rest_of_plan
+        assert rest_of_plan is not None  # such runs of no other kinds are leased
+        store_plan(leased, rest_of_plan(run, inputs, leased.first), self._ledger)
+
+    def _plan_next(self, leased: LeasedStage) -> None:
+        method = self._methods[leased.kind]
+        assert method.next_stage is not None  # such runs of no other kinds are leased
+        plan_stage(leased, method.next_stage, method.item, self._ledger, most_items=self._most_items)
 
     def _fail(self, leased: LeasedStage, error: CounterposeError) -> None:
         _logger.warning("stage %d of run %s: %s", leased.stage, leased.run_id, error.detail)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 from counterpose_core.contract.runs import AnyItem, Run, RunItem
 from counterpose_core.errors import CounterposeError, InternalError, LeaseLost, QuotaExceeded
@@ -64,36 +64,16 @@ class StageResults(Iterator[RunItem[Any]]):
             yield item
 
 
-@runtime_checkable
-class StagedMethod(Protocol):
-    """A method that cannot plan its runs whole.
+NextStage = Callable[[Run, StageResults], StagePlan | None]
+"""Plans the stage after ``run.stage``, counted from 1, or returns None where no stage follows.
 
-    def next_stage(self, run: Run, results: StageResults) -> StagePlan | None:
-        failures = [item for item in results if item.state == "done"]
-        return StagePlan(confirmations(failures)) if run.stage == 1 else None
-    """
+The answer depends on the run's resolved configuration and on the results alone: a process that is killed in
+here is followed by another one, which plans the same stage again.
 
-    @property
-    def item(self) -> type[RunItem[Any]]:
-        """The item of the method's runs."""
-        ...
-
-    def next_stage(self, run: Run, results: StageResults) -> StagePlan | None:
-        """Plan the stage after ``run.stage``, or return None where no stage follows.
-
-        The answer depends on the run's resolved configuration and on ``results`` alone: a process that is
-        killed in here is followed by another one, which plans the same stage again.
-
-        Args:
-            run: the run; ``run.stage`` is the stage that has just ended, counted from 1.
-            results: every item of all its stages in ordinal order, each in a final state; read once.
-        """
-        ...
-
-
-def staged_methods(methods: Mapping[RunKind, object]) -> dict[RunKind, StagedMethod]:
-    """Return those of ``methods`` that plan their runs in stages."""
-    return {kind: method for kind, method in methods.items() if isinstance(method, StagedMethod)}
+def next_stage(run: Run, results: StageResults) -> StagePlan | None:
+    failures = [item for item in results if item.state == "done"]
+    return StagePlan(confirmations(failures)) if run.stage == 1 else None
+"""
 
 
 class StageLedger(Protocol):
@@ -151,12 +131,20 @@ class StageLedger(Protocol):
         ...
 
 
-def plan_stage(leased: LeasedStage, method: StagedMethod, ledger: StageLedger, *, most_items: int) -> None:
-    """Ask the method for the next stage and store it, or end the run.
+def plan_stage(
+    leased: LeasedStage,
+    next_stage: NextStage,
+    shape: type[RunItem[Any]],
+    ledger: StageLedger,
+    *,
+    most_items: int,
+) -> None:
+    """Ask the run's method for the next stage and store it, or end the run.
 
     Args:
         leased: the lease of the stage.
-        method: the run's method.
+        next_stage: the method's function.
+        shape: the method's items.
         ledger: where results are read and the plan is stored.
         most_items: how many items the run may have in all.
 
@@ -168,7 +156,7 @@ def plan_stage(leased: LeasedStage, method: StagedMethod, ledger: StageLedger, *
     if leased.stage > MAX_STAGES:
         raise InternalError(f"the method has planned {MAX_STAGES} stages without an end")
     ledger.clear_stage(leased)
-    plan = method.next_stage(ledger.run(leased.run_id), StageResults(leased, method.item, ledger))
+    plan = next_stage(ledger.run(leased.run_id), StageResults(leased, shape, ledger))
     if plan is None:
         ledger.end_stages(leased)
     else:

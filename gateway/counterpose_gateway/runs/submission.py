@@ -31,7 +31,6 @@ from counterpose_gateway.runs.items import LeasedStage, Plan
 from counterpose_gateway.runs.large_plans import STORED_AT_CREATION, store_plan
 from counterpose_gateway.runs.method import CreateT, Method
 from counterpose_gateway.runs.pace import Pace
-from counterpose_gateway.runs.stages import StagedMethod
 from counterpose_gateway.services.functions import with_functions
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
@@ -84,7 +83,7 @@ async def submit_planned(
         return await asyncio.to_thread(context.ledger.run, known)
     await asyncio.to_thread(context.ledger.require_quota)
     made = await plan()
-    staged = made.staged and isinstance(method, StagedMethod)
+    staged = made.staged and method.next_stage is not None
     create = partial(
         context.ledger.create_run,
         kind=method.kind,

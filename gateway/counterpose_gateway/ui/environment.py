@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from counterpose_gateway.http.sessions import COOKIE
 from counterpose_gateway.reports.environment import TEMPLATES as REPORT_TEMPLATES
+from counterpose_gateway.reports.states import BADGES
 from counterpose_gateway.ui.shown_run import ITEM_STATES, STATES
 from counterpose_gateway.ui.static_content import static_addresses
 
@@ -59,7 +60,7 @@ TEMPLATES.filters = {
     "in_words": in_words,
     "sentence": sentence,
 }
-TEMPLATES.globals = {**REPORT_TEMPLATES.globals, "static": static_addresses()}
+TEMPLATES.globals = {**REPORT_TEMPLATES.globals, "static": static_addresses(), "badges": BADGES}
 
 
 def page(

@@ -7,13 +7,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from counterpose_gateway.methods import METHODS
 from counterpose_gateway.routes.context import After, Context, GatewayContext
 from counterpose_gateway.routes.every_run import OfKind
 from counterpose_gateway.routes.runs import OfDataset, OfState
 from counterpose_gateway.ui.environment import page
 from counterpose_gateway.ui.page_route import PageRoute
 from counterpose_gateway.ui.page_state import Pages, PageState
-from counterpose_gateway.ui.shown_run import KINDS, ShownRun
+from counterpose_gateway.ui.shown_run import ShownRun
 
 router = APIRouter(route_class=PageRoute)
 
@@ -43,7 +44,7 @@ def list_runs(
     kept = {name: value for name, value in filters.items() if value is not None}
     # Only the table changes while someone looks at it.
     template = "run_table.html.j2" if "hx-request" in request.headers else "run_list.html.j2"
-    return page(request, template, **shown, filters=kept, after=after, kinds=KINDS, deleted=deleted)
+    return page(request, template, **shown, filters=kept, after=after, methods=METHODS, deleted=deleted)
 
 
 def _listed(

@@ -18,7 +18,6 @@ from counterpose_gateway.routes.context import Context, GatewayContext
 from counterpose_gateway.routes.reports import REPORT_HEADERS
 from counterpose_gateway.runs.summaries import awaited_report
 from counterpose_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAGES, TEMPLATES, page, part
-from counterpose_gateway.ui.headlines import VIEWS, headline_of
 from counterpose_gateway.ui.listed_findings import listed_findings
 from counterpose_gateway.ui.page_route import PageRoute
 from counterpose_gateway.ui.page_state import Pages, PageState
@@ -84,9 +83,9 @@ async def _report(request: Request, run: Run, context: GatewayContext) -> str:
 
     A large one takes a minute, so that whoever waits holds no thread: there are forty for all requests.
     """
-    method, view = METHODS[run.kind], VIEWS.get(run.kind)
+    method = METHODS[run.kind]
     key = await asyncio.to_thread(_state_of, run, context)
-    kept = context.cache.get_async(key, lambda: awaited_report(method, run.id, view, context))
+    kept = context.cache.get_async(key, lambda: awaited_report(method, run.id, method.view, context))
     return await while_connected(request, kept)
 
 
@@ -106,7 +105,7 @@ def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]
             for finding in worth[:SHOWN_SUSPICIONS]
         ]
     return {
-        "headline": None if summary is None else headline_of(summary),
+        "headline": None if summary is None else METHODS[run.kind].headline(summary),
         "suspicions": found,
         "newest": _newest(run, context),
         "images": _benchmark_images(run, context),

@@ -7,19 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterpose_core.contract.runs import Run
-from counterpose_core.types import FINAL_RUN_STATES, RunKind
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods import METHODS
 from counterpose_gateway.reports.numbers import count, duration
-
-KINDS: dict[RunKind, str] = {
-    "stress-test": "Stress test",
-    "dataset-interface": "Dataset interface",
-    "shift-benchmark": "Shift benchmark",
-    "bug-hunt": "Bug hunt",
-    "adversarial-dataset": "Adversarial dataset",
-    "transfer": "Transfer",
-    "gate": "Gate",
-}
-"""The kinds of runs in words."""
 
 STATES = {
     "validating": "being planned",
@@ -63,7 +53,7 @@ class ShownRun:
     @property
     def kind(self) -> str:
         """Its kind in words."""
-        return KINDS.get(self.run.kind, self.run.kind)
+        return METHODS[self.run.kind].title
 
     @property
     def title(self) -> str:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from counterpose_gateway.exports import Card, Record
+from counterpose_gateway.runs.method import ExportChoice
 from fakes.confidence_survey.contract import SurveyItem, SurveySummary
+
+
+def export(
+    summary: SurveySummary, items: Iterable[SurveyItem], choice: ExportChoice
+) -> tuple[Card, Iterator[Record]]:
+    """Return the images."""
+    return survey_card(summary), survey_records(summary, items)
 
 
 def survey_records(summary: SurveySummary, items: Iterable[SurveyItem]) -> Iterator[Record]:

@@ -6,11 +6,11 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from counterpose_core.contract.runs import Run
-from counterpose_gateway.exports.method import ExportChoice
 from counterpose_gateway.routes.context import Context, IdempotencyKey
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Layout, export_response
 from counterpose_gateway.routes.reports import report_response
 from counterpose_gateway.routes.runs import accepted, run_router
+from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.runs.submission import submit
 from counterpose_gateway.runs.summaries import summary_of
 from fakes.confidence_survey.contract import SurveyCreate, SurveySummary

@@ -21,8 +21,10 @@ from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.runs.joined import JoinedWork
 from counterpose_gateway.runs.processes import Processes, Task, Work
 from fakes.ledgers import create_run, done, lease, new_ledger
+from fakes.methods import method_of
 
 PART = 4
+KIND: RunKind = "stress-test"
 
 
 class AtOnce(Processes):
@@ -41,10 +43,8 @@ class AtOnce(Processes):
         return work
 
 
-class Method:
+class Keeping:
     """A method that counts the parts which it is asked to keep."""
-
-    kind: RunKind = "stress-test"
 
     def __init__(self) -> None:
         """Keep nothing so far."""
@@ -63,17 +63,18 @@ class Method:
         return asked
 
 
-Kept = tuple[Ledger, Method, ColumnKeeper]
+Kept = tuple[Ledger, Keeping, ColumnKeeper]
 
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
     """A ledger, a method and a keeper of parts of four items."""
     monkeypatch.setattr(keeping, "PART", PART)
-    ledger, method = new_ledger(tmp_path), Method()
+    ledger, method = new_ledger(tmp_path), Keeping()
+    methods = {KIND: method_of(KIND, keep_columns=method.keep_columns)}
     folder = ColumnFolder(tmp_path / "columns", 10**9)
     joined = JoinedWork(AtOnce(RecordedRuns(ledger=ledger, store=BlobStore("memory://keeper"))), 8)
-    yield ledger, method, ColumnKeeper(ledger, [method], joined, folder)
+    yield ledger, method, ColumnKeeper(ledger, methods, joined, folder)
     ledger.close()
 
 

@@ -16,7 +16,7 @@ from counterpose_core.types import RunKind
 from counterpose_gateway.ledger import NewSource
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.runs.items import PlannedItem
-from counterpose_gateway.runs.large_plans import PlanInputs, large_methods
+from counterpose_gateway.runs.large_plans import PlanInputs
 from fakes.benchmarks import benchmark_body, benchmark_services, learn_interface
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES
@@ -83,8 +83,10 @@ async def test_a_plan_made_again_is_the_plan(
     regroup(gateway, "kite" if body.get("confirm") else "plate", "late")
     gateway.ledger.add_sources("demo", [late_image(before)])
     inputs = PlanInputs(dict.fromkeys(read, before), gateway.ledger, gateway.store)
+    rest_of_plan = METHODS[kind].rest_of_plan
+    assert rest_of_plan is not None
     for first in (0, 1, len(whole) // 2, len(whole) - 1, len(whole)):
-        again = large_methods(METHODS)[kind].rest_of_plan(run, inputs, first)
+        again = rest_of_plan(run, inputs, first)
         assert [plain(item) for item in again] == whole[first:]
     gateway.ledger.cancel(run.id)
 
@@ -111,7 +113,8 @@ async def test_a_plan_is_not_made_again_from_other_sources(tmp_path: Path) -> No
         await gateway.upload("demo", 2)
         answer = await gateway.http.post("/v1/stress-tests", json=STRESS_TEST)
         run = Run.model_validate_json(answer.content)
-        method = large_methods(METHODS)["stress-test"]
+        rest_of_plan = METHODS["stress-test"].rest_of_plan
+        assert rest_of_plan is not None
         for counts in ({"demo": 9}, {"demo": 7}, {}):
             with pytest.raises(InternalError):
-                list(method.rest_of_plan(run, PlanInputs(counts, gateway.ledger, gateway.store), 0))
+                list(rest_of_plan(run, PlanInputs(counts, gateway.ledger, gateway.store), 0))

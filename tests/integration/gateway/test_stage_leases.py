@@ -16,7 +16,6 @@ from counterpose_gateway.ledger import MAX_ATTEMPTS, Ledger
 from counterpose_gateway.runs import renewal
 from counterpose_gateway.runs.items import LeasedStage
 from counterpose_gateway.runs.pace import CHUNK
-from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.stages import StagePlan
 from fakes.ledgers import Clock, finish_all
 from fakes.staged_runs import (
@@ -251,7 +250,7 @@ async def test_a_plan_with_a_duplicate_item_is_refused_by_its_key(ledger: Ledger
 
 
 async def test_a_plan_beyond_the_quota_fails_the_run_by_name(ledger: Ledger, run_id: str) -> None:
-    planning = Planner(ledger, {KIND: FourStages()}, lease_seconds=LEASE_SECONDS, most_items=7)
+    planning = planner(ledger, FourStages(), lease_seconds=LEASE_SECONDS, most_items=7)
     leased = await planning.lease()
     assert leased is not None
     await planning.plan(leased)

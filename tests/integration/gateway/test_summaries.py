@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Barrier
 
@@ -15,8 +16,9 @@ from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.methods.stress_test.method import StressTest
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs.context import RecordedRuns, RunContext
+from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.summaries import report_of, summary_of
 from fakes.contexts import run_context
 from fakes.ledgers import create_run, done, finish_all, lease
@@ -24,18 +26,22 @@ from fakes.ledgers import create_run, done, finish_all, lease
 READERS = 2
 
 
-class Counting(StressTest):
+@dataclass
+class Counted:
     """Summarises, and records the run."""
 
-    def __init__(self) -> None:
-        self.made: list[str] = []
+    made: list[str] = field(default_factory=list)
 
-    def summarize(
+    @property
+    def method(self) -> AnyMethod:
+        """The method that does so."""
+        return replace(STRESS_TEST, summarize=self._summarize)
+
+    def _summarize(
         self, run: Run, items: Iterable[Item], view: Thresholds | None, context: RecordedRuns
     ) -> StressTestSummary:
-        """Summarise the run."""
         self.made.append(run.id)
-        return super().summarize(run, items, view, context)
+        return STRESS_TEST.summarize(run, items, view, context)
 
 
 @pytest.fixture
@@ -45,16 +51,16 @@ def context(tmp_path: Path, ledger: Ledger) -> RunContext:
 
 
 def test_an_unchanged_run_is_summarised_once(ledger: Ledger, context: RunContext) -> None:
-    method, run = Counting(), create_run(ledger)
-    first = summary_of(method, run, None, context)
-    assert summary_of(method, run, None, context) is first
-    assert method.made == [run]
+    counted, run = Counted(), create_run(ledger)
+    first = summary_of(counted.method, run, None, context)
+    assert summary_of(counted.method, run, None, context) is first
+    assert counted.made == [run]
 
 
 def test_concurrent_readers_share_one_summary(
     ledger: Ledger, context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    method, run = Counting(), create_run(ledger)
+    counted, run = Counted(), create_run(ledger)
     both_asked = Barrier(READERS)
     last_event = ledger.last_event
 
@@ -64,36 +70,36 @@ def test_concurrent_readers_share_one_summary(
 
     monkeypatch.setattr(ledger, "last_event", meet)
     with ThreadPoolExecutor(READERS) as readers:
-        asked = [readers.submit(summary_of, method, run, None, context) for _ in range(READERS)]
+        asked = [readers.submit(summary_of, counted.method, run, None, context) for _ in range(READERS)]
         first, second = (answer.result() for answer in asked)
     assert first is second
-    assert method.made == [run]
+    assert counted.made == [run]
 
 
 def test_a_summary_reflects_every_change_of_the_run(ledger: Ledger, context: RunContext) -> None:
-    method, run = Counting(), create_run(ledger, sources=1, per_source=2)
-    assert summary_of(method, run, None, context).counts["pending"] == 2
+    counted, run = Counted(), create_run(ledger, sources=1, per_source=2)
+    assert summary_of(counted.method, run, None, context).counts["pending"] == 2
     item = lease(ledger).items[0]
     ledger.finish(item.id, item.fence, done())
-    assert summary_of(method, run, None, context).counts["done"] == 1
+    assert summary_of(counted.method, run, None, context).counts["done"] == 1
     ledger.cancel(run)
-    assert summary_of(method, run, None, context).counts["cancelled"] == 1
-    assert len(method.made) == 3
+    assert summary_of(counted.method, run, None, context).counts["cancelled"] == 1
+    assert len(counted.made) == 3
 
 
 def test_the_report_uses_the_cached_summary(ledger: Ledger, context: RunContext) -> None:
-    method, run = Counting(), create_run(ledger, sources=1)
+    counted, run = Counted(), create_run(ledger, sources=1)
     finish_all(ledger)
-    summary_of(method, run, None, context)
-    assert run in report_of(method, run, None, context)
-    assert method.made == [run]
+    summary_of(counted.method, run, None, context)
+    assert run in report_of(counted.method, run, None, context)
+    assert counted.made == [run]
 
 
 def test_only_the_latest_summaries_are_cached(ledger: Ledger, context: RunContext) -> None:
-    method, runs = Counting(), [create_run(ledger, sources=1) for _ in range(3)]
+    counted, runs = Counted(), [create_run(ledger, sources=1) for _ in range(3)]
     for run in (*runs, runs[2], runs[1], runs[0]):
-        summary_of(method, run, None, context)
-    assert method.made == [*runs, runs[0]]
+        summary_of(counted.method, run, None, context)
+    assert counted.made == [*runs, runs[0]]
 
 
 @pytest.mark.parametrize("read", [summary_of, report_of])
@@ -101,4 +107,4 @@ def test_an_unknown_run_has_neither_summary_nor_report(
     read: Callable[..., object], context: RunContext
 ) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
-        read(Counting(), "nobody", None, context)
+        read(Counted().method, "nobody", None, context)

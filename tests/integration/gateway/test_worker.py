@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from counterpose_core.errors import BackendUnavailable, BadBackendOutput, LeaseL
 from counterpose_gateway import shared_ledger
 from counterpose_gateway import worker as worker_module
 from counterpose_gateway.ledger import Filtered, Ledger
-from counterpose_gateway.methods.stress_test.method import StressTest
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs import following, renewal
 from counterpose_gateway.shared_ledger import SharedLedger, retry_ledger
 from counterpose_gateway.worker import LedgerRecorder
@@ -209,7 +211,7 @@ async def test_items_left_open_by_a_method_are_released(
         raise LeaseLost("another worker has it")
 
     run_id = await created(gateway)
-    monkeypatch.setattr(StressTest, "process", nothing)
+    monkeypatch.setitem(METHODS, "stress-test", replace(STRESS_TEST, process=nothing))
     worker = gateway.worker()
     group = await worker._shared.lease()
     assert group is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from counterpose_core.errors import BackendUnavailable, InternalError, LeaseLost
 from counterpose_gateway import shared_ledger
 from counterpose_gateway import worker as worker_module
 from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger
-from counterpose_gateway.methods.stress_test.method import StressTest
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs import renewal
 from counterpose_gateway.shared_ledger import LEDGER_TRIES, SharedLedger, retry_ledger
 from counterpose_gateway.worker import LedgerRecorder
@@ -150,7 +152,7 @@ async def test_a_lease_that_cannot_be_released_expires(
         raise BackendUnavailable("locked")
 
     with monkeypatch.context() as patched:
-        patched.setattr(StressTest, "process", nothing)
+        patched.setitem(METHODS, "stress-test", replace(STRESS_TEST, process=nothing))
         patched.setattr(Ledger, "release", away)
         await gateway.worker(lease_seconds=30.0).work_off()
     assert states(gateway, run) == {"leased": 12}
@@ -170,7 +172,7 @@ async def test_an_unexpected_error_of_a_method_is_logged_and_its_items_released(
     async def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(StressTest, "process", broken)
+    monkeypatch.setitem(METHODS, "stress-test", replace(STRESS_TEST, process=broken))
     worker = gateway.worker()
     group = await worker._shared.lease()
     assert group is not None

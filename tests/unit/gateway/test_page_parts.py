@@ -14,7 +14,7 @@ from counterpose_gateway.ui import live_figures
 from counterpose_gateway.ui.environment import evidence
 from counterpose_gateway.ui.live_figures import LEAST_AGE_SECONDS, LiveFigures
 from counterpose_gateway.ui.report_body import report_body
-from counterpose_gateway.ui.shown_run import KINDS, ShownRun
+from counterpose_gateway.ui.shown_run import ShownRun
 from fakes.sdk import a_run, a_summary, figure
 
 CREATED = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -130,4 +130,6 @@ def test_a_run_that_is_watched_is_summed_up_now_and_then(monkeypatch: pytest.Mon
 
 
 def test_every_kind_of_run_has_a_name_in_words() -> None:
-    assert set(KINDS) == set(get_args(RunKind))
+    runs = [a_run().model_copy(update={"kind": kind}) for kind in get_args(RunKind)]
+    titles = {run.kind: ShownRun(run, CREATED).kind for run in runs}
+    assert all(title.lower().replace(" ", "-") == kind for kind, title in titles.items())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,15 +14,16 @@ from counterpose_core.contract.runs import AnyItem, Item, RequestCounts, Run, Ru
 from counterpose_core.errors import CounterposeError, InternalError, LeaseLost, QuotaExceeded
 from counterpose_gateway.runs import pace
 from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.runs.method import AnyMethod
+from counterpose_gateway.runs.planner import Planner, PlanningLedger
 from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.runs.stages import (
     MAX_STAGES,
-    StagedMethod,
     StagePlan,
     StageResults,
     plan_stage,
-    staged_methods,
 )
+from fakes.methods import method_of, never
 from fakes.staged_runs import KIND, FourStages, items_of_stage
 
 FIRST = 4
@@ -99,8 +101,8 @@ class Planning(FourStages):
 LEASED = LeasedStage(run_id="run-1", kind=KIND, stage=4, first=FIRST, fence=7)
 
 
-def plan(method: StagedMethod, ledger: WrittenDown, *, most_items: int = 1000) -> None:
-    plan_stage(LEASED, method, ledger, most_items=most_items)
+def plan(method: FourStages, ledger: WrittenDown, *, most_items: int = 1000) -> None:
+    plan_stage(LEASED, method.next_stage, Item, ledger, most_items=most_items)
 
 
 def test_a_plan_is_stored_in_chunks_and_opened_after_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,14 +188,48 @@ def test_a_plan_over_the_quota_is_refused_before_it_is_stored() -> None:
 
 
 def test_a_method_that_never_ends_is_stopped() -> None:
-    ledger = WrittenDown()
+    ledger, leased = WrittenDown(), replace(LEASED, stage=MAX_STAGES + 1)
+    next_stage = Planning(StagePlan(())).next_stage
     with pytest.raises(InternalError, match=f"planned {MAX_STAGES} stages without an end"):
-        plan_stage(replace(LEASED, stage=MAX_STAGES + 1), Planning(StagePlan(())), ledger, most_items=1000)
+        plan_stage(leased, next_stage, Item, ledger, most_items=1000)
     assert ledger.calls == []
 
 
-def test_a_method_without_next_stage_has_no_stages() -> None:
-    method = FourStages()
-    staged = staged_methods({KIND: method, "shift-benchmark": object()})
-    assert list(staged) == [KIND]
-    assert staged[KIND] is method
+class Asked(WrittenDown):
+    """Writes down for which kinds a stage is leased."""
+
+    def lease_stage(
+        self,
+        kinds: Collection[Any],
+        *,
+        seconds: float,
+        first_of: Collection[Any] = (),
+        run_id: str | None = None,
+    ) -> LeasedStage | None:
+        self.calls.append(f"{list(kinds)} {list(first_of)}")
+        return None
+
+
+def leases(*methods: AnyMethod) -> list[str]:
+    """What a planner of these methods asks of the ledger."""
+    ledger = Asked()
+    planner = Planner(
+        cast(PlanningLedger, ledger),
+        {method.kind: method for method in methods},
+        lease_seconds=30.0,
+        most_items=1000,
+    )
+    assert asyncio.run(planner.lease()) is None
+    return ledger.calls
+
+
+def test_stages_are_leased_of_methods_that_plan_them_alone() -> None:
+    staged = method_of(KIND, next_stage=FourStages().next_stage)
+    whole = method_of("gate")
+    large = method_of("shift-benchmark", rest_of_plan=never)
+    assert leases(staged, whole, large) == ["['stress-test'] ['shift-benchmark']"]
+    assert leases(whole, staged) == ["['stress-test'] []"]
+
+
+def test_a_planner_without_such_methods_asks_nothing_of_the_ledger() -> None:
+    assert leases(method_of("gate")) == []

@@ -11,6 +11,15 @@ from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import KEPT, Record
 from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
 from counterpose_gateway.runs.adversarial_images import fools
+from counterpose_gateway.runs.method import ExportChoice
+
+
+def export(
+    summary: AdversarialDatasetSummary, items: Iterable[AdversarialItem], choice: ExportChoice
+) -> tuple[Card, Iterator[Record]]:
+    """Return the images that the dataset keeps."""
+    records = adversarial_records(summary, items, dropped=choice.dropped)
+    return adversarial_card(summary, dropped=choice.dropped), records
 
 
 def adversarial_records(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from counterpose_core.adversarial_dataset.rounds import CaptionProgress, next_round
 from counterpose_core.contract.adversarial_datasets import (
@@ -11,17 +12,18 @@ from counterpose_core.contract.adversarial_datasets import (
     AdversarialInstruction,
     AdversarialItem,
 )
-from counterpose_core.contract.runs import Run
+from counterpose_core.contract.runs import Run, RunItem
 from counterpose_gateway.methods.adversarial_dataset.items import plan_images
 from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
 from counterpose_gateway.runs.items import PlannedItem, numbered
 from counterpose_gateway.runs.stages import StagePlan
 
 
-def next_stage(run: Run, results: Iterable[AdversarialItem]) -> StagePlan | None:
+def next_stage(run: Run, results: Iterable[RunItem[Any]]) -> StagePlan | None:
     """Plan the next round, from what is recorded; None once no caption needs more images."""
     config = AdversarialDatasetConfig.model_validate(run.resolved_config)
-    recorded = RecordedDataset.of(config, results)
+    items = (item for item in results if isinstance(item, AdversarialItem))
+    recorded = RecordedDataset.of(config, items)
     progress = progress_of(recorded)
     spent = len(recorded.of_phase("baseline")) + sum(each.made for each in progress)
     request = config.request

@@ -12,6 +12,15 @@ from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import Origin, Record
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
 from counterpose_gateway.methods.shift_benchmark.thresholds import filter_verdict
+from counterpose_gateway.runs.method import ExportChoice
+
+
+def export(
+    summary: ShiftBenchmarkSummary, items: Iterable[ImageItem], choice: ExportChoice
+) -> tuple[Card, Iterator[Record]]:
+    """Return the images that the summary's thresholds keep."""
+    records = benchmark_records(summary, items, dropped=choice.dropped, found=choice.found)
+    return benchmark_card(summary, dropped=choice.dropped), records
 
 
 def benchmark_records(

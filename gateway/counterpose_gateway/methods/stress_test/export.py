@@ -12,6 +12,8 @@ from counterpose_core.types import ItemKind
 from counterpose_gateway.exports.answers import answers_of
 from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import KEPT, Record, Source
+from counterpose_gateway.methods.stress_test.thresholds import judging_of
+from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.runs.objectionable import OBJECTIONABLE
 
 _IMAGE_SOURCES: dict[ItemKind, str] = {
@@ -21,6 +23,16 @@ _IMAGE_SOURCES: dict[ItemKind, str] = {
     "confirmation": "confirmation",
 }
 """Kinds of items whose images are counterfactuals; reconstructions and placebos are controls."""
+
+
+def export(
+    summary: StressTestSummary, items: Iterable[Item], choice: ExportChoice
+) -> tuple[Card, Iterator[Record]]:
+    """Return the counterfactuals, judged as in the summary."""
+    judging = judging_of(summary)
+    judged = items if judging is None else judging.items(items)
+    records = counterfactual_records(summary, judged, dropped=choice.dropped)
+    return counterfactual_card(summary, dropped=choice.dropped), records
 
 
 def counterfactual_records(

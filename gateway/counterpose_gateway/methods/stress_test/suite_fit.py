@@ -22,7 +22,7 @@ from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.methods.stress_test.proposals import WrittenCaption
 from counterpose_gateway.runs.attempt import repeated
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
-from counterpose_gateway.runs.looks import UNDECIDED, Look
+from counterpose_gateway.runs.method import UNDECIDED, Look
 from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.services.ports import Services
 
