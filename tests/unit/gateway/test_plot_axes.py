@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpose_gateway.reports.scatter import Axis
+from counterpose_gateway.reports.plots import Axis
 
 AXES = {
     "round": (Axis("slope", 0.0, 4.0), ["0", "1", "2", "3", "4"]),

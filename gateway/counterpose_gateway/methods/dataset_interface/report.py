@@ -14,8 +14,7 @@ from counterpose_core.types import BlobRef, Estimate
 from counterpose_gateway.images.png import GENERATED_SOURCE_TYPE
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album, Inline
-from counterpose_gateway.reports.plots import Plot, fitted_axis, plot
-from counterpose_gateway.reports.scale import Scale
+from counterpose_gateway.reports.plots import Plot, Scale, fitted_axis, plot
 from counterpose_gateway.reports.states import BADGES
 from counterpose_gateway.reports.text import truncate_list
 

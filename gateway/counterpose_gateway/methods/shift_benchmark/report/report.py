@@ -27,18 +27,18 @@ from counterpose_gateway.methods.shift_benchmark.report.first_screen import (
     strip,
 )
 from counterpose_gateway.methods.shift_benchmark.report.grid import THUMBNAIL, grids
-from counterpose_gateway.methods.shift_benchmark.report.states import counted_images, is_sure, state_of
-from counterpose_gateway.reports import numbers
-from counterpose_gateway.reports.benchmark_plots import (
+from counterpose_gateway.methods.shift_benchmark.report.plots import (
     AccuracyLine,
     accuracy_lines,
     impact_map,
     passed_plot,
     similarity_plot,
 )
+from counterpose_gateway.methods.shift_benchmark.report.states import counted_images, is_sure, state_of
+from counterpose_gateway.reports import numbers
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album
-from counterpose_gateway.reports.scatter import Scatter
+from counterpose_gateway.reports.plots import Scatter
 from counterpose_gateway.reports.states import BADGES
 from counterpose_gateway.reports.text import truncate_list
 

@@ -13,19 +13,19 @@ from PIL import Image
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.errors import ArtifactMissing
 from counterpose_gateway.methods.shift_benchmark.report.grid import SHOWN_SEEDS, grids
-from counterpose_gateway.methods.shift_benchmark.report.report import (
-    dropped_rows,
-    render,
-    shift_rows,
-    verdict,
-)
-from counterpose_gateway.reports.benchmark_plots import (
+from counterpose_gateway.methods.shift_benchmark.report.plots import (
     OTHER,
     accuracy_lines,
     groups_of,
     impact_map,
     passed_plot,
     similarity_plot,
+)
+from counterpose_gateway.methods.shift_benchmark.report.report import (
+    dropped_rows,
+    render,
+    shift_rows,
+    verdict,
 )
 from counterpose_gateway.reports.images import Album
 from fakes.benchmark_answers import a_benchmark_summary, prompt_rows

@@ -17,9 +17,9 @@ from counterpose_core.contract.shift_benchmark_summary import (
 from counterpose_core.contract.shift_benchmarks import ImageItem
 from counterpose_gateway.methods.shift_benchmark.export import benchmark_records
 from counterpose_gateway.methods.shift_benchmark.report.first_screen import model_cells
+from counterpose_gateway.methods.shift_benchmark.report.plots import accuracy_lines
 from counterpose_gateway.methods.shift_benchmark.report.report import render
 from counterpose_gateway.methods.shift_benchmark.summary import summarize
-from counterpose_gateway.reports.benchmark_plots import accuracy_lines
 from fakes.pages import text_of
 from fakes.recorded_benchmarks import SNOW, Benchmark, recorded_config
 from fakes.reported_benchmarks import read_image

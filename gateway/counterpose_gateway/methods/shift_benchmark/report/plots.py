@@ -18,8 +18,16 @@ from counterpose_core.contract.shift_benchmark_summary import (
 )
 from counterpose_core.shift_benchmark.accuracy_line import probit
 from counterpose_core.types import Estimate
-from counterpose_gateway.reports.plots import Plot, fitted_axis, plot
-from counterpose_gateway.reports.scatter import Axis, Point, Scatter, scatter, spread
+from counterpose_gateway.reports.plots import (
+    Axis,
+    Plot,
+    Point,
+    Scatter,
+    fitted_axis,
+    plot,
+    scatter,
+    spread,
+)
 
 OTHER = "other"
 SHOWN_GROUPS = 7
