@@ -23,7 +23,6 @@ from counterpose_core.types import is_loopback
 from counterpose_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
 from counterpose_gateway.http.bodies import Bodies, Limit
 from counterpose_gateway.http.origin import SAFE_METHODS, require_own_origin
-from counterpose_gateway.http.ranges import without_ranges
 from counterpose_gateway.http.rate_limits import CallerLimits
 from counterpose_gateway.http.request_head import bearer, host_of
 from counterpose_gateway.http.sessions import COOKIE, Sessions
@@ -42,6 +41,7 @@ MOST_PATH = 500
 FORM = Limit(10_000, "fixed for forms")
 """A form of the pages has a name or a key in it, and nothing else."""
 FORM_MEDIA = "application/x-www-form-urlencoded"
+_ACCEPT_RANGES = b"accept-ranges"
 
 
 class Edge:
@@ -225,3 +225,22 @@ def _check_media(request: Request, size: int) -> None:
         return
     if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
         raise UnsupportedMedia(f"Content-Type {media[:40]!r} is not supported; send application/json")
+
+
+def without_ranges(send: Send) -> Send:
+    """Return ``send`` that tells the caller not to ask for ranges, unless the answer says otherwise.
+
+    No ranges of bytes are served (RFC 9110, section 14.3): results and exports are made while they are sent,
+    so a range of one would be of another. Results resume by ``from``, and a Range header is ignored, as the
+    standard lets a server do.
+    """
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", []))
+            if all(name.lower() != _ACCEPT_RANGES for name, _ in headers):
+                headers.append((_ACCEPT_RANGES, b"none"))
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return sending

@@ -9,15 +9,16 @@ from typing import Any
 from fastapi.routing import APIRoute
 
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, FieldProblem, Problem
-from counterpose_gateway.openapi.links import add_links
 from counterpose_gateway.openapi.problems import by_status, problems_of
 
 Document = dict[str, Any]
+_Links = dict[str, dict[str, Any]]
 
 CODES = "x-problem-codes"
 """Extension of an answer: the codes of the problems that it may have."""
 _UNUSED = ("HTTPValidationError", "ValidationError")
 """FastAPI's own bodies of 422, which no answer here has."""
+_ONE_RUN = "/{run_id}"
 _SCHEMA_REF = "#/components/schemas/{model}"
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
@@ -40,7 +41,7 @@ def complete(document: Document) -> Document:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             _complete_operation(method.upper(), path, operation)
-    add_links(document["paths"])
+    _add_links(document["paths"])
     for part in _objects(document):
         _write_integers(part)
         _close_map(part)
@@ -102,3 +103,32 @@ def _objects(part: Any) -> Iterator[Document]:
         yield from _objects(each)
     if isinstance(part, dict):
         yield part
+
+
+def _add_links(paths: dict[str, Any]) -> None:
+    """Link what makes a run or a dataset with all that is asked of it, by its id or name."""
+    for root in [path for path in paths if f"{path}{_ONE_RUN}" in paths]:
+        _add(paths[root]["post"], "202", _links(_of_one_run(paths, root), run_id="$response.body#/id"))
+    of_dataset = [
+        operation
+        for path, methods in paths.items()
+        if path.startswith("/v1/datasets/{name}")
+        for operation in methods.values()
+    ]
+    _add(paths["/v1/datasets"]["post"], "201", _links(of_dataset, name="$response.body#/name"))
+
+
+def _of_one_run(paths: dict[str, Any], root: str) -> Iterator[Any]:
+    """Every operation that needs only the id of a run."""
+    for path, methods in paths.items():
+        if path.startswith(f"{root}{_ONE_RUN}") and path.count("{") == 1:
+            yield from methods.values()
+
+
+def _links(operations: Any, **parameters: str) -> _Links:
+    names = (operation["operationId"] for operation in operations)
+    return {name: {"operationId": name, "parameters": parameters} for name in names}
+
+
+def _add(operation: dict[str, Any], status: str, links: _Links) -> None:
+    operation["responses"][status]["links"] = links

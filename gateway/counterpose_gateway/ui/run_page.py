@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -21,11 +22,15 @@ from counterpose_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAG
 from counterpose_gateway.ui.listed_findings import listed_findings
 from counterpose_gateway.ui.page_route import PageRoute
 from counterpose_gateway.ui.page_state import Pages, PageState
-from counterpose_gateway.ui.report_body import report_body
 from counterpose_gateway.ui.shown_pairs import ShownPair, finding_pair, newest_pairs
 from counterpose_gateway.ui.shown_run import ShownRun
 
 router = APIRouter(prefix="/ui/runs/{run_id}", route_class=PageRoute)
+
+_FINDING = re.compile(
+    r'(<article class="card finding" id="finding-(\d+)">(?:(?!</article>).)*?)(</div>\s*</article>)',
+    re.DOTALL,
+)
 
 SHOWN_SUSPICIONS = 3
 SHOWN_NEWEST = 6
@@ -125,3 +130,22 @@ def _benchmark_images(run: Run, context: GatewayContext) -> list[ImageItem]:
     if run.kind != "shift-benchmark":
         return []
     return context.ledger.newest_items(run.id, ImageItem, kind="image", limit=2 * SHOWN_NEWEST)
+
+
+def report_body(document: str, run_id: str) -> str:
+    """Return what stands in the body of a report, without its script, whose file the page loads itself.
+
+    Each finding gets a link to its page, and each item that the report names one to its own. The document is
+    cut and not made again, so that page and file can never tell different things.
+    """
+    body = document.partition("<body>")[2].rpartition("<script>")[0]
+    address = f"/ui/runs/{run_id}"
+    linked = _FINDING.sub(
+        rf'\1<p><a class="at" href="{address}/findings/\2">All images of this finding</a></p>\3', body
+    )
+    item = re.escape(run_id)
+    return re.sub(
+        rf"<code>({item}\.\d+)</code>",
+        rf'<a class="at" href="{address}/items/\1"><code>\1</code></a>',
+        linked,
+    )

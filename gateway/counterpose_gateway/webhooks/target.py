@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import ipaddress
 import time
 from collections.abc import Callable
@@ -21,10 +24,28 @@ from counterpose_gateway.imports.guarded_https import PublicBackend, is_public, 
 from counterpose_gateway.runs.leased_deliveries import LeasedDelivery
 from counterpose_gateway.version import VERSION
 from counterpose_gateway.webhooks.deadline import DeadlineBackend
-from counterpose_gateway.webhooks.signature import signature
+
+SECRET_PREFIX = "whsec_"
+_SCHEME = "v1"
 
 CONNECT_SECONDS, EXCHANGE_SECONDS = 5.0, 15.0
 """The longest that a connection takes, and all after it together."""
+
+
+def signature(secret: str, message: str, timestamp: int, body: str) -> str:
+    """Return the header ``webhook-signature`` of a message, as Standard Webhooks define symmetric ones.
+
+    github.com/standard-webhooks/standard-webhooks
+
+    Args:
+        secret: `SECRET_PREFIX` and the key in base64.
+        message: the header ``webhook-id``.
+        timestamp: the header ``webhook-timestamp``, in seconds since the epoch.
+        body: the body as it is sent.
+    """
+    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
+    signed = hmac.new(key, f"{message}.{timestamp}.{body}".encode(), hashlib.sha256).digest()
+    return f"{_SCHEME},{base64.b64encode(signed).decode()}"
 
 
 class NotDeliveredError(Exception):

@@ -13,7 +13,7 @@ from counterpose_gateway.http.origin import is_own
 from counterpose_gateway.ui import live_figures
 from counterpose_gateway.ui.environment import evidence
 from counterpose_gateway.ui.live_figures import LEAST_AGE_SECONDS, LiveFigures
-from counterpose_gateway.ui.report_body import report_body
+from counterpose_gateway.ui.run_page import report_body
 from counterpose_gateway.ui.shown_run import ShownRun
 from fakes.sdk import a_run, a_summary, figure
 

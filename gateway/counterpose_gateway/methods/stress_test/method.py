@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
-from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_gateway.methods.stress_test import proof_stages
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.export import export
@@ -69,10 +68,6 @@ def _keep_columns(run: Run, context: RecordedRuns) -> int:
     return 0 if context.columns is None else keep_parts(run, context.ledger, context.columns)
 
 
-def _pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair]:
-    return counterfactual_pairs(run, context.ledger.items_of(run.id, Item))
-
-
 STRESS_TEST = Method(
     kind="stress-test",
     title="Stress test",
@@ -87,6 +82,6 @@ STRESS_TEST = Method(
     rest_of_plan=rest_of_plan,
     look=look,
     keep_columns=_keep_columns,
-    pairs=_pairs,
+    pairs=counterfactual_pairs,
     export=export,
 )

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.gate.regression_set import FrozenPair
+from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.runs.recorded import recorded_config
 
 _COUNTERFACTUALS = ("edit", "intervention", "confirmation")
 """LANCE-R's random edits are a baseline: they need not change one thing only."""
 
 
-def counterfactual_pairs(run: Run, items: Iterable[Item]) -> Iterator[FrozenPair]:
+def counterfactual_pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair]:
     """Yield each kept counterfactual with its source image; a group of sources is one unit.
 
     A confirmation is a change of its own: the screen chose it because it hurts the classifiers of this run.
     """
     config = recorded_config(StressTestConfig, run)
     groups = {} if config.grouping is None else config.grouping.groups
-    for item in items:
+    for item in context.ledger.items_of(run.id, Item):
         if item.state == "done" and item.result is not None and item.kind in _COUNTERFACTUALS:
             yield FrozenPair(
                 change=_change(config, item),

@@ -15,6 +15,7 @@ from counterpose_core.contract.stress_tests import (
     StressTestConfig,
     StressTestSummary,
     SweepSummary,
+    Unanswered,
 )
 from counterpose_core.contract.suite_fit import MEASURES, SuiteFitSummary
 from counterpose_core.statistics.coded import Flags, Ints, in_order
@@ -35,7 +36,6 @@ from counterpose_gateway.methods.stress_test.summary.image_quality import (
 )
 from counterpose_gateway.methods.stress_test.summary.insights import find_insights
 from counterpose_gateway.methods.stress_test.summary.interventions import summarize_interventions
-from counterpose_gateway.methods.stress_test.summary.unanswered import count_unanswered
 from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from counterpose_gateway.runs.accounting import ends_of, wall_seconds
 from counterpose_gateway.runs.objectionable import OBJECTIONABLE
@@ -165,3 +165,17 @@ def _suite_fit(
 def _unused_filters(config: StressTestConfig) -> list[str]:
     """The filters that the run did not apply; they have no yield."""
     return [OBJECTIONABLE] if config.objectionable is None else []
+
+
+def count_unanswered(columns: ItemColumns) -> list[Unanswered]:
+    """Count the kept images without an answer of each classifier, the most often first."""
+    found = [
+        Unanswered(
+            classifier=classifier,
+            images=told.total(),
+            of=columns.sums.predicted,
+            detail=told.most_common(1)[0][0],
+        )
+        for classifier, told in columns.sums.unanswered.items()
+    ]
+    return sorted(found, key=lambda one: (-one.images, one.classifier))
