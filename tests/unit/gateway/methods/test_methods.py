@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -34,6 +35,11 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 def test_every_run_kind_has_a_method() -> None:
     assert list(METHODS) == list(get_args(RunKind))
     assert {kind: method.kind for kind, method in METHODS.items()} == {kind: kind for kind in METHODS}
+
+
+@pytest.mark.parametrize("kind", get_args(RunKind))
+def test_a_method_reaches_another_process_by_the_names_of_its_functions(kind: RunKind) -> None:
+    assert pickle.loads(pickle.dumps(METHODS[kind])) == METHODS[kind]
 
 
 def test_every_method_package_is_in_the_table() -> None:
