@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from counterpose_services.jobs.kept_program import keep_running
-from counterpose_services.jobs.worker import JobWorker, gateway_program
+from counterpose_processes.supervised import Supervised
+from counterpose_services.jobs.worker import PROGRAM, JobWorker, gateway_program
 
 END_S = 20.0
 """How long workers have to end by themselves when the job has: an item in hand may be finished."""
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ended = [worker.remote().work.remote(part) for _ in range(arguments.workers)]
     _log.info("job %s, attempt %d: %d workers", arguments.job, arguments.attempt, arguments.workers)
     # Here and not in a worker: the attempt lives even while no node has room for one.
-    keep_running([program, *part, "--follow-only"])
+    Supervised(PROGRAM, [program, *part, "--follow-only"]).keep()
     ray.wait(ended, num_returns=len(ended), timeout=END_S)
     ray.shutdown()
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from counterpose_core.installation import adding
-from counterpose_services.jobs.kept_program import keep_running
+from counterpose_processes.supervised import Supervised
 
 PROGRAM = "counterpose-gateway"
 """The program that works. It is started by its name: the services do not import the gateway."""
@@ -20,7 +20,7 @@ class JobWorker:
 
     def work(self, arguments: Sequence[str]) -> None:
         """Keep a worker running with these arguments until it ends by itself."""
-        keep_running([gateway_program(), *arguments])
+        Supervised(PROGRAM, [gateway_program(), *arguments]).keep()
 
 
 def gateway_program() -> str:

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 from counterpose_core.errors import UnknownModel
 from counterpose_core.secret_files import read_secret
 from counterpose_core.types import is_loopback
+from counterpose_processes.ports import free_port
 from counterpose_services.openai_api.server import SETTINGS, OpenAIServer
-from counterpose_services.openai_api.supervised import SupervisedServer, free_port
+from counterpose_services.openai_api.supervised import SupervisedServer
 from counterpose_services.openai_api.vllm import VllmModel, require_program, vllm_command, vllm_environment
 from counterpose_services.outbound.calls import AnswerLimits, outbound_client
 from counterpose_services.outbound.hosts import require_host

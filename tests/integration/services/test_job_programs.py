@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from counterpose_services.jobs.kept_program import PAUSES_S, keep_running
+from counterpose_processes import supervised
+from counterpose_processes.supervised import Supervised
 from counterpose_services.jobs.worker import gateway_program
 from fakes.process_trees import descendants, kill, title
 from fakes.processes import look_until
@@ -24,19 +24,19 @@ sys.exit(0 if runs == 2 else 5)
 """
 KEEPING = """
 import sys
-from counterpose_services.jobs.kept_program import keep_running
-keep_running([sys.executable, "-c", "import time; time.sleep(600)"])
+from counterpose_processes.supervised import Supervised
+Supervised("it", [sys.executable, "-c", "import time; time.sleep(600)"]).keep()
 """
 
 
 def test_a_program_is_started_again_with_growing_pauses_until_it_ends_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
-    keep_running([sys.executable, "-c", COUNTING, str(tmp_path / "runs")])
+    monkeypatch.setattr(supervised, "PAUSES_S", (0.0, 0.01, 0.02, 0.03))
+    Supervised("it", [sys.executable, "-c", COUNTING, str(tmp_path / "runs")]).keep()
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "xxx"
-    assert pauses == list(PAUSES_S[:2])
+    ends = [record.message.rpartition("; ")[2] for record in caplog.records]
+    assert ends == ["it is started again in 0.01 s", "it is started again in 0.02 s"]
 
 
 def test_a_program_does_not_outlive_a_keeper_that_is_killed() -> None:

@@ -16,7 +16,7 @@ import pytest
 from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbItem, PerturbRequest
 from counterpose_core.errors import BackendUnavailable, UnknownModel
 from counterpose_core.suite import PerturberSuite
-from counterpose_services.openai_api import supervised
+from counterpose_processes import supervised
 from counterpose_services.openai_api.server import OpenAIServer
 from counterpose_services.openai_api.supervised import SupervisedServer
 from counterpose_services.perturber.engine import PerturberEngine
@@ -173,13 +173,14 @@ def test_a_missing_program_is_one_sentence(
 def test_a_killed_replica_leaves_no_server_behind(settings: ServiceSettings) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from counterpose_services.openai_api.supervised import SupervisedServer, free_port\n"
+        "from counterpose_services.openai_api.supervised import SupervisedServer\n"
+        "from counterpose_processes.ports import free_port\n"
         "import os; port = free_port()\n"
         "command = [sys.argv[1], '--port', str(port)]\n"
         "server = SupervisedServer('x', command, environment=os.environ, port=port)\n"
         "server.start(); print('up', flush=True); time.sleep(600)\n"
     )
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
         [sys.executable, "-c", program, str(settings.vllm)], stdout=subprocess.PIPE, env=variables
     ) as replica:

@@ -70,12 +70,13 @@ def test_every_folder_of_a_package_has_an_init_file() -> None:
     assert sorted(str(folder) for folder in folders if not (folder / "__init__.py").is_file()) == []
 
 
-def test_the_wheel_holds_the_six_packages_and_no_weights() -> None:
+def test_the_wheel_holds_the_seven_packages_and_no_weights() -> None:
     assert [Path(package).name for package in PACKAGES] == [
         "counterpose",
         "counterpose_gateway",
         "counterpose_core",
         "counterpose_http",
+        "counterpose_processes",
         "counterpose_services",
         "counterpose_miniature",
     ]

@@ -14,7 +14,7 @@ import counterpose_services
 from counterpose_services.settings import SERVICES
 
 ROOT = Path(counterpose_services.__file__).parents[1]
-OWN = ("counterpose_core", "counterpose_http", "counterpose_services")
+OWN = ("counterpose_core", "counterpose_http", "counterpose_processes", "counterpose_services")
 HEAVY = {
     "torch",
     "torchvision",

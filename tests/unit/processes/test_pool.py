@@ -1,0 +1,100 @@
+"""Processes that do tasks: what they answer, and what becomes of tasks that are given up."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+
+import pytest
+
+from counterpose_processes import pool as pool_module
+from counterpose_processes.pool import Pool
+from counterpose_processes.system import began
+from fakes.processes import look_until
+
+PATIENCE_S = 100.0
+
+
+class Lost(Exception):
+    """The process was killed."""
+
+
+def do(task: object) -> object:
+    """Return the process, sleep, or fail."""
+    if isinstance(task, float):
+        time.sleep(task)
+    if task == "fail":
+        raise ValueError("no such task")
+    return os.getpid()
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    opened = Pool(1, do, Lost)
+    yield opened
+    opened.close()
+
+
+def test_one_process_does_many_tasks_and_is_another(pool: Pool) -> None:
+    pids = {pool.start(None).result(PATIENCE_S) for _ in range(3)}
+    assert len(pids) == 1
+    assert pids != {os.getpid()}
+
+
+def test_an_error_reaches_who_waits_and_the_process_goes_on(pool: Pool) -> None:
+    first = pool.start(None).result(PATIENCE_S)
+    with pytest.raises(ValueError, match="no such task"):
+        pool.start("fail").result(PATIENCE_S)
+    with pytest.raises((TypeError, AttributeError), match="pickle"):
+        pool.start(lambda: None).result(PATIENCE_S)
+    assert pool.start(None).result(PATIENCE_S) == first
+
+
+def test_a_task_that_is_given_up_ends_its_process(pool: Pool) -> None:
+    first = pool.start(None).result(PATIENCE_S)
+    going = pool.start(600.0)
+    look_until(going.running)
+    waiting = pool.start(600.0)
+    waiting.give_up()
+    assert waiting.cancelled()
+    going.give_up()
+    with pytest.raises(CancelledError):
+        going.result(PATIENCE_S)
+    assert began(first) is None
+    assert pool.start(None).result(PATIENCE_S) != first
+
+
+def test_a_process_that_is_killed_is_told_and_replaced(pool: Pool) -> None:
+    first = pool.start(None).result(PATIENCE_S)
+    going = pool.start(600.0)
+    look_until(going.running)
+    os.kill(first, 9)
+    with pytest.raises(Lost):
+        going.result(PATIENCE_S)
+    second = pool.start(None).result(PATIENCE_S)
+    assert second != first
+    os.kill(second, 9)
+    look_until(lambda: began(second) is None)
+    assert pool.start(None).result(PATIENCE_S) != second, "an idle one"
+
+
+def test_an_idle_process_ends(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.01)
+    first = pool.start(None).result(PATIENCE_S)
+    look_until(lambda: began(first) is None)
+    assert pool.start(None).result(PATIENCE_S) != first
+
+
+def test_a_closed_pool_gives_up_all_and_takes_no_more() -> None:
+    pool = Pool(1, do, Lost)
+    first = pool.start(None).result(PATIENCE_S)
+    going, waiting = pool.start(600.0), pool.start(600.0)
+    look_until(going.running)
+    pool.close()
+    assert began(first) is None
+    assert waiting.cancelled()
+    with pytest.raises(CancelledError):
+        going.result(PATIENCE_S)
+    assert pool.start(None).cancelled()
