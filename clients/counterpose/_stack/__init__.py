@@ -2,13 +2,12 @@
 
 from counterpose._stack.demo_datasets import DemoDatasets
 from counterpose._stack.opening import open_stack
-from counterpose._stack.process import Process
 from counterpose._stack.programs import Programs
-from counterpose._stack.record import DEFAULT_PORT, DEFAULT_SERVICES_PORT, Record, read_record
-from counterpose._stack.signals import ended_by_signals, undisturbed
+from counterpose._stack.record import DEFAULT_PORT, DEFAULT_SERVICES_PORT, read_record
 from counterpose._stack.stack import DEMO_DATASET, DEMO_PER_CLASS, Images, Stack, demo_images
 from counterpose._stack.state_folder import default_state
 from counterpose._stack.status import ProcessStatus, StackStatus, status_of
+from counterpose_processes.signals import ended_by_signals
 
 __all__ = [
     "DEFAULT_PORT",
@@ -17,10 +16,8 @@ __all__ = [
     "DEMO_PER_CLASS",
     "DemoDatasets",
     "Images",
-    "Process",
     "ProcessStatus",
     "Programs",
-    "Record",
     "Stack",
     "StackStatus",
     "default_state",
@@ -29,5 +26,4 @@ __all__ = [
     "open_stack",
     "read_record",
     "status_of",
-    "undisturbed",
 ]

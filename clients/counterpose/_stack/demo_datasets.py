@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from counterpose._stack.programs import GATEWAY, Programs
 from counterpose._stack.readiness import last_lines
 from counterpose_core.errors import BackendUnavailable
+from counterpose_processes.program import Program
 
 HELD_OUT = "counterpose_miniature.training.held_out"
 WORLD = "counterpose_miniature.world"
@@ -61,12 +61,7 @@ class DemoDatasets:
 
     def _run(self, failure: str, command: Sequence[str]) -> None:
         log = self.state / LOG
-        with log.open("ab") as output:
-            start = output.tell()
-            done = subprocess.run(
-                command, check=False, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                env=dict(self.environment), cwd=self.state,
-            )  # fmt: skip
-        if done.returncode != 0:
-            message = f"{failure}: {command[0]} ended with {done.returncode}; {str(log)!r} says:"
-            raise BackendUnavailable(f"{message}\n{last_lines(log, start)}")
+        with Program(command, environment=self.environment, folder=self.state, log=log) as program:
+            if code := program.wait():
+                message = f"{failure}: {command[0]} ended with {code}; {str(log)!r} says:"
+                raise BackendUnavailable(f"{message}\n{last_lines(program)}")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from counterpose._stack.readiness import LOOPBACK
 from counterpose._stack.state_folder import STATE_VARIABLE
+from counterpose_processes.ports import LOOPBACK
 
 SUITE_VARIABLE = "COUNTERPOSE_SUITE"
 DEFAULT_SUITE = "miniature"

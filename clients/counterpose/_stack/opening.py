@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counterpose._stack.readiness import free_port, port_is_free
 from counterpose._stack.record import DEFAULT_PORT, DEFAULT_SERVICES_PORT, read_record
 from counterpose._stack.stack import Stack, Tell, Watch
 from counterpose._stack.state_folder import default_state
 from counterpose_core.errors import InvalidRequest
+from counterpose_processes.ports import free_port, is_free
 
 
 def open_stack(
@@ -55,4 +55,4 @@ def _require_same(option: str, given: int | None, running: int) -> None:
 
 
 def _default(port: int, any_port: bool) -> int:
-    return port if not any_port or port_is_free(port) else free_port()
+    return port if not any_port or is_free(port) else free_port()

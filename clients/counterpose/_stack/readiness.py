@@ -1,21 +1,18 @@
-"""Whether a gateway answers, whether it is ready, and what its log says if it ended."""
+"""Whether a gateway answers, whether it is ready, and what a log says of a program that ended."""
 
 from __future__ import annotations
-
-import errno
-import socket
-from pathlib import Path
 
 import httpx
 
 from counterpose_core.contract.services import Health
 from counterpose_core.errors import InvalidRequest
+from counterpose_processes.ports import is_free
+from counterpose_processes.program import Program
 
 LOOK_TIMEOUT_S = 2.0
 # A readiness check asks five services, each of which may be slow while models load.
 READY_TIMEOUT_S = 10.0
 LOG_LINES = 12
-LOOPBACK = "127.0.0.1"
 
 
 def health(url: str) -> Health | None:
@@ -41,41 +38,19 @@ def waited_for(url: str) -> str | None:
         return f"status {response.status_code}"
 
 
-def port_is_free(port: int) -> bool:
-    """Tell whether a process may listen on a loopback port."""
-    with socket.socket() as probe:
-        # Closed connections keep a port for a minute, but do not prevent listening on it.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                return False
-            raise
-    return True
-
-
 def require_free(port: int, option: str) -> None:
     """Refuse a port on which another program listens.
 
     Raises:
         InvalidRequest: the port is taken.
     """
-    if not port_is_free(port):
+    if not is_free(port):
         raise InvalidRequest(f"port {port} is taken by another program: choose another with {option}")
 
 
-def free_port() -> int:
-    """Return a loopback port that no program listens on now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
-
-
-def last_lines(log: Path, start: int = 0) -> str:
-    """Return the last lines that were written to a log after its first ``start`` bytes, indented."""
-    written = log.read_bytes()[start:].decode(errors="replace").splitlines()
-    return "\n".join(f"    {line}" for line in written[-LOG_LINES:])
+def last_lines(program: Program) -> str:
+    """Return the last lines that a program has written to its log, indented."""
+    return "\n".join(f"    {line}" for line in program.last_lines()[-LOG_LINES:])
 
 
 def _got(url: str, timeout_s: float) -> httpx.Response | None:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from counterpose._stack.process import Process
 from counterpose_core.errors import InvalidRequest
+from counterpose_processes.process import Process
 
 ProcessName = Literal["worker", "gateway", "services"]
 PROCESSES: tuple[ProcessName, ...] = ("worker", "gateway", "services")

@@ -10,12 +10,10 @@ from importlib import metadata
 from pathlib import Path
 
 from counterpose._stack import readiness
-from counterpose._stack.children import Children
 from counterpose._stack.demo_datasets import DemoDatasets
 from counterpose._stack.environment import SUITE_VARIABLE, environment_of
-from counterpose._stack.process import POLL_S, Process
 from counterpose._stack.programs import GATEWAY, SERVICES, Programs
-from counterpose._stack.readiness import require_free
+from counterpose._stack.readiness import last_lines, require_free
 from counterpose._stack.record import (
     DEFAULT_PORT,
     DEFAULT_SERVICES_PORT,
@@ -25,10 +23,13 @@ from counterpose._stack.record import (
     read_record,
     write_record,
 )
-from counterpose._stack.signals import ended_by_signals, undisturbed
 from counterpose._stack.state_folder import default_state, locked, prepare
-from counterpose_core.errors import DeadlineExceeded
+from counterpose_core.errors import BackendUnavailable, DeadlineExceeded
 from counterpose_core.weights_reading import Patience, WeightsReading, current_readings
+from counterpose_processes.ports import LOOPBACK
+from counterpose_processes.process import KILL_TIMEOUT_S, POLL_S, Process
+from counterpose_processes.program import Program
+from counterpose_processes.signals import ended_by_signals, undisturbed
 
 START_TIMEOUT_S = 600.0
 """How long a start may go on without a sign of progress: no service ready, and no byte of weights read."""
@@ -63,21 +64,20 @@ class Stack:
     tell: Tell = field(default=lambda _: None, repr=False)
     watch: Watch = field(default=lambda _: None, repr=False)
     started: list[ProcessName] = field(default_factory=list)
-    _children: Children = field(init=False, repr=False)
+    _children: dict[ProcessName, Program] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         # The processes run in the state folder, where a relative path would mean another one.
         object.__setattr__(self, "state", self.state.absolute())
-        object.__setattr__(self, "_children", Children(self.state))
 
     @property
     def url(self) -> str:
         """The gateway's address."""
-        return f"http://{readiness.LOOPBACK}:{self.port}"
+        return f"http://{LOOPBACK}:{self.port}"
 
     def log(self, name: ProcessName) -> Path:
         """The file that a process writes to."""
-        return self._children.log(name)
+        return self.state / f"{name}.log"
 
     def running(self) -> dict[ProcessName, Process]:
         """Return what was started from this state folder and still runs.
@@ -196,10 +196,12 @@ class Stack:
         if name in running:
             return
         # Another command may have stopped a child of ours.
-        self._children.reap(running)
-        process = self._children.spawn(name, self._installed().command(program, verb), self.environment())
+        self._reap(running)
+        command = self._installed().command(program, verb)
+        child = Program(command, environment=self.environment(), folder=self.state, log=self.log(name))
+        self._children[name] = child
         self.started.append(name)
-        self._remember(running | {name: process})
+        self._remember(running | {name: Process.of(child.pid)})
 
     def _wait_for(self, look: Callable[[], str | None]) -> None:
         """Block until ``look`` names nothing more; give up when a process has ended or nothing moves on."""
@@ -218,7 +220,13 @@ class Stack:
         self._require_alive()
 
     def _require_alive(self) -> None:
-        self._children.require_none_ended(self.started, self.running())
+        """Raise if one of these children has ended; the message quotes its last lines."""
+        running = self.running()
+        for name in self.started:
+            if name not in running:
+                child = self._children[name]
+                message = f"the {name} ended while starting (exit code {child.poll()})"
+                raise BackendUnavailable(f"{message}; {str(self.log(name))!r} says:\n{last_lines(child)}")
 
     def _stop(self, names: Collection[ProcessName]) -> list[ProcessName]:
         running = self.running()
@@ -227,8 +235,15 @@ class Stack:
             self.tell(f"stopping the {name}")
             running.pop(name).stop()
         self._remember(running)
-        self._children.reap(running)
+        self._reap(running)
         return stopped
+
+    def _reap(self, running: Collection[ProcessName]) -> None:
+        """Collect what has ended: a child stays a zombie until its parent waits for it."""
+        for name, child in self._children.items():
+            if name not in running:
+                # Its other threads may end shortly after its first one.
+                child.wait(KILL_TIMEOUT_S)
 
     def _remember(self, running: dict[ProcessName, Process]) -> None:
         environment = self.environment()

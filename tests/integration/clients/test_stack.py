@@ -16,11 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from counterpose._stack import Process, Programs, Stack, demo_images, open_stack, undisturbed
-from counterpose._stack import process as process_module
+from counterpose._stack import Programs, Stack, demo_images, open_stack
 from counterpose._stack import stack as stack_module
-from counterpose._stack.process import began
 from counterpose_core.errors import BackendUnavailable, DeadlineExceeded, InvalidRequest
+from counterpose_processes import process as process_module
+from counterpose_processes.process import Process
+from counterpose_processes.signals import undisturbed
+from counterpose_processes.system import began
 from fakes.stack_programs import FAILING_RENDERER, RENDERING, SERVING, FakeGateway, write_program
 
 UP = [
@@ -136,31 +138,6 @@ def test_a_reused_pid_is_left_alone(stack: Stack) -> None:
         stranger.kill()
         stranger.wait()
         worker.stop()
-
-
-def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_module, "STOP_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(process_module, "POLL_S", 0.005)
-    deaf = subprocess.Popen(
-        ["sh", "-c", "trap '' TERM; echo; while :; do sleep 60; done"],
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-    )
-    with deaf:
-        assert deaf.stdout is not None
-        deaf.stdout.readline()
-        process = Process.of(deaf.pid)
-        process.stop()
-        assert not process.alive()
-
-
-def test_a_zombie_counts_as_stopped() -> None:
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    assert began(child) is None
-    os.waitpid(child, 0)
 
 
 def test_a_process_that_dies_at_startup_is_reported_with_its_output(stack: Stack) -> None:

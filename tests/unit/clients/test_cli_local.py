@@ -15,13 +15,14 @@ import pytest
 from counterpose._cli import stack as commands
 from counterpose._cli.demo import CLASSES, DATASET, DEMOS, OTHERS, PER_CLASS, Method
 from counterpose._cli.exit_code import ExitCode
-from counterpose._stack import Images, Process, Stack, open_stack, status_of
+from counterpose._stack import Images, Stack, open_stack, status_of
 from counterpose._stack import programs as programs_module
 from counterpose._stack.demo_datasets import DemoDatasets
 from counterpose._stack.record import Record, write_record
 from counterpose_core.contract.services import StoreUse
 from counterpose_core.installation import adding
 from counterpose_core.types import RunState
+from counterpose_processes.process import Process
 from fakes.benchmark_answers import a_benchmark_summary, benchmark_answer, benchmark_summary_answer
 from fakes.command import Play, run
 from fakes.hunt_answers import a_hunt_run, a_hunt_summary

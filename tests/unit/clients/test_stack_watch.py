@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,20 +17,20 @@ import pytest
 from rich.console import Console
 
 from counterpose._cli.steps import Steps
-from counterpose._stack import Process, Stack, open_stack, read_record, status_of
-from counterpose._stack import process as process_module
-from counterpose._stack.process import began
+from counterpose._stack import Stack, open_stack, read_record, status_of
 from counterpose._stack.readiness import (
-    free_port,
     health,
     last_lines,
-    port_is_free,
     require_free,
     waited_for,
 )
 from counterpose._stack.record import Record, write_record
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.weights_reading import WeightsReading
+from counterpose_processes.ports import free_port, is_free
+from counterpose_processes.process import Process
+from counterpose_processes.program import Program
+from counterpose_processes.system import began
 from fakes.stack_programs import FakeGateway
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -55,7 +56,7 @@ def gateway(tmp_path: Path) -> Iterator[FakeGateway]:
 
 def test_a_process_lives_under_its_own_beginning_alone() -> None:
     assert myself().alive()
-    assert not myself().model_copy(update={"began": "another boot/1"}).alive()
+    assert not replace(myself(), began="another boot/1").alive()
 
 
 def test_a_process_that_was_never_there_is_dead() -> None:
@@ -63,25 +64,6 @@ def test_a_process_that_was_never_there_is_dead() -> None:
         child.wait()
     assert began(child.pid) is None
     assert not Process.of(child.pid).alive()
-
-
-def test_without_proc_the_beginning_comes_from_ps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "ps").write_text('#!/bin/sh\necho "Ss   Sun Nov 22 19:53:21 2026"\n', encoding="utf-8")
-    (tmp_path / "ps").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(process_module, "PROC", tmp_path / "no proc")
-    assert began(7) == "Sun Nov 22 19:53:21 2026"
-
-
-@pytest.mark.parametrize("told", ["", "Z    Sun Nov 22 19:53:21 2026"])
-def test_without_proc_a_zombie_and_nothing_have_ended(
-    told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "ps").write_text(f'#!/bin/sh\necho "{told}"\n', encoding="utf-8")
-    (tmp_path / "ps").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(process_module, "PROC", tmp_path / "no proc")
-    assert began(7) is None
 
 
 @pytest.mark.parametrize("pid", [0, 1, -1])
@@ -106,16 +88,16 @@ def test_a_record_is_read_as_it_was_written_and_removed_when_empty(tmp_path: Pat
 def test_a_taken_port_is_refused_and_named_with_its_option() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert not port_is_free(port)
+        assert not is_free(port)
         with pytest.raises(InvalidRequest, match=rf"port {port} is taken .* choose another with --port"):
             require_free(port, "--port")
-    assert port_is_free(port)
+    assert is_free(port)
 
 
 def test_any_port_is_taken_where_the_default_is_not_free(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("counterpose._stack.opening.port_is_free", lambda port: False)
+    monkeypatch.setattr("counterpose._stack.opening.is_free", lambda port: False)
     strict, lenient = open_stack(tmp_path), open_stack(tmp_path, any_port=True)
     assert (strict.port, strict.services_port) == (8080, 8101)
     assert {lenient.port, lenient.services_port}.isdisjoint({8080, 8101})
@@ -139,10 +121,15 @@ def test_nothing_that_answers_is_no_gateway() -> None:
 
 def test_a_log_tells_its_last_lines_of_this_start_alone(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_bytes(b"earlier\n" + b"".join(b"line %d \xff\n" % n for n in range(20)))
-    told = last_lines(log, len(b"earlier\n")).splitlines()
+    log.write_bytes(b"earlier\n")
+    lines = "for n in $(seq 0 19); do printf 'line %d \\377\\n' $n; done"
+    with Program(["sh", "-c", lines], log=log) as program:
+        program.wait()
+        told = last_lines(program).splitlines()
     assert (len(told), told[0], told[-1]) == (12, "    line 8 \ufffd", "    line 19 \ufffd")
-    assert last_lines(log, log.stat().st_size) == ""
+    with Program(["true"], log=log) as program:
+        program.wait()
+        assert last_lines(program) == ""
 
 
 def test_status_of_nothing_names_every_process_as_not_running(tmp_path: Path) -> None:
@@ -154,7 +141,7 @@ def test_status_of_nothing_names_every_process_as_not_running(tmp_path: Path) ->
 
 
 def test_status_names_the_process_that_has_died(gateway: FakeGateway, tmp_path: Path) -> None:
-    dead = myself().model_copy(update={"began": "another boot/1"})
+    dead = replace(myself(), began="another boot/1")
     write_record(tmp_path, record(services=myself(), gateway=myself(), worker=dead))
     found = status_of(Stack(tmp_path, gateway.port))
     assert found.waiting_for == "not running: worker"
