@@ -15,6 +15,7 @@ from typing import ParamSpec, TypeVar
 
 import httpx
 import uvicorn
+from counterpose_gateway.runs.freed_memory import return_freed_memory
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.types import RunKind
@@ -24,7 +25,6 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs.columns import KeepColumns
-from counterpose_gateway.runs.freed_memory import return_freed_memory
 from counterpose_gateway.runs.summaries import Report, Summary
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_gateway.summary_processes import recorded_runs, summary_processes

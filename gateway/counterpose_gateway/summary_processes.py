@@ -8,8 +8,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.joined import JoinedWork
-from counterpose_gateway.runs.processes import Processes
+from counterpose_gateway.runs.joined import JoinedWork, summing_processes
 from counterpose_gateway.runs.summaries import KEPT
 from counterpose_gateway.settings import GatewaySettings
 
@@ -19,7 +18,7 @@ def summary_processes(settings: GatewaySettings) -> JoinedWork | None:
     if not settings.summary_processes:
         return None
     opened = partial(recorded_runs, settings.database_url, settings.store_url, column_folder(settings))
-    return JoinedWork(Processes(settings.summary_processes, opened), KEPT)
+    return JoinedWork(summing_processes(settings.summary_processes, opened), KEPT)
 
 
 def column_folder(settings: GatewaySettings) -> ColumnFolder | None:

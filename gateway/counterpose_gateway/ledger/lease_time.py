@@ -12,12 +12,12 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, text, update
 
 from counterpose_gateway.ledger import rows, schema
 from counterpose_gateway.ledger.database import Database
+from counterpose_processes.system import monotonic_clock
 
 NOTED_SECONDS = 30.0
 """How often a working process notes its reading: a machine that is started anew goes on from the last one."""
@@ -38,13 +38,8 @@ class Steady:
 
 def steady_clock() -> Steady:
     """Return the machine's monotonic clock, named after the machine's start where the system has a name."""
-    try:
-        start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        # Containers of one machine may be given monotonic clocks of their own.
-        return Steady(f"{start} {Path('/proc/self/ns/time').readlink()}", time.monotonic)
-    except OSError:
-        # The process shares its clock with no other then, and begins with the latest reading of all.
-        return Steady(uuid.uuid4().hex, time.monotonic)
+    # Without a name the process shares its clock with no other, and begins with the latest reading of all.
+    return Steady(monotonic_clock() or uuid.uuid4().hex, time.monotonic)
 
 
 class LeaseTime:

@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
-from counterpose_gateway.runs.processes import Processes, Task, Work
+from counterpose_core.errors import CounterposeError, InternalError
+from counterpose_processes.pool import Pool, Work
 
 V = TypeVar("V")
+Task = Callable[[Any], V]
+"""What a process does with the recorded runs that it opened."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Opening:
+    """What each process does: it opens ledger and store once, and does tasks over them."""
+
+    opened: Callable[[], object]
+    _runs: object = None
+
+    def __call__(self, task: Task[V]) -> V:
+        """Do a task; errors that nobody foresaw tell their callers nothing."""
+        try:
+            self._runs = self._runs or self.opened()
+            return task(self._runs)
+        except CounterposeError:
+            raise
+        except Exception:
+            _logger.exception("a summary failed")
+            raise InternalError("a summary failed; the gateway's log says why") from None
+
+
+def summing_processes(number: int, opened: Callable[[], object]) -> Pool:
+    """Return at most ``number`` processes that sum up runs; each calls ``opened`` for ledger and store."""
+    lost = "the process that sums up runs was ended, perhaps for its memory; ask again"
+    return Pool(number, Opening(opened), lambda: InternalError(lost))
 
 
 @dataclass(eq=False)
 class _Joined:
     work: Work[Any]
     waiting: int = 0
+
+    @property
+    def failed(self) -> bool:
+        done = self.work.done()
+        return done and (self.work.cancelled() or self.work.exception() is not None)
 
 
 class JoinedWork:
@@ -28,13 +64,11 @@ class JoinedWork:
         summary = future.result()
     """
 
-    def __init__(self, processes: Processes, kept: int) -> None:
+    def __init__(self, pool: Pool, kept: int) -> None:
         """Keep the last ``kept`` results."""
-        self._processes = processes
+        self._pool = pool
         self._kept = kept
-        self._results: OrderedDict[Hashable, Future[Any]] = OrderedDict()
-        self._going: dict[Hashable, _Joined] = {}
-        # Guards both: a key is in one of them, or in none.
+        self._known: OrderedDict[Hashable, _Joined] = OrderedDict()
         self._lock = Lock()
 
     @contextmanager
@@ -43,57 +77,39 @@ class JoinedWork:
 
         ``keep``: whether the result is kept for later callers.
         """
-        known, joined = self._join(key, task, keep)
-        if joined is None:
-            yield known
-            return
-        try:
-            yield known
-        finally:
-            self._left(key, joined)
-
-    def _join(self, key: Hashable, task: Task[V], keep: bool) -> tuple[Future[V], _Joined | None]:
-        """The result's future, and the work that the caller waits for; None where the result is kept."""
         with self._lock:
-            known = self._results.get(key)
-            if known is not None:
-                self._results.move_to_end(key)
-                return known, None
-            joined = self._going.get(key)
-            if joined is not None:
-                joined.waiting += 1
-                return joined.work.future, joined
-            joined = self._going[key] = _Joined(self._processes.start(task), waiting=1)
-        # Without the lock: work that has ended by now calls back at once.
-        joined.work.future.add_done_callback(lambda future: self._ended(key, joined, future, keep))
-        return joined.work.future, joined
+            joined = self._known.get(key)
+            if joined is None or joined.failed:
+                # A failure is not kept: the next caller tries again.
+                joined = self._known[key] = _Joined(self._pool.start(task))
+            joined.waiting += 1
+            self._known.move_to_end(key)
+        try:
+            yield joined.work
+        finally:
+            self._left(key, joined, keep)
 
-    def _left(self, key: Hashable, joined: _Joined) -> None:
+    def _left(self, key: Hashable, joined: _Joined, keep: bool) -> None:
         with self._lock:
             joined.waiting -= 1
-            abandoned = not joined.waiting and self._going.get(key) is joined
-            if abandoned:
-                # Who asks from now on starts it again.
-                del self._going[key]
-        if abandoned:
-            joined.work.give_up()
-
-    def _ended(self, key: Hashable, joined: _Joined, future: Future[Any], keep: bool) -> None:
-        with self._lock:
-            if self._going.get(key) is not joined:
+            if joined.waiting:
                 return
-            del self._going[key]
-            # A failure is not kept: the next caller tries again.
-            if keep and not future.cancelled() and future.exception() is None:
-                self._results[key] = future
-                while len(self._results) > self._kept:
-                    self._results.popitem(last=False)
+            ended = joined.work.done()
+            if self._known.get(key) is joined and (joined.failed or not ended or not keep):
+                # Who asks from now on starts it again.
+                del self._known[key]
+            results = [key for key, known in self._known.items() if not known.waiting]
+            for oldest in results[: max(0, len(results) - self._kept)]:
+                del self._known[oldest]
+        if not ended:
+            joined.work.give_up()
 
     def clear(self) -> None:
         """Forget all results."""
         with self._lock:
-            self._results.clear()
+            for key in [key for key, known in self._known.items() if known.work.done()]:
+                del self._known[key]
 
     def close(self) -> None:
         """End all processes."""
-        self._processes.close()
+        self._pool.close()

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from counterpose_core.contract.runs import RunItem
 from counterpose_core.errors import InternalError
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns, RunContext
+from counterpose_gateway.runs.joined import Task
 from counterpose_gateway.runs.method import Method
-from counterpose_gateway.runs.processes import Task
 
 ItemT = TypeVar("ItemT", bound=RunItem[Any])
 SummaryT = TypeVar("SummaryT", bound=BaseModel)

@@ -16,8 +16,7 @@ from counterpose_core.errors import InternalError, NotFound
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.joined import JoinedWork
-from counterpose_gateway.runs.processes import Processes
+from counterpose_gateway.runs.joined import JoinedWork, summing_processes
 from counterpose_gateway.runs.summaries import _awaited, awaited_summary, report_of, summary_of
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_gateway.summary_processes import summary_processes
@@ -37,7 +36,7 @@ def _runs(pid: int) -> bool:
 @pytest.fixture(scope="module")
 def processes() -> Iterator[JoinedWork]:
     """One process, for the tests that need no ledger."""
-    joined = JoinedWork(Processes(1, object), kept=4)
+    joined = JoinedWork(summing_processes(1, object), kept=4)
     yield joined
     joined.close()
 
@@ -105,7 +104,7 @@ def test_an_unexpected_error_tells_the_caller_nothing(processes: JoinedWork) -> 
 
 
 def test_closing_gives_up_what_is_going(tmp_path: Path) -> None:
-    joined = JoinedWork(Processes(1, object), kept=1)
+    joined = JoinedWork(summing_processes(1, object), kept=1)
     task = Lasting(tmp_path)
     with joined.asked("going", task):
         process = task.process()

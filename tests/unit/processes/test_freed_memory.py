@@ -1,4 +1,4 @@
-"""Memory that a process which sums up runs has freed."""
+"""Memory that a process has freed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import numpy as np
-from counterpose_gateway.runs.freed_memory import return_freed_memory
+from counterpose_processes.system import return_freed_memory
 
 return_freed_memory()
 
