@@ -15,7 +15,6 @@ from typing import ParamSpec, TypeVar
 
 import httpx
 import uvicorn
-from counterpose_gateway.runs.freed_memory import return_freed_memory
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.types import RunKind
@@ -28,6 +27,7 @@ from counterpose_gateway.runs.columns import KeepColumns
 from counterpose_gateway.runs.summaries import Report, Summary
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_gateway.summary_processes import recorded_runs, summary_processes
+from counterpose_processes.system import return_freed_memory
 from evaluation.load.measuring import Load, quantile, row
 from evaluation.load.recorded import load_recorded
 from evaluation.load.report import Growth, LoadRow

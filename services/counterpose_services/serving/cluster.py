@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from counterpose_core.errors import BackendUnavailable
 from counterpose_core.types import is_loopback
+from counterpose_processes.ports import is_free
 from counterpose_services.serving.serve_config import http_options, serve_config
 from counterpose_services.settings import MEBIBYTE, ServiceName, ServiceSettings
 
@@ -26,16 +26,10 @@ PRIVATE = 0o077
 
 def require_free_port(settings: ServiceSettings) -> None:
     """Raise BackendUnavailable if a program listens on the port: two proxies would share it silently."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as probe:
-        # Connections of a launcher that just stopped linger for a minute, but do not occupy the port.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.host, settings.port))
-        except OSError as error:
-            raise BackendUnavailable(
-                f"{settings.host}:{settings.port} is already in use; stop that program or set another port"
-            ) from error
+    if not is_free(settings.port, settings.host):
+        raise BackendUnavailable(
+            f"{settings.host}:{settings.port} is already in use; stop that program or set another port"
+        )
 
 
 def ensure_secret(settings: ServiceSettings) -> None:

@@ -1,39 +1,28 @@
-"""``counterpose-services``: checks, starts, stops the services on this machine; prints their Serve config."""
+"""``counterpose-services``: checks or starts the services on this machine; prints their Serve config."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import yaml
 
-from counterpose_core.errors import BackendUnavailable, CounterposeError
-from counterpose_core.weights_reading import Patience
+from counterpose_core.errors import CounterposeError
 from counterpose_services.models.device import require_devices
 from counterpose_services.models.licences import require_licences
 from counterpose_services.models.room import require_room
 from counterpose_services.models.weights import require_weights
 from counterpose_services.openai_api.requirements import require_servers
-from counterpose_services.serving.cluster import STATE_FILE, running, services_url
-from counterpose_services.serving.reading_lines import ReadingLines, telling
+from counterpose_services.serving.cluster import running, services_url
+from counterpose_services.serving.reading_lines import telling
 from counterpose_services.serving.serve_config import serve_config, services_of
 from counterpose_services.settings import SERVICES, ServiceSettings
 
-START_TIMEOUT_S = 600.0
-"""How long a start may go on without a sign of progress; weights of 30 GB take minutes from a slow disk."""
-# Twice the time that a replica has to drain.
-STOP_TIMEOUT_S = 60.0
-POLL_S = 0.2
 EXIT_WRONG, EXIT_USAGE, EXIT_FAILED = 1, 2, 3
 
 
@@ -50,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return check(settings, given)
         if given.check is not None:
             return check_config(given.check)
-        verbs = {"up": up, "down": down, "config": config}
+        verbs = {"up": up, "config": config}
         verbs[given.verb](settings, given)
     except CounterposeError as error:
         sys.stderr.write(f"counterpose-services: {error.detail}\n")
@@ -59,16 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
-    """Start the services and wait for a signal to stop them, or with --detach leave them running."""
+    """Start the services and wait for a signal to stop them; `counterpose up` leaves them running."""
     services = given.only or services_of(settings)
     require_licences(settings, services)
     require_weights(settings, services)
     require_servers(settings, services)
     require_devices(settings, services)
     require_room(settings, services)
-    if given.detach:
-        _detach(settings, given)
-        return
     ended = threading.Event()
 
     def end(_: int, __: FrameType | None) -> None:
@@ -82,20 +68,6 @@ def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
         sys.stdout.write(f"services answer at {services_url(settings)}\n")
         sys.stdout.flush()
         ended.wait()
-
-
-def down(settings: ServiceSettings, given: argparse.Namespace) -> None:
-    """Stop the process that ``up`` recorded."""
-    state = _state(settings)
-    if state is None:
-        sys.stdout.write("no services are running\n")
-        return
-    os.kill(state["pid"], signal.SIGTERM)
-    deadline = time.monotonic() + STOP_TIMEOUT_S
-    while _state(settings) is not None:
-        if time.monotonic() > deadline:
-            raise BackendUnavailable(f"process {state['pid']} did not stop in {STOP_TIMEOUT_S:g} s")
-        time.sleep(POLL_S)
 
 
 def config(settings: ServiceSettings, given: argparse.Namespace) -> None:
@@ -129,65 +101,12 @@ def check(settings: ServiceSettings, given: argparse.Namespace) -> int:
     return 0 if found.ok else EXIT_WRONG
 
 
-def _detach(settings: ServiceSettings, given: argparse.Namespace) -> None:
-    """Run ``up`` in a new session and return when the services answer."""
-    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    log = settings.state_dir / "services.log"
-    with log.open("ab") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "counterpose_services.serving.launcher", *_same_again(given)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            # An interrupt in this terminal must not reach it.
-            start_new_session=True,
-        )
-    patience, lines = Patience(START_TIMEOUT_S), ReadingLines(settings.state_dir)
-    # The file may be a remainder of a launcher that was killed.
-    while (state := _state(settings)) is None or state["pid"] != child.pid:
-        if child.poll() is not None:
-            raise BackendUnavailable(f"the services did not start; see {log}")
-        if not patience.sees(lines.tell()):
-            raise BackendUnavailable(
-                f"the services did not start, and nothing moved on for {START_TIMEOUT_S:g} s; process "
-                f"{child.pid} is left to itself, see {log}"
-            )
-        time.sleep(POLL_S)
-    sys.stdout.write(f"services answer at {state['url']}; process {child.pid}\n")
-
-
-def _same_again(given: argparse.Namespace) -> list[str]:
-    """Return the arguments of this call, without --detach."""
-    options = {"--suite": given.suite, "--port": given.port, "--state-dir": given.state_dir}
-    chosen = [(name, str(value)) for name, value in options.items() if value is not None]
-    chosen += [("--only", service) for service in given.only or ()]
-    return ["up", *(part for pair in chosen for part in pair)]
-
-
-def _state(settings: ServiceSettings) -> dict[str, Any] | None:
-    file = settings.state_dir / STATE_FILE
-    try:
-        state: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return state if _alive(int(state["pid"])) else None
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="counterpose-services", description=__doc__)
-    parser.add_argument("verb", choices=["check", "up", "down", "config"])
+    parser.add_argument("verb", choices=["check", "up", "config"])
     parser.add_argument(
         "--only", action="append", choices=SERVICES, help="this service alone; may be repeated"
     )
-    parser.add_argument("--detach", action="store_true", help="return when the services answer")
     parser.add_argument(
         "--load", action="store_true", help="check: load each service's models and send one request"
     )

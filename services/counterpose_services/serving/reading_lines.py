@@ -8,37 +8,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from counterpose_core.weights_reading import WeightsReading, current_readings
+from counterpose_core.weights_reading import current_readings
 
 LOOK_S = 1.0
-
-
-class ReadingLines:
-    """Writes a line to standard output when the reading of a file begins."""
-
-    def __init__(self, state: Path) -> None:
-        self._state = state
-        self._told: set[tuple[str, str]] = set()
-
-    def tell(self) -> list[WeightsReading]:
-        """Look once; return what is read now."""
-        found = current_readings(self._state)
-        for one in found:
-            if (one.service, one.file) not in self._told:
-                self._told.add((one.service, one.file))
-                sys.stdout.write(f"{one}\n")
-                sys.stdout.flush()
-        return found
 
 
 @contextmanager
 def telling(state: Path) -> Iterator[Callable[[], None]]:
     """Write these lines beside a start that blocks; yield what ends them, which the block's end does, too."""
-    ended, lines = threading.Event(), ReadingLines(state)
+    ended, told = threading.Event(), set[tuple[str, str]]()
 
     def tell() -> None:
         while not ended.wait(LOOK_S):
-            lines.tell()
+            for one in current_readings(state):
+                if (one.service, one.file) not in told:
+                    told.add((one.service, one.file))
+                    sys.stdout.write(f"{one}\n")
+                    sys.stdout.flush()
 
     thread = threading.Thread(target=tell, name="reading lines", daemon=True)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import signal
 import socket
 import stat
-import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +19,8 @@ from ray.serve.schema import ServeDeploySchema
 
 from counterpose_core.errors import BackendUnavailable
 from counterpose_core.weights_reading import WeightsReading, write_reading
-from counterpose_services.serving import launcher
+from counterpose_services.serving import launcher, reading_lines
 from counterpose_services.serving.cluster import (
-    STATE_FILE,
     ensure_secret,
     require_free_port,
     running,
@@ -184,89 +182,12 @@ def test_invalid_settings_are_a_usage_error(
     assert "threads" in capsys.readouterr().err
 
 
-def test_stopping_nothing_succeeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert launcher.main(["down", "--state-dir", str(tmp_path)]) == 0
-    assert "no services" in capsys.readouterr().out
-
-
-def test_the_record_of_a_dead_process_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dead = os.fork()
-    if dead == 0:
-        os._exit(0)
-    os.waitpid(dead, 0)
-    (tmp_path / STATE_FILE).write_text(json.dumps({"pid": dead, "url": "x"}), encoding="utf-8")
-    assert launcher.main(["down", "--state-dir", str(tmp_path)]) == 0
-    assert "no services" in capsys.readouterr().out
-
-
-class Child:
-    """Replaces the process that --detach starts: it writes its record, or dies."""
-
-    pid = os.getpid()
-
-    def __init__(self, state: Path, *, dies: bool = False, silent: bool = False) -> None:
-        self.state, self.dies, self.silent = state, dies, silent
-        self.arguments: list[str] = []
-
-    def __call__(self, arguments: list[str], **_: object) -> Child:
-        self.arguments = arguments
-        if not self.dies and not self.silent:
-            record = {"pid": self.pid, "url": "http://127.0.0.1:8101", "services": ["scorer"]}
-            (self.state / STATE_FILE).write_text(json.dumps(record), encoding="utf-8")
-        return self
-
-    def poll(self) -> int | None:
-        return 3 if self.dies else None
-
-
 @pytest.fixture
 def weightless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the checks of weights, licences and memory pass."""
     monkeypatch.setattr(launcher, "require_room", lambda *_: None)
     monkeypatch.setattr(launcher, "require_licences", lambda *_: None)
     monkeypatch.setattr(launcher, "require_weights", lambda *_: None)
-
-
-def test_detached_services_start_with_the_same_arguments(
-    tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    child = Child(tmp_path)
-    monkeypatch.setattr(subprocess, "Popen", child)
-    given = ["--suite", "lance", "--port", "9999", "--state-dir", str(tmp_path), "--only", "scorer"]
-    assert launcher.main(["up", "--detach", *given]) == 0
-    assert child.arguments[1:3] == ["-m", "counterpose_services.serving.launcher"]
-    assert child.arguments[3:] == ["up", *given]
-    assert "services answer at http://127.0.0.1:8101" in capsys.readouterr().out
-
-
-def test_a_detached_start_that_fails_names_the_log(
-    tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(subprocess, "Popen", Child(tmp_path, dies=True))
-    assert launcher.main(["up", "--detach", "--state-dir", str(tmp_path)]) == 3
-    assert str(tmp_path / "services.log") in capsys.readouterr().err
-
-
-def test_a_detached_start_without_progress_is_given_up(
-    tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(subprocess, "Popen", Child(tmp_path, silent=True))
-    monkeypatch.setattr(launcher, "START_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(launcher, "POLL_S", 0.01)
-    write_reading(tmp_path, "editor-1", READING)
-    assert launcher.main(["up", "--detach", "--state-dir", str(tmp_path)]) == 3
-    told = capsys.readouterr()
-    assert told.out == "editor: reading unet/x.safetensors, 1.2 of 3.4 GB\n"
-    assert "nothing moved on for 0.05 s" in told.err
-
-
-def test_the_record_of_another_launcher_is_not_mistaken_for_the_child_s(
-    tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = {"pid": os.getppid(), "url": "http://127.0.0.1:1", "services": []}
-    (tmp_path / STATE_FILE).write_text(json.dumps(other), encoding="utf-8")
-    monkeypatch.setattr(subprocess, "Popen", Child(tmp_path, dies=True))
-    assert launcher.main(["up", "--detach", "--state-dir", str(tmp_path)]) == 3
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
@@ -296,30 +217,35 @@ def test_foreground_services_run_until_a_signal(
     assert "services answer at http://127.0.0.1:8101" in capsys.readouterr().out
 
 
-def test_down_stops_the_recorded_process_and_waits_for_its_record_to_vanish(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_start_tells_each_file_of_weights_once(
+    tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / STATE_FILE
-    file.write_text(json.dumps({"pid": 4242, "url": "x"}), encoding="utf-8")
-    sent: list[tuple[int, int]] = []
+    told = ""
 
-    def kill(pid: int, number: int) -> None:
-        sent.append((pid, number))
-        if number == signal.SIGTERM:
-            file.unlink()
+    @contextmanager
+    def around(settings: ServiceSettings, services: Sequence[str]) -> Iterator[None]:
+        nonlocal told
+        write_reading(tmp_path, "editor-1", READING)
+        end = time.monotonic() + 60.0
+        while not told and time.monotonic() < end:
+            told += capsys.readouterr().out
+        time.sleep(0.05)
+        yield
 
-    monkeypatch.setattr(os, "kill", kill)
-    assert launcher.main(["down", "--state-dir", str(tmp_path)]) == 0
-    assert (4242, signal.SIGTERM) in sent
-    assert {pid for pid, _ in sent} == {4242}
+    monkeypatch.setattr(reading_lines, "LOOK_S", 0.01)
+    monkeypatch.setattr(launcher, "running", around)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: handler(number, None))
+    assert launcher.main(["up", "--only", "editor", "--state-dir", str(tmp_path)]) == 0
+    told += capsys.readouterr().out
+    assert told.splitlines() == [
+        "editor: reading unet/x.safetensors, 1.2 of 3.4 GB",
+        "services answer at http://127.0.0.1:8101",
+    ]
 
 
-def test_an_error_names_the_process_that_does_not_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / STATE_FILE).write_text(json.dumps({"pid": 4242, "url": "x"}), encoding="utf-8")
-    monkeypatch.setattr(os, "kill", lambda *_: None)
-    monkeypatch.setattr(launcher, "STOP_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(launcher, "POLL_S", 0.0)
-    assert launcher.main(["down", "--state-dir", str(tmp_path)]) == 3
-    assert "process 4242 did not stop" in capsys.readouterr().err
+@pytest.mark.parametrize("given", [["down"], ["up", "--detach"]])
+def test_only_the_whole_stack_is_left_running(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        launcher.main(given)
+    assert refused.value.code == 2
+    assert "usage: counterpose-services" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from counterpose_processes import process
+from counterpose_processes.ports import free_port, is_free
 from counterpose_processes.process import Process
 from counterpose_processes.program import Program
 from counterpose_processes.system import began
@@ -157,3 +159,12 @@ def test_a_process_that_heeds_sigterm_is_not_killed(monkeypatch: pytest.MonkeyPa
         said(program)
         Process.of(program.pid).stop()
         assert program.wait() == 7
+
+
+def test_a_port_is_free_until_a_program_listens_on_it() -> None:
+    port = free_port()
+    assert is_free(port)
+    with socket.create_server(("127.0.0.1", port)):
+        assert not is_free(port)
+    assert not is_free(port, "192.0.2.1"), "no address of this machine"
+    assert is_free(port)

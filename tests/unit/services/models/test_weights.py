@@ -139,9 +139,7 @@ def test_a_path_is_not_a_model_name(find: type, name: str, root: Path) -> None:
         find(root / "scorer", name)
 
 
-@pytest.mark.parametrize("detach", [[], ["--detach"]])
 def test_the_launcher_fails_before_starting_anything(
-    detach: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -150,9 +148,8 @@ def test_the_launcher_fails_before_starting_anything(
         raise AssertionError("Ray was started")
 
     monkeypatch.setattr(launcher, "running", started)
-    monkeypatch.setattr(launcher, "_detach", started)
     monkeypatch.setenv("COUNTERPOSE_SUITE_ROOT", str(tmp_path))
-    assert launcher.main(["up", *detach, "--only", "editor", "--state-dir", str(tmp_path)]) == 3
+    assert launcher.main(["up", "--only", "editor", "--state-dir", str(tmp_path)]) == 3
     said = capsys.readouterr().err
     assert "the editor needs 'editor'" in said
     assert str(tmp_path) in said
