@@ -11,8 +11,9 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from counterpose_processes.system import end_with_parent, return_freed_memory
 
@@ -29,29 +30,15 @@ class Work(Future[V]):
 
     def __init__(self, task: Any) -> None:
         super().__init__()
-        self.task = task
-        self._process: _Process | None = None
-        self._given_up = False
-        self._lock = threading.Lock()
+        self.task, self.given_up = task, False
+        self.process: BaseProcess | None = None
 
     def give_up(self) -> None:
         """Stop the work; its result is cancelled, or fails with `CancelledError`."""
-        self.cancel()
-        with self._lock:
-            self._given_up = True
-            if self._process is not None:
-                self._process.end()
-
-    def taken_by(self, process: _Process | None) -> None:
-        """Note the process that works on it, if any.
-
-        Raises:
-            CancelledError: it was given up.
-        """
-        with self._lock:
-            self._process = process
-            if self._given_up:
-                raise CancelledError
+        # Noted first: whoever has no process yet looks at it after having one.
+        self.given_up = True
+        if not self.cancel() and (process := self.process) is not None:
+            process.kill()
 
 
 class Pool:
@@ -66,9 +53,9 @@ class Pool:
     def __init__(self, number: int, do: Callable[[Any], Any], lost: Callable[[], Exception]) -> None:
         self._do, self._lost = do, lost
         self._waiting: queue.SimpleQueue[Work[Any] | None] = queue.SimpleQueue()
-        self._going: set[Work[Any]] = set()
-        self._lock = threading.Lock()
+        self._works: WeakSet[Work[Any]] = WeakSet()
         self._closed = False
+        # A thread has one process, which ends with it.
         self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(number)]
         for thread in self._threads:
             thread.start()
@@ -76,20 +63,16 @@ class Pool:
     def start(self, task: Any) -> Work[Any]:
         """Have a process do ``task``, which must be picklable, as must its result and its error."""
         work = Work[Any](task)
-        with self._lock:
-            if self._closed:
-                work.cancel()
-            else:
-                self._going.add(work)
-                self._waiting.put(work)
+        self._works.add(work)
+        self._waiting.put(work)
+        if self._closed:
+            work.give_up()
         return work
 
     def close(self) -> None:
         """End all processes; what they had to do is given up."""
-        with self._lock:
-            self._closed = True
-            going = list(self._going)
-        for work in going:
+        self._closed = True
+        for work in list(self._works):
             work.give_up()
         for _ in self._threads:
             self._waiting.put(None)
@@ -97,79 +80,61 @@ class Pool:
             thread.join()
 
     def _run(self) -> None:
-        """Give tasks to the one process of this thread."""
-        process = _Process(self._do)
-        while True:
-            try:
-                work = self._waiting.get(timeout=IDLE_SECONDS if process.running else None)
-            except queue.Empty:
-                process.end()
-                continue
-            if work is None:
-                process.end()
-                return
-            if work.set_running_or_notify_cancel():
-                self._answer(work, process)
-            with self._lock:
-                self._going.discard(work)
+        while not self._closed:
+            child: _Child | None = None
+            with suppress(queue.Empty):
+                while work := self._waiting.get(timeout=None if child is None else IDLE_SECONDS):
+                    if work.set_running_or_notify_cancel():
+                        child = self._answer(work, child)
+                    # Its result may be large, and is for who asked alone.
+                    del work
+            if child is not None:
+                child.end()
 
-    def _answer(self, work: Work[Any], process: _Process) -> None:
+    def _answer(self, work: Work[Any], child: _Child | None) -> _Child:
+        """Have a task done by this process, or by a new one where it has ended; return the process."""
+        if child is None or not child.process.is_alive():
+            child = _Child(self._do)
+        work.process = child.process
+        answer: Any
         try:
-            process.start()
-            work.taken_by(process)
-            done, answer = process.answer(work.task)
+            done, answer = (False, None) if work.given_up else child.answer(work.task)
         except (EOFError, OSError):
-            process.end()
+            child.end()
             done, answer = False, self._lost()
-        except Exception as error:  # the task cannot be pickled, or was given up
+        except Exception as error:  # it cannot be pickled
             done, answer = False, error
-        try:
-            work.taken_by(None)
-        except CancelledError as error:
-            process.end()
-            done, answer = False, error
+        work.process = None
+        if work.given_up:
+            # It may be killed at any moment.
+            child.end()
+            done, answer = False, CancelledError()
         (work.set_result if done else work.set_exception)(answer)
+        return child
 
 
-class _Process:
-    """One process, which is started again for the next task when it has ended, and the pipe to it."""
+class _Child:
+    """A process and the pipe to it."""
 
     def __init__(self, do: Callable[[Any], Any]) -> None:
-        self._do = do
-        self._started: SpawnProcess | None = None
-
-    @property
-    def running(self) -> bool:
-        """Whether it runs."""
-        return self._started is not None and self._started.is_alive()
-
-    def start(self) -> None:
-        """Start it unless it runs."""
-        if self.running:
-            return
         # Spawned, because a fork would share connections and locks of threads.
         context = get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._started = context.Process(target=_serve, args=(theirs, self._do), daemon=True, name="pool")
-        self._started.start()
+        self.process = context.Process(target=_serve, args=(theirs, do), daemon=True, name="pool")
+        self.process.start()
         # The process has its own copy: without ours, the pipe ends with it.
         theirs.close()
 
     def answer(self, task: Any) -> tuple[bool, Any]:
-        """Return whether it did the task, and its result or error.
-
-        Raises:
-            EOFError, OSError: the process ended.
-        """
+        """Return whether the task was done, and its result or error; raises if the process has ended."""
         self._pipe.send(task)
         answered: tuple[bool, Any] = self._pipe.recv()
         return answered
 
     def end(self) -> None:
         """Kill it."""
-        if self._started is not None:
-            self._started.kill()
-            self._started.join()
+        self.process.kill()
+        self.process.join()
 
 
 def _serve(pipe: Connection, do: Callable[[Any], Any]) -> None:

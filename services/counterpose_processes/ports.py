@@ -1,10 +1,12 @@
-"""Ports of this machine: which are free."""
+"""Ports of this machine: which are free, and where a server answers."""
 
 from __future__ import annotations
 
+import http.client
 import socket
 
 LOOPBACK = "127.0.0.1"
+_CONNECTION_S = 5.0
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
@@ -24,3 +26,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
+
+
+def answers(port: int, path: str) -> bool:
+    """Tell whether a server on a port of loopback answers 200 to a path, which says that it is ready."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_CONNECTION_S)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -46,16 +46,14 @@ class Process:
 
     def stop(self) -> None:
         """End it: SIGTERM first, then SIGKILL to it and its children if it does not end."""
-        for patience in (STOP_TIMEOUT_S, KILL_TIMEOUT_S):
-            if not self.alive():
-                return
-            if patience == KILL_TIMEOUT_S:
-                kill_with_children(self.pid)
-            else:
-                # It may have ended by itself since we looked.
-                with suppress(ProcessLookupError):
-                    os.kill(self.pid, signal.SIGTERM)
-            self._wait(patience)
+        if self.alive():
+            # It may have ended by itself since we looked.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+            self._wait(STOP_TIMEOUT_S)
+        if self.alive():
+            kill_with_children(self.pid)
+            self._wait(KILL_TIMEOUT_S)
 
     def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -30,8 +30,9 @@ class Supervised:
         name: what messages call it.
         command: its command line.
         environment: all its variables; None is those of this process.
-        ready: whether a server can be used; asked until it can. A `ChildProcessError` that it raises says
-            that the server never will. None for a task, which is done when it ends with 0.
+        ready: whether a server can be used; asked until it can. What it raises says that the server never
+            will. None for a task, which is done when it ends with 0.
+        failure: makes the error for who waits for it to be ready.
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class Supervised:
         *,
         environment: Mapping[str, str] | None = None,
         ready: Callable[[], bool] | None = None,
+        failure: Callable[[str], Exception] = ChildProcessError,
     ) -> None:
         self.name = name
         self.problem = f"{name} has not answered yet"
-        self._command, self._environment, self._ready = command, environment, ready
+        self._command, self._environment, self._ready, self._failure = command, environment, ready, failure
         self._up, self._closed = threading.Event(), threading.Event()
         self._failures = 0
         self._program: Program | None = None
@@ -54,18 +56,23 @@ class Supervised:
         """Keep it running in a thread; return when it is ready.
 
         Raises:
-            ChildProcessError: it ended before it was, or was not in time.
+            Exception: ``failure``; it ended before it was, or was not in time.
         """
         self._thread.start()
         while not self._up.wait(POLL_S):
             if self._failures:
                 problem = self.problem
                 self.close()
-                raise ChildProcessError(problem)
+                raise self._failure(problem)
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until it is ready, at most so many seconds; return whether it is."""
-        return self._up.wait(max(seconds, 0.0))
+    def wait(self, seconds: float) -> None:
+        """Wait until it is ready, at most so many seconds.
+
+        Raises:
+            Exception: ``failure``; it is not by then.
+        """
+        if not self._up.wait(max(seconds, 0.0)):
+            raise self._failure(f"{self.problem}; it is being started again")
 
     @property
     def pid(self) -> int | None:
@@ -119,7 +126,7 @@ class Supervised:
             try:
                 if self._ready():
                     return True
-            except ChildProcessError as error:
+            except Exception as error:  # whatever it is: this thread goes on
                 _log.warning("%s does not answer as it should: %s", self.name, error)
                 return False
             time.sleep(POLL_S)

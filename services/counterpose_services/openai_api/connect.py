@@ -5,16 +5,19 @@ from __future__ import annotations
 import secrets
 from urllib.parse import urlsplit
 
-from counterpose_core.errors import UnknownModel
+from counterpose_core.errors import BackendUnavailable, UnknownModel
 from counterpose_core.secret_files import read_secret
 from counterpose_core.types import is_loopback
-from counterpose_processes.ports import free_port
+from counterpose_processes.ports import answers, free_port
+from counterpose_processes.supervised import Supervised
 from counterpose_services.openai_api.server import SETTINGS, OpenAIServer
-from counterpose_services.openai_api.supervised import SupervisedServer
 from counterpose_services.openai_api.vllm import VllmModel, require_program, vllm_command, vllm_environment
 from counterpose_services.outbound.calls import AnswerLimits, outbound_client
 from counterpose_services.outbound.hosts import require_host
 from counterpose_services.settings import ServiceName, ServiceSettings
+
+HEALTH = "/health"
+"""The path that answers 200 when vLLM is ready."""
 
 
 def listed_server(url: str, settings: ServiceSettings) -> OpenAIServer:
@@ -49,12 +52,19 @@ def vllm_server(service: ServiceName, model: VllmModel, settings: ServiceSetting
     program, key = require_program(settings.vllm, service), secrets.token_hex(32)
     name, port = f"vLLM of the {service}", free_port()
     url = f"http://127.0.0.1:{port}/v1"
-    supervised = SupervisedServer(
+
+    def ready() -> bool:
+        if not answers(port, HEALTH):
+            return False
+        _warm_up(_client(url, settings, key=key, name=name), model)
+        return True
+
+    supervised = Supervised(
         name,
         vllm_command(program, model, port, further=settings.vllm_arguments),
         environment=vllm_environment(model, key=key, threads=settings.threads),
-        port=port,
-        warm_up=lambda: _warm_up(_client(url, settings, key=key, name=name), model),
+        ready=ready,
+        failure=BackendUnavailable,
     )
     supervised.start()
     return _client(url, settings, key=key, name=name, supervised=supervised)
@@ -77,7 +87,7 @@ def _client(
     *,
     key: str | None,
     name: str | None = None,
-    supervised: SupervisedServer | None = None,
+    supervised: Supervised | None = None,
 ) -> OpenAIServer:
     limits = AnswerLimits(settings.openai_seconds, settings.openai_answer_bytes)
     return OpenAIServer(

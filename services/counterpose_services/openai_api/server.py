@@ -23,8 +23,8 @@ from counterpose_core.errors import (
     InvalidRequest,
     UnknownModel,
 )
+from counterpose_processes.supervised import Supervised
 from counterpose_services.openai_api.answers import Chat, Completion, Refusal
-from counterpose_services.openai_api.supervised import SupervisedServer
 from counterpose_services.outbound.calls import Answer, AnswerLimits, BoundedCalls
 
 SETTINGS = "COUNTERPOSE_SERVICES_OPENAI"
@@ -74,7 +74,7 @@ class OpenAIServer:
         in_flight: int,
         key: str | None = None,
         name: str | None = None,
-        supervised: SupervisedServer | None = None,
+        supervised: Supervised | None = None,
         patience: Patience | None = None,
     ) -> None:
         self.url, self.name = url.rstrip("/"), name or url

@@ -17,8 +17,8 @@ from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbItem,
 from counterpose_core.errors import BackendUnavailable, UnknownModel
 from counterpose_core.suite import PerturberSuite
 from counterpose_processes import supervised
+from counterpose_processes.supervised import Supervised
 from counterpose_services.openai_api.server import OpenAIServer
-from counterpose_services.openai_api.supervised import SupervisedServer
 from counterpose_services.perturber.engine import PerturberEngine
 from counterpose_services.perturber.openai_model import OpenAIModel
 from counterpose_services.perturber.served import load_served
@@ -64,7 +64,7 @@ def client_of(engine: PerturberEngine) -> OpenAIServer:
     return engine._model._server
 
 
-def server_of(engine: PerturberEngine) -> SupervisedServer:
+def server_of(engine: PerturberEngine) -> Supervised:
     found = client_of(engine).supervised
     assert found is not None
     return found
@@ -173,11 +173,11 @@ def test_a_missing_program_is_one_sentence(
 def test_a_killed_replica_leaves_no_server_behind(settings: ServiceSettings) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from counterpose_services.openai_api.supervised import SupervisedServer\n"
-        "from counterpose_processes.ports import free_port\n"
+        "from counterpose_processes.supervised import Supervised\n"
+        "from counterpose_processes.ports import answers, free_port\n"
         "import os; port = free_port()\n"
         "command = [sys.argv[1], '--port', str(port)]\n"
-        "server = SupervisedServer('x', command, environment=os.environ, port=port)\n"
+        "server = Supervised('x', command, environment=os.environ, ready=lambda: answers(port, '/health'))\n"
         "server.start(); print('up', flush=True); time.sleep(600)\n"
     )
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
