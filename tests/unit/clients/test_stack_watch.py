@@ -97,7 +97,7 @@ def test_a_taken_port_is_refused_and_named_with_its_option() -> None:
 def test_any_port_is_taken_where_the_default_is_not_free(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("counterpose._stack.opening.is_free", lambda port: False)
+    monkeypatch.setattr("counterpose._stack.stack.is_free", lambda port: False)
     strict, lenient = open_stack(tmp_path), open_stack(tmp_path, any_port=True)
     assert (strict.port, strict.services_port) == (8080, 8101)
     assert {lenient.port, lenient.services_port}.isdisjoint({8080, 8101})
