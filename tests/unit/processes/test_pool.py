@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from pathlib import Path
 
 import pytest
 
 from counterpose_processes import pool as pool_module
 from counterpose_processes.pool import Pool
-from counterpose_processes.system import began
+from counterpose_processes.program import Program
+from counterpose_processes.system import began, descendants
 from fakes.processes import look_until
 
 PATIENCE_S = 100.0
@@ -98,3 +102,29 @@ def test_a_closed_pool_gives_up_all_and_takes_no_more() -> None:
     with pytest.raises(CancelledError):
         going.result(PATIENCE_S)
     assert pool.start(None).cancelled()
+
+
+HOLDING = """
+import time
+from counterpose_processes.pool import Pool
+if __name__ == "__main__":
+    pool = Pool(1, time.sleep, RuntimeError)
+    pool.start(0.0).result()
+    pool.start(600.0)
+    print("at work", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process ends with its task")
+def test_a_process_at_work_ends_with_a_holder_that_is_killed(tmp_path: Path) -> None:
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    (tmp_path / "holding.py").write_text(HOLDING, encoding="utf-8")
+    with Program(
+        [sys.executable, "holding.py"], environment=variables, folder=tmp_path, log=tmp_path / "log"
+    ) as holder:
+        look_until(lambda: holder.last_lines() == ["at work"])
+        below = descendants(holder.pid)
+        os.kill(holder.pid, signal.SIGKILL)
+        assert below
+        look_until(lambda: not any(map(began, below)))
