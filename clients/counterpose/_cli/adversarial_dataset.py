@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
-from counterpose._cli.bug_hunt import CriterionName, criterion_named
-from counterpose._cli.classifiers import reachable
+from counterpose._cli.bug_hunt import CRITERION
+from counterpose._cli.contract_options import SEED, STEPS, Fields, Sets, requests
 from counterpose._cli.datasets import dataset_name
-from counterpose._cli.follow import Output, create_and_follow
+from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
-from counterpose._cli.options import AsJson, Classifiers, Detach, OneRun, Report, Seed, Steps, Url
+from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
 from counterpose._cli.tables import adversarial_dataset_text
 from counterpose._cli.terminal import connected, show
 from counterpose._sync.adversarial_datasets import AdversarialDataset
-from counterpose_core.contract.adversarial_datasets import FoolingRule
+from counterpose._sync.client import Client
+from counterpose_core.contract.adversarial_datasets import AdversarialDatasetCreate
 from counterpose_core.errors import InvalidRequest
 
 SeedDataset = Annotated[
@@ -38,16 +39,8 @@ Given = Annotated[
         help="Use this caption, as fly='a photo of a fly on a flower', and no dataset. Repeatable.",
     ),
 ]
-Fools = Annotated[str, typer.Option(metavar="RULE", help="Keep images that fool any classifier, or all.")]
 AllSeeds = Annotated[
     bool, typer.Option("--all-seeds", metavar="", help="Caption images that fool no classifier, too.")
-]
-Samples = Annotated[int, typer.Option(metavar="N", help="Most images of each caption.")]
-Keep = Annotated[int, typer.Option("--keep", metavar="N", help="Most images of a caption that are kept.")]
-Images = Annotated[int, typer.Option(metavar="N", help="Most images to generate in all.")]
-Reference = Annotated[
-    str | None,
-    typer.Option(metavar="DATASET", help="A dataset of real images, to measure the distance from."),
 ]
 DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the dataset.")]
 
@@ -59,54 +52,46 @@ EXAMPLES = examples(
 REGISTER_EXAMPLES = examples("counterpose register @last fooling")
 
 
+@requests(
+    AdversarialDatasetCreate,
+    Sets("fools", "RULE"),
+    Sets("samples", "N"),
+    Sets("most_kept", "N", "--keep"),
+    Sets("images", "N"),
+    CRITERION,
+    Sets("reference", "DATASET"),
+    STEPS,
+    SEED,
+)
 def adversarial_dataset(
     classifier: Classifiers,
+    *,
     dataset: SeedDataset = None,
     hunt: Hunt = None,
     caption: Given = None,
-    fools: Fools = "any",
     all_seeds: AllSeeds = False,
-    samples: Samples = 64,
-    keep: Keep = 10,
-    images: Images = 3000,
-    criterion: CriterionName = "top-1",
-    reference: Reference = None,
-    steps: Steps = None,
-    seed: Seed = 0,
-    report: Report = None,
-    detach: Detach = False,
-    as_json: AsJson = False,
-    url: Url = None,
+    fields: Fields,
+    output: Output,
+    client: Client,
 ) -> None:
     """Generate images that classifiers get wrong, from captions (Wiles et al.)."""
-    if fools not in ("any", "all"):
-        raise InvalidRequest(f"--fools must be any or all, not {fools!r}")
-    with connected(url) as client:
-        output = Output(report=report, detach=detach, as_json=as_json)
-        given = None if caption is None else [caption_of(text) for text in caption]
-        if sum(each is not None for each in (dataset, hunt, given)) != 1:
-            raise InvalidRequest("name a dataset, or --hunt, or --caption: one of them")
-        specs = reachable(client, classifier, detach=detach)
-        create_and_follow(
-            lambda: client.adversarial_datasets.create(
-                classifiers=specs,
-                dataset=None if dataset is None else dataset_name(client, dataset),
-                hunt=None if hunt is None else client.runs.get(hunt, kind="bug-hunt").id,
-                given=given,
-                mistaken=not all_seeds,
-                fools=cast("FoolingRule", fools),
-                samples=samples,
-                most_kept=keep,
-                images=images,
-                criterion=criterion_named(criterion),
-                reference=reference,
-                steps=steps,
-                seed=seed,
-            ),
-            adversarial_dataset_text,
-            output,
-            serves_function=specs != classifier,
-        )
+    given = None if caption is None else [caption_of(text) for text in caption]
+    if sum(each is not None for each in (dataset, hunt, given)) != 1:
+        raise InvalidRequest("name a dataset, or --hunt, or --caption: one of them")
+    serve_and_follow(
+        client,
+        classifier,
+        lambda specs: client.adversarial_datasets.create(
+            classifiers=specs,
+            dataset=None if dataset is None else dataset_name(client, dataset),
+            hunt=None if hunt is None else client.runs.get(hunt, kind="bug-hunt").id,
+            given=given,
+            mistaken=not all_seeds,
+            **fields,
+        ),
+        adversarial_dataset_text,
+        output,
+    )
 
 
 def register(run: OneRun, name: DatasetName, as_json: AsJson = False, url: Url = None) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
+from counterpose._cli.classifiers import reachable
 from counterpose._cli.exit_code import DropLimit, ExitCode, exit_for_state
 from counterpose._cli.placement import current
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.terminal import check_report_path, exit_on_error, print_note, show, write_report
 from counterpose._run_calls import AnyItem, Summary
+from counterpose._sync.client import Client
 from counterpose._sync.run_handle import RunHandle
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestSummary
@@ -76,6 +78,38 @@ def create_and_follow(
         print_note(f"nothing can be confirmed: {reason}")
     code = run_to_end(run, render, output, judge=judge, write=write, serves_function=serves_function)
     raise typer.Exit(code)
+
+
+def serve_and_follow(
+    client: Client,
+    classifiers: Sequence[str],
+    create: Callable[[list[str]], RunHandle[AnyItem, Summary]],
+    render: Callable[[Summary], str],
+    output: Output,
+    *,
+    judge: Callable[[Summary], ExitCode] = _always_passes,
+    write: Callable[[Summary], None] = _writes_nothing,
+) -> None:
+    """Serve the functions among the classifiers, start a run of them and follow it, as `create_and_follow`.
+
+    Args:
+        client: serves the functions.
+        classifiers: as they were named to the command.
+        create: starts the run of the classifiers, as the client names them.
+        render, output, judge, write: as above.
+
+    Raises:
+        InvalidRequest: a function cannot be used, or --detach would stop serving it before the run ends.
+    """
+    specs = reachable(client, classifiers, detach=output.detach)
+    create_and_follow(
+        lambda: create(specs),
+        render,
+        output,
+        judge=judge,
+        write=write,
+        serves_function=specs != list(classifiers),
+    )
 
 
 def run_to_end(

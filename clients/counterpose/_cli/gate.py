@@ -9,17 +9,17 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from counterpose._cli.classifiers import reachable
+from counterpose._cli.contract_options import SEED, Fields, Sets, requests
 from counterpose._cli.exit_code import ExitCode, exit_for_gate
-from counterpose._cli.follow import Output, create_and_follow
+from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.gate_markdown import gate_markdown
 from counterpose._cli.groups import examples
 from counterpose._cli.junit import junit_xml
-from counterpose._cli.options import AsJson, Classifiers, Detach, OneRun, Report, Seed, Url
+from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
 from counterpose._cli.tables import gate_text
 from counterpose._cli.terminal import connected, print_note, show
 from counterpose._sync.client import Client
-from counterpose_core.contract.gates import TOLERANCE, GateSummary, RegressionSet
+from counterpose_core.contract.gates import GateCreate, GateSummary, RegressionSet
 from counterpose_core.errors import InvalidRequest
 
 Baseline = Annotated[
@@ -64,44 +64,39 @@ EXAMPLES = (
 FREEZE_EXAMPLES = examples("counterpose freeze 3fa8 regression-set.json")
 
 
+@requests(GateCreate, Sets("tolerance", "SHARE"), SEED)
 def gate(
     baseline: Baseline,
     classifier: Classifiers,
+    *,
     incumbent: Incumbent = None,
-    tolerance: Tolerance = TOLERANCE,
+    fields: Fields,
     strict: GateStrict = False,
-    seed: Seed = 0,
     junit: JUnit = None,
     markdown: Markdown = None,
-    report: Report = None,
-    detach: Detach = False,
-    as_json: AsJson = False,
-    url: Url = None,
+    output: Output,
+    client: Client,
 ) -> None:
     """Compare candidates with the incumbent on the same counterfactuals: is any change a regression?
 
     The exit code, the printed verdict and the JUnit file say the same.
     """
-    with connected(url) as client:
-        output = Output(report=report, detach=detach, as_json=as_json)
-        _check_writable(junit, markdown)
-        frozen = baseline_of(client, baseline)
-        named = [*classifier, *([] if incumbent is None else [incumbent])]
-        specs = reachable(client, named, detach=detach)
-        create_and_follow(
-            lambda: client.gates.create(
-                baseline=frozen,
-                classifiers=specs[: len(classifier)],
-                incumbent=None if incumbent is None else specs[-1],
-                tolerance=tolerance,
-                seed=seed,
-            ),
-            gate_text,
-            output,
-            judge=partial(judge_gate, strict=strict),
-            write=partial(_write, junit=junit, markdown=markdown),
-            serves_function=specs != named,
-        )
+    _check_writable(junit, markdown)
+    frozen = baseline_of(client, baseline)
+    serve_and_follow(
+        client,
+        [*classifier, *([] if incumbent is None else [incumbent])],
+        lambda specs: client.gates.create(
+            baseline=frozen,
+            classifiers=specs[: len(classifier)],
+            incumbent=None if incumbent is None else specs[-1],
+            **fields,
+        ),
+        gate_text,
+        output,
+        judge=partial(judge_gate, strict=strict),
+        write=partial(_write, junit=junit, markdown=markdown),
+    )
 
 
 def freeze(run: OneRun, file: SetFile, as_json: AsJson = False, url: Url = None) -> None:

@@ -32,9 +32,6 @@ Classifiers = Annotated[
 ]
 # A default in the shell only: a first try need not choose a seed, a program must.
 Seed = Annotated[int, typer.Option(metavar="N", help="Equal seeds give equal results.")]
-Steps = Annotated[
-    int | None, typer.Option(metavar="N", help="Denoising steps; default: the suite's setting.")
-]
 Captions = Annotated[
     Path | None,
     typer.Option(

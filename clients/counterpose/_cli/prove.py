@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from counterpose._cli.contract_options import Fields, Sets, requests
 from counterpose._cli.datasets import dataset_name
 from counterpose._cli.follow import Output, create_and_follow
 from counterpose._cli.groups import examples
-from counterpose._cli.options import AsJson, Detach, Report, RunOrLast, Url
-from counterpose._cli.terminal import connected, print_note
+from counterpose._cli.options import RunOrLast
+from counterpose._cli.terminal import print_note
+from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
 from counterpose_core.contract.proofs import ProofCreate
 from counterpose_core.contract.stress_tests import StressTestSummary
@@ -18,7 +20,6 @@ from counterpose_core.contract.stress_tests import StressTestSummary
 FindingNumber = Annotated[
     int, typer.Option("--finding", metavar="N", help="The finding's number in the run, from 1.")
 ]
-Images = Annotated[int, typer.Option(metavar="N", help="Images to make a pair of, at most 100.")]
 MoreImages = Annotated[
     str | None,
     typer.Option(
@@ -27,7 +28,6 @@ MoreImages = Annotated[
         "default: the run's dataset.",
     ),
 ]
-ProofSeed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Default: set by the run.")]
 
 EXAMPLES = examples(
     "counterpose prove --finding 1",
@@ -36,33 +36,30 @@ EXAMPLES = examples(
 )
 
 
+@requests(ProofCreate, Sets("images", "N"), Sets("seed", "N"))
 def prove(
     finding: FindingNumber,
+    fields: Fields,
+    *,
     run: RunOrLast = "@last",
-    images: Images = 20,
     dataset: MoreImages = None,
-    seed: ProofSeed = None,
-    report: Report = None,
-    detach: Detach = False,
-    as_json: AsJson = False,
-    url: Url = None,
+    output: Output,
+    client: Client,
 ) -> None:
     """Test one finding of a run on more images; repeat it as often as you like.
 
     The run stays as it is: its pairs and those of every proof count together.
     """
-    with connected(url) as client:
-        output = Output(report=report, detach=detach, as_json=as_json)
-        # Checked before a folder is uploaded: a mistake must leave nothing behind.
-        ProofCreate(images=images, seed=seed)
+    # Checked before a folder is uploaded: a mistake must leave nothing behind.
+    ProofCreate.model_validate(fields)
 
-        def create() -> StressTest:
-            found = client.runs.get(run, kind="stress-test")
-            assert isinstance(found, StressTest)
-            where = None if dataset is None else dataset_name(client, dataset)
-            return found.prove(finding, images, dataset=where, seed=seed)
+    def create() -> StressTest:
+        found = client.runs.get(run, kind="stress-test")
+        assert isinstance(found, StressTest)
+        where = None if dataset is None else dataset_name(client, dataset)
+        return found.prove(finding, dataset=where, **fields)
 
-        create_and_follow(create, _joined, output)
+    create_and_follow(create, _joined, output)
 
 
 def _joined(summary: StressTestSummary) -> str:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import typer
 
 from counterpose._calls import segment
 from counterpose._cli.groups import examples, group
 from counterpose._cli.options import AsJson, ImageFolder, Url
-from counterpose._cli.shift_benchmark import IMAGE_SOURCES, image_source_named
 from counterpose._cli.tables import decision_text, inspections_text, thresholds_text
 from counterpose._cli.terminal import check_image_folder, connected, print_note, show
 from counterpose._files import write_bytes
 from counterpose._sync.client import Client
 from counterpose._sync.shift_benchmarks import ShiftBenchmark
+from counterpose_core.contract.shift_benchmarks import ImageSource
 from counterpose_core.contract.shift_thresholds import Inspections, ShiftThresholdSet
 from counterpose_core.errors import InvalidRequest
 
+IMAGE_SOURCES = ", ".join(get_args(ImageSource))
 NOTHING_PASSES = "none"
 LEADING_MINUS = {"ignore_unknown_options": True}
 """A similarity may be negative: without this setting -0.1 is read as an option."""
@@ -65,7 +66,7 @@ def inspect(
     """
     with connected(url) as client:
         check_image_folder(out)
-        chosen = None if image_source is None else image_source_named(image_source)
+        chosen = None if image_source is None else _image_source(image_source)
         run = _benchmark(client, benchmark)
         answer = run.inspections(shift, image_source=chosen)
         paths = {} if out is None else _saved(run, answer, out)
@@ -101,7 +102,7 @@ def set_threshold(
     The decision changes the summary and report at once; no image is generated again.
     """
     with connected(url) as client:
-        chosen = None if image_source is None else image_source_named(image_source)
+        chosen = None if image_source is None else _image_source(image_source)
         body = ShiftThresholdSet(author=author, threshold=_similarity(threshold))
         run = _benchmark(client, benchmark)
         decision = run.set_shift_threshold(shift, body.threshold, body.author, image_source=chosen)
@@ -126,11 +127,22 @@ def judge(
     `counterpose thresholds inspect` lists the images.
     """
     with connected(url) as client:
-        chosen = None if image_source is None else image_source_named(image_source)
+        chosen = None if image_source is None else _image_source(image_source)
         body = ShiftThresholdSet(author=author, shows=_judgements(shows or [], lacks or []))
         run = _benchmark(client, benchmark)
         decision = run.judge_shift(shift, body.shows or {}, body.author, image_source=chosen)
         show(decision, decision_text(decision), as_json)
+
+
+def _image_source(name: str) -> ImageSource:
+    """Return the image source of this name.
+
+    Raises:
+        InvalidRequest: there is no such image source.
+    """
+    if name not in get_args(ImageSource):
+        raise InvalidRequest(f"unknown image source {name!r}: choose from {IMAGE_SOURCES}")
+    return cast("ImageSource", name)
 
 
 def _benchmark(client: Client, run: str) -> ShiftBenchmark:

@@ -98,7 +98,7 @@ class AdversarialDatasetCreate(LabelImagesCreate):
         min_length=1,
         max_length=96,
         description="Name of a dataset of real images, from which the distance of the kept ones is "
-        "measured; null measures none.",
+        "measured; null for none.",
     )
     reference_images: int = Field(
         default=500, ge=20, le=50_000, description="Most images of the reference dataset that are compared."

@@ -1,0 +1,203 @@
+"""Options that set fields of a request: what they say, take and default to is the contract's."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import starmap
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from counterpose._cli.follow import Output
+from counterpose._cli.options import AsJson, Detach, Report, Url
+from counterpose._cli.terminal import connected
+from counterpose_core.errors import InvalidRequest
+
+Fields = dict[str, Any]
+"""The fields of a request that the options of a command set, by name."""
+
+THE_CONTRACTS = object()
+
+
+@dataclass(frozen=True)
+class Sets:
+    """An option that sets a field.
+
+    Args:
+        field: the field; ``budget.images`` is a field of a field.
+        metavar: what stands for a value in the help.
+        flag: default: the field's name.
+        more: what the help says behind the contract's description, such as how a value is written.
+        read: turns what was given into the field's value.
+        default: default: the field's own.
+    """
+
+    field: str
+    metavar: str = ""
+    flag: str = ""
+    more: str = ""
+    read: Callable[[Any], Any] | None = None
+    default: Any = THE_CONTRACTS
+
+
+class _Option:
+    """An option for typer, of a field of ``body``."""
+
+    def __init__(self, sets: Sets, body: type[BaseModel]) -> None:
+        *outer, self._last = sets.field.split(".")
+        for name in outer:
+            body = _plain(body.model_fields[name].annotation)
+        self._outer, self._sets = outer, sets
+        self._field: FieldInfo = body.model_fields[self._last]
+        self._kind = _plain(self._field.annotation)
+        self.name = sets.field.replace(".", "_")
+        self._word = sets.flag or f"--{self._last.replace('_', '-')}"
+
+    @cached_property
+    def _choices(self) -> tuple[str, ...]:
+        of = _plain(get_args(self._kind)[0]) if get_origin(self._kind) is list else self._kind
+        return get_args(of) if get_origin(of) is Literal else ()
+
+    def parameter(self) -> inspect.Parameter:
+        """Return the parameter that typer makes the option of."""
+        default, kind = self._default(), self._taken()
+        is_switch = kind is bool
+        words = f"{self._word}/--no-{self._word[2:]}" if is_switch and default else self._word
+        option = typer.Option(words, metavar=self._sets.metavar, help=self._help())
+        optional = kind if default is not None else kind | None
+        return inspect.Parameter(
+            self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[optional, option]
+        )
+
+    def put(self, given: Any, fields: Fields) -> None:
+        """Put what was given, or the field's default, among the fields of a request.
+
+        Raises:
+            InvalidRequest: it is none of the values that the contract lists.
+        """
+        for name in self._outer:
+            fields = fields.setdefault(name, {})
+        if given in (None, []):
+            given = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
+        elif self._sets.read is not None:
+            given = self._sets.read(given)
+        elif self._choices:
+            self._require_known(given)
+        if given is not None or not self._outer:
+            fields[self._last] = given
+
+    def _require_known(self, given: str | Sequence[str]) -> None:
+        for value in [given] if isinstance(given, str) else given:
+            if value not in self._choices:
+                what = self._word[2:].replace("-", " ")
+                raise InvalidRequest(f"unknown {what} {value!r}: choose from {', '.join(self._choices)}")
+
+    def _taken(self) -> Any:
+        if get_origin(self._kind) is dict:
+            return list[str]
+        if get_origin(self._kind) is list:
+            of = _plain(get_args(self._kind)[0])
+            return list[of if of in (int, float) else str]  # type: ignore[misc]  # read by typer
+        return self._kind if self._kind in (int, float, bool) else str
+
+    def _default(self) -> Any:
+        if self._sets.default is not THE_CONTRACTS:
+            return self._sets.default
+        if self._field.is_required():
+            return inspect.Parameter.empty
+        default = self._field.get_default(call_default_factory=True)
+        is_one = get_origin(self._taken()) is not list and isinstance(default, str | int | float)
+        return default if is_one else None
+
+    def _help(self) -> str:
+        # An option that is left out is the contract's null, and fields are options here.
+        text = re.sub(r"(?:,? or|;) null for ", "; default: ", self._field.description or "")
+        text = re.sub(r"\bnull (?=to|if)", "left out ", text)
+        text = re.sub(r"`(\w+_\w+)`", lambda field: f"--{field[1].replace('_', '-')}", text)
+        said = [text.rstrip("."), self._sets.more]
+        if any(choice not in text for choice in self._choices):
+            said.append(f"One of {', '.join(self._choices)}")
+        lowest, highest = (self._bound(name) for name in ("ge", "le"))
+        if lowest is not None and highest is not None:
+            said.append(f"From {lowest:,} to {highest:,}")
+        if get_origin(self._taken()) is list:
+            said.append("Repeatable")
+        return ". ".join(filter(None, said)) + "."
+
+    def _bound(self, name: str) -> float | None:
+        return next((getattr(each, name) for each in self._field.metadata if hasattr(each, name)), None)
+
+
+def _plain(annotation: Any) -> Any:
+    """Return a type without what is annotated, the first of several, and not ``None``."""
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return _plain(next(each for each in get_args(annotation) if each is not NoneType))
+    return annotation
+
+
+SEED = Sets("seed", "N", default=0)
+"""A default in the shell only: a first try need not choose a seed, a program must."""
+STEPS = Sets("steps", "N")
+
+Command = Callable[..., None]
+
+_OF_OUTPUT = {"report": (Report, None), "detach": (Detach, False), "as_json": (AsJson, False)}
+_OF_CLIENT = {"url": (Url, None)}
+
+
+def requests(body: type[BaseModel], *options: Sets) -> Callable[[Command], Command]:
+    """Give a command the options of a request.
+
+    The command may take ``fields``, which ``options`` set; the ``output`` of a run, which ``--report``,
+    ``--detach`` and ``--json`` say; and a ``client``, which ``--url`` says and which is open while it runs.
+    The options stand in the help where these parameters stand.
+
+    Args:
+        body: the request.
+        options: the options, in the order of the help.
+    """
+    made = [_Option(each, body) for each in options]
+    expanded = {
+        "fields": [option.parameter() for option in made],
+        "output": list(starmap(_parameter, _OF_OUTPUT.items())),
+        "client": list(starmap(_parameter, _OF_CLIENT.items())),
+    }
+
+    def decorate(command: Command) -> Command:
+        told, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+
+        def called(**given: Any) -> None:
+            with connected(given.pop("url")) as client:
+                if "output" in told.parameters:
+                    given["output"] = Output(**{name: given.pop(name) for name in _OF_OUTPUT})
+                fields: Fields = {}
+                for option in made:
+                    option.put(given.pop(option.name), fields)
+                if made:
+                    given["fields"] = fields
+                command(client=client, **given)
+
+        parameters = list[inspect.Parameter]()
+        for name, each in told.parameters.items():
+            own = each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
+            parameters += expanded.get(name, [own])
+        called.__doc__ = command.__doc__
+        called.__signature__ = told.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]  # read by typer
+        called.__annotations__ = {each.name: each.annotation for each in parameters}
+        return called
+
+    return decorate
+
+
+def _parameter(name: str, option: tuple[Any, Any]) -> inspect.Parameter:
+    annotation, default = option
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
