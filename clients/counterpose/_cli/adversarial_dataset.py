@@ -12,7 +12,6 @@ from counterpose._cli.datasets import dataset_name
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
-from counterpose._cli.tables import adversarial_dataset_text
 from counterpose._cli.terminal import connected, show
 from counterpose._sync.adversarial_datasets import AdversarialDataset
 from counterpose._sync.client import Client
@@ -89,7 +88,6 @@ def adversarial_dataset(
             mistaken=not all_seeds,
             **fields,
         ),
-        adversarial_dataset_text,
         output,
     )
 

@@ -11,7 +11,6 @@ from counterpose._cli.contract_options import SEED, STEPS, Fields, Sets, request
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import Classifiers
-from counterpose._cli.tables import bug_hunt_text
 from counterpose._cli.terminal import show
 from counterpose._sync.client import Client
 from counterpose_core.contract.bug_hunts import BugHuntCreate
@@ -166,7 +165,6 @@ def bug_hunt(
         client,
         classifier,
         lambda specs: client.bug_hunts.create(classifiers=specs, **fields),
-        bug_hunt_text,
         output,
     )
 

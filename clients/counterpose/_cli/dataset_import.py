@@ -8,12 +8,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from counterpose._cli.contract_options import Fields, Sets, requests
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.options import AsJson, Url
 from counterpose._cli.terminal import connected, print_note, show
 from counterpose._datasets.imports import describe_import
 from counterpose._sync.client import Client
-from counterpose_core.contract.datasets import Dataset
+from counterpose_core.contract.datasets import Dataset, ImportCreate
 
 NewName = Annotated[
     str, typer.Argument(metavar="NAME", help="The dataset's name; it is made if there is none.")
@@ -27,57 +28,38 @@ Address = Annotated[
         "hf://datasets/owner/name.",
     ),
 ]
-LayoutName = Annotated[
-    str | None,
-    typer.Option(metavar="LAYOUT", help="webdataset, image-folder or parquet; default: told by the URL."),
-]
-ClassNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--class", metavar="NAME", help="A class; repeat it in the order of the labels' numbers. Repeatable."
-    ),
-]
-Split = Annotated[str | None, typer.Option(metavar="NAME", help="Split of Parquet files, such as train.")]
-ImageColumn = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Column of the image in Parquet files.")
-]
-LabelColumn = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Column of the label, or its key in .json members.")
-]
-Revision = Annotated[
-    str | None, typer.Option(metavar="REV", help="Revision of a dataset on the Hugging Face hub.")
-]
 DetachImport = Annotated[
     bool, typer.Option("--detach", metavar="", help="Ask for the import and exit; workers go on with it.")
 ]
 
 
+@requests(
+    ImportCreate,
+    Sets("layout", "LAYOUT"),
+    Sets("classes", "NAME", "--class"),
+    Sets("split", "NAME"),
+    Sets("image_column", "NAME"),
+    Sets("label_column", "NAME"),
+    Sets("revision", "REV"),
+)
 def import_dataset(
     name: NewName,
     address: Address,
-    layout: LayoutName = None,
-    classes: ClassNames = None,
-    split: Split = None,
-    image_column: ImageColumn = None,
-    label_column: LabelColumn = None,
-    revision: Revision = None,
+    fields: Fields,
+    *,
     detach: DetachImport = False,
     as_json: AsJson = False,
-    url: Url = None,
+    client: Client,
 ) -> None:
     """Fill a dataset from a URL; the gateway's workers read it shard by shard."""
-    with connected(url) as client:
-        dataset = client.datasets.import_from(
-            address, name=name, layout=layout, classes=classes, split=split, image_column=image_column,
-            label_column=label_column, revision=revision,
-        )  # fmt: skip
-        if not detach:
-            dataset = _followed(client, dataset, quiet=as_json)
-        show(dataset, describe_import(dataset), as_json)
-        for rejected in () if dataset.imported is None else dataset.imported.rejected:
-            print_note(f"skipped {rejected.filename}: {rejected.code}: {rejected.detail}")
-        for failed in () if dataset.imported is None else dataset.imported.failed_shards:
-            print_note(f"failed {failed.shard}: {failed.code}: {failed.detail}")
+    dataset = client.datasets.import_from(address, name=name, **fields)
+    if not detach:
+        dataset = _followed(client, dataset, quiet=as_json)
+    show(dataset, describe_import(dataset), as_json)
+    for rejected in () if dataset.imported is None else dataset.imported.rejected:
+        print_note(f"skipped {rejected.filename}: {rejected.code}: {rejected.detail}")
+    for failed in () if dataset.imported is None else dataset.imported.failed_shards:
+        print_note(f"failed {failed.shard}: {failed.code}: {failed.detail}")
     if dataset.imported is not None and dataset.imported.state == "failed":
         raise typer.Exit(ExitCode.INCOMPLETE)
 

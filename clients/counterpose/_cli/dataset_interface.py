@@ -12,7 +12,6 @@ from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, setti
 from counterpose._cli.follow import Output, create_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import AsJson, Captions, ClassName, Dataset, ImageFolder, InterfaceId, Names
-from counterpose._cli.tables import interface_text
 from counterpose._cli.terminal import check_image_folder, print_note, print_result, show
 from counterpose._sync.client import Client
 from counterpose._sync.dataset_interfaces import DatasetInterface
@@ -67,7 +66,6 @@ def dataset_interface(
     settings = settings_of(DatasetInterfaceCreate.model_validate(fixed | fields))
     create_and_follow(
         lambda: client.dataset_interfaces.create(dataset=dataset_name(client, dataset, own), **settings),
-        interface_text,
         output,
     )
 

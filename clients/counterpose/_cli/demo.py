@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel, ConfigDict
 
-from counterpose._cli import hunt_demo, interface_demo
-from counterpose._cli.exit_code import ExitCode, exit_for_state
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.follow import failures
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.stack import Port, ServicesPort, State, span
 from counterpose._cli.steps import Steps
-from counterpose._cli.tables import stress_test_figures
+from counterpose._cli.tables import bug_hunt_text, stress_test_figures
 from counterpose._cli.terminal import exit_on_error, print_note, print_result
 from counterpose._files import write_text
-from counterpose._stack import DemoDatasets, Images, open_stack
+from counterpose._stack import Images, open_stack
 from counterpose._sync.client import Client
+from counterpose._sync.run_handle import AnyRun
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.errors import InvalidRequest
 
-# One without a planted bug: the accuracy that it loses is lost to generator and editing, not to the change.
-CLASSIFIERS = ("unbiased-resnet", "leaning-resnet")
-DATASET, CLASSES, PER_CLASS, OTHERS = "demo-findings", ("plate", "sled"), 24, 3
-EDITS_PER_IMAGE, LANCE_R_EDITS, CONFIRM_SHARE = 2, 0, 0.3
-"""The smallest run in which one classifier breaks and the other holds; tests/unit/demo/test_demo_sizes.py
-shows the calculation.
-
-Breaks: two classes hide a planted bug. A few of their images, drawn several times, prove a change that flips
-every answer: seven pairs do, 0.5^7 < 0.05 / 4. Holds: 36 images without a loss rule out one above 10 points,
-and of the 52 that are screened about 40 keep an edit and its control.
-"""
-
-SETTINGS: dict[str, Any] = {
-    "dataset": DATASET,
-    "classifiers": CLASSIFIERS,
-    "max_edits_per_image": EDITS_PER_IMAGE,
-    "lance_r_edits_per_image": LANCE_R_EDITS,
-    "confirm_share": CONFIRM_SHARE,
-    "seed": 0,
-}
-REPORT, SUMMARY = "report.html", "summary.json"
+# A benchmark's summary reads every answer of twelve classifiers.
+TIMEOUT_S = 120.0
 
 
 class Method(StrEnum):
@@ -88,32 +74,11 @@ def demo(
         )
         with stack.temporarily(shown.images):
             steps.end()
-            outcome = shown.show(stack.url, out)
-    print_result(f"report:  {(out / shown.report).absolute().as_uri()}\nfigures: {out / shown.figures}")
+            outcome = _show(shown, stack.url, out)
+    report, figures = out / f"{shown.report}.html", out / f"{shown.figures}.json"
+    print_result(f"report:  {report.absolute().as_uri()}\nfigures: {figures}")
     print_note(f"the demo took {span(time.monotonic() - began)}")
     raise typer.Exit(outcome)
-
-
-def images(datasets: DemoDatasets) -> None:
-    """Render and register the images to test on, unless an earlier demo did."""
-    datasets.register_demo(DATASET, PER_CLASS, CLASSES, OTHERS)
-
-
-def stress_test(url: str, out: Path) -> ExitCode:
-    """Run the demo's stress test, write what it found, and return its exit code."""
-    with Client(url) as client:
-        # What the sizes can prove, before the run and not after it.
-        print_note(str(client.stress_tests.estimate(**SETTINGS)))
-        run = client.stress_tests.create(**SETTINGS)
-        follow_progress(run, quiet=False)
-        summary = run.summary()
-        write_text(out / SUMMARY, summary.model_dump_json(indent=2, by_alias=True) + "\n")
-        write_text(out / REPORT, run.report())
-        print_result(stress_test_figures(summary))
-        # Written first: what an incomplete run did find is worth reading.
-        if run.run.state != "completed":
-            print_note(f"the run ended {run.run.state}: {summary.failed_codes}")
-        return exit_for_state(run.run.state)
 
 
 def _make_folder(out: Path) -> None:
@@ -124,17 +89,176 @@ def _make_folder(out: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _Demo:
+class Demo:
+    """One of the demos.
+
+    Args:
+        images: renders and registers the images to test on, unless an earlier demo did.
+        stages: the runs by name: each is begun by a function of the client and the runs before it, and
+            followed to its end; the last one has the report.
+        figures_of: the figures to write, of the summary and the seconds of each run, by name.
+        text: what to print of the last run's summary.
+        report, figures: the names of the files, without their endings.
+    """
+
     images: Images
-    show: Callable[[str, Path], ExitCode]
+    stages: dict[str, Callable[[Client, Sequence[AnyRun]], AnyRun]]
+    figures_of: Callable[[dict[str, Any], dict[str, float]], BaseModel]
+    text: Callable[[Any], str]
     report: str
     figures: str
 
 
+def _show(shown: Demo, url: str, out: Path) -> ExitCode:
+    """Run a demo's stages, write what they found, and return the exit code."""
+    runs, seconds = dict[str, AnyRun](), dict[str, float]()
+    with Client(url, timeout=TIMEOUT_S) as client:
+        for name, begin in shown.stages.items():
+            began = time.monotonic()
+            runs[name] = begin(client, list(runs.values()))
+            follow_progress(runs[name], quiet=False)
+            seconds[name] = time.monotonic() - began
+        *_, last = runs
+        summaries = {name: run.summary() for name, run in runs.items()}
+        figures = shown.figures_of(summaries, seconds)
+        write_text(out / f"{shown.figures}.json", figures.model_dump_json(indent=2, by_alias=True) + "\n")
+        write_text(out / f"{shown.report}.html", runs[last].report())
+        print_result(shown.text(summaries[last]))
+    # Written first: what an incomplete run did find is worth reading.
+    incomplete = {name: run.run for name, run in runs.items() if run.run.state != "completed"}
+    for name, run in incomplete.items():
+        print_note(f"the {run.kind} ended {run.state}: {failures(run, summaries[name])}")
+    return ExitCode.INCOMPLETE if incomplete else ExitCode.PASSED
+
+
+# A stress test. One classifier is without a planted bug: the accuracy that it loses is lost to generator and
+# editing, not to the change.
+CLASSIFIERS = ("unbiased-resnet", "leaning-resnet")
+DATASET, CLASSES, PER_CLASS, OTHERS = "demo-findings", ("plate", "sled"), 24, 3
+EDITS_PER_IMAGE, LANCE_R_EDITS, CONFIRM_SHARE = 2, 0, 0.3
+"""The smallest run in which one classifier breaks and the other holds; tests/unit/demo/test_demo_sizes.py
+shows the calculation.
+
+Breaks: two classes hide a planted bug. A few of their images, drawn several times, prove a change that flips
+every answer: seven pairs do, 0.5^7 < 0.05 / 4. Holds: 36 images without a loss rule out one above 10 points,
+and of the 52 that are screened about 40 keep an edit and its control.
+"""
+
+
+def _stress_test(client: Client, _: Sequence[AnyRun]) -> AnyRun:
+    settings: dict[str, Any] = {
+        "dataset": DATASET,
+        "classifiers": CLASSIFIERS,
+        "max_edits_per_image": EDITS_PER_IMAGE,
+        "lance_r_edits_per_image": LANCE_R_EDITS,
+        "confirm_share": CONFIRM_SHARE,
+        "seed": 0,
+    }
+    # What the sizes can prove, before the run and not after it.
+    print_note(str(client.stress_tests.estimate(**settings)))
+    return client.stress_tests.create(**settings)
+
+
+# A dataset interface, and a benchmark of twelve classifiers on shifts of it.
+USER_DATASET, USER_PER_CLASS = "user", 24
+# The miniature's captions always name a place, and it draws what is left unsaid as it likes.
+BASE = "a photo of a <class> on the grass"
+# Two backgrounds, two weathers, two styles.
+SHIFTS = (
+    "in the snow",
+    "among the flowers",
+    "a photo of a <class> on the grass at night",
+    "a photo of a <class> on the grass in the fog",
+    "a painting of a <class> on the grass",
+    "a sketch of a <class> on the grass",
+)
+PER_SHIFT = 8
+
+
+class InterfaceDemo(BaseModel):
+    """``demo/interface.json``: the tokens, the benchmark, and the seconds of each stage."""
+
+    model_config = ConfigDict(frozen=True)
+
+    interface: DatasetInterfaceSummary
+    benchmark: ShiftBenchmarkSummary
+    seconds: dict[str, float]
+
+
+def _learned(client: Client, _: Sequence[AnyRun]) -> AnyRun:
+    return client.dataset_interfaces.create(dataset=USER_DATASET, token_init="class-name", seed=0)
+
+
+def _benchmarked(client: Client, runs: Sequence[AnyRun]) -> AnyRun:
+    """Benchmark the zoo on images of tokens, and on images of plain class names for comparison."""
+    zoo = [each.name for each in client.classifiers.list().classifiers if each.name.startswith("zoo-")]
+    return client.shift_benchmarks.create(
+        interface=runs[0].id,
+        base=BASE,
+        shifts=SHIFTS,
+        classifiers=zoo,
+        image_sources=["token", "class-name"],
+        n=PER_SHIFT,
+        real=USER_PER_CLASS,
+        seed=0,
+    )
+
+
+# A bug hunt, of a classifier that was taught a wrong answer, and of a control that sees the same images.
+HUNTED = ("leaning-vit", "unbiased-resnet")
+LABEL = "fly"
+IMAGES, HELD_OUT, WINNERS = 600, 64, 2
+"""Two hundred images of the label alone, of which about one in fifty shows the planted circumstance;
+tests/unit/demo/test_demo_sizes.py shows the calculation."""
+
+
+class HuntDemo(BaseModel):
+    """``demo/hunt.json``: what the hunt found, and its seconds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    hunt: BugHuntSummary
+    seconds: float
+
+
+def _hunt(client: Client, _: Sequence[AnyRun]) -> AnyRun:
+    return client.bug_hunts.create(
+        classifiers=HUNTED,
+        labels=[LABEL],
+        budget={"images": IMAGES},
+        held_out=HELD_OUT,
+        winners=WINNERS,
+        vary=0.0,
+        seed=0,
+    )
+
+
 DEMOS = {
-    Method.STRESS_TEST: _Demo(images, stress_test, REPORT, SUMMARY),
-    Method.DATASET_INTERFACE: _Demo(
-        interface_demo.images, interface_demo.show, interface_demo.REPORT, interface_demo.FIGURES
+    Method.STRESS_TEST: Demo(
+        images=lambda datasets: datasets.register_demo(DATASET, PER_CLASS, CLASSES, OTHERS),
+        stages={"stress-test": _stress_test},
+        figures_of=lambda summaries, _: summaries["stress-test"],
+        text=stress_test_figures,
+        report="report",
+        figures="summary",
     ),
-    Method.BUG_HUNT: _Demo(hunt_demo.images, hunt_demo.show, hunt_demo.REPORT, hunt_demo.FIGURES),
+    Method.DATASET_INTERFACE: Demo(
+        images=lambda datasets: datasets.register_user(USER_DATASET, USER_PER_CLASS),
+        stages={"tokens": _learned, "benchmark": _benchmarked},
+        figures_of=lambda summaries, seconds: InterfaceDemo(
+            interface=summaries["tokens"], benchmark=summaries["benchmark"], seconds=seconds
+        ),
+        text=str,
+        report="interface",
+        figures="interface",
+    ),
+    Method.BUG_HUNT: Demo(
+        # A hunt tests on no image of the user's.
+        images=lambda _: None,
+        stages={"hunt": _hunt},
+        figures_of=lambda summaries, seconds: HuntDemo(hunt=summaries["hunt"], seconds=seconds["hunt"]),
+        text=bug_hunt_text,
+        report="hunt",
+        figures="hunt",
+    ),
 }

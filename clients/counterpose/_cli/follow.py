@@ -12,6 +12,7 @@ from counterpose._cli.classifiers import reachable
 from counterpose._cli.exit_code import DropLimit, ExitCode, exit_for_state
 from counterpose._cli.placement import current
 from counterpose._cli.progress import follow_progress
+from counterpose._cli.tables import summary_text
 from counterpose._cli.terminal import check_report_path, exit_on_error, print_note, show, write_report
 from counterpose._run_calls import AnyItem, Summary
 from counterpose._sync.client import Client
@@ -47,9 +48,9 @@ def _writes_nothing(_: object) -> None:
 
 def create_and_follow(
     create: Callable[[], RunHandle[AnyItem, Summary]],
-    render: Callable[[Summary], str],
     output: Output,
     *,
+    render: Callable[[Summary], str] = summary_text,
     judge: Callable[[Summary], ExitCode] = _always_passes,
     write: Callable[[Summary], None] = _writes_nothing,
     serves_function: bool = False,
@@ -58,8 +59,8 @@ def create_and_follow(
 
     Args:
         create: starts the run.
-        render: turns the summary into the text to print.
         output: where results go, and whether to leave at once.
+        render: turns the summary into the text to print.
         judge: turns the summary of a completed run into an exit code.
         write: writes files of the summary, of a run that did not complete too.
         serves_function: whether the run calls a Python function that this command serves.
@@ -76,7 +77,7 @@ def create_and_follow(
     print_note(f"watch: {run.page}")
     if reason := (run.run.resolved_config.get("confirmation") or {}).get("reason"):
         print_note(f"nothing can be confirmed: {reason}")
-    code = run_to_end(run, render, output, judge=judge, write=write, serves_function=serves_function)
+    code = run_to_end(run, output, render=render, judge=judge, write=write, serves_function=serves_function)
     raise typer.Exit(code)
 
 
@@ -84,9 +85,9 @@ def serve_and_follow(
     client: Client,
     classifiers: Sequence[str],
     create: Callable[[list[str]], RunHandle[AnyItem, Summary]],
-    render: Callable[[Summary], str],
     output: Output,
     *,
+    render: Callable[[Summary], str] = summary_text,
     judge: Callable[[Summary], ExitCode] = _always_passes,
     write: Callable[[Summary], None] = _writes_nothing,
 ) -> None:
@@ -96,7 +97,7 @@ def serve_and_follow(
         client: serves the functions.
         classifiers: as they were named to the command.
         create: starts the run of the classifiers, as the client names them.
-        render, output, judge, write: as above.
+        output, render, judge, write: as above.
 
     Raises:
         InvalidRequest: a function cannot be used, or --detach would stop serving it before the run ends.
@@ -104,8 +105,8 @@ def serve_and_follow(
     specs = reachable(client, classifiers, detach=output.detach)
     create_and_follow(
         lambda: create(specs),
-        render,
         output,
+        render=render,
         judge=judge,
         write=write,
         serves_function=specs != list(classifiers),
@@ -114,9 +115,9 @@ def serve_and_follow(
 
 def run_to_end(
     run: RunHandle[AnyItem, Summary],
-    render: Callable[[Summary], str],
     output: Output,
     *,
+    render: Callable[[Summary], str] = summary_text,
     judge: Callable[[Summary], ExitCode] = _always_passes,
     write: Callable[[Summary], None] = _writes_nothing,
     serves_function: bool = False,
@@ -134,7 +135,7 @@ def run_to_end(
         ended = exit_for_state(run.run.state)
         if ended is ExitCode.PASSED:
             return judge(summary)
-        print_note(f"the run ended {run.run.state}: {_failures(run.run, summary)}")
+        print_note(f"the run ended {run.run.state}: {failures(run.run, summary)}")
         return ended
 
 
@@ -167,7 +168,8 @@ def _interrupt_hint(run_id: str, serves_function: bool) -> str:
     return f"; the run continues, follow it with: counterpose runs wait {run_id}"
 
 
-def _failures(run: Run, summary: object) -> str:
+def failures(run: Run, summary: object) -> str:
+    """Say why a run did not complete."""
     if run.problem is not None and run.problem.code == ImagesOutsideSuite.code:
         return run.problem.detail
     if isinstance(summary, StressTestSummary) and summary.failed_codes:

@@ -16,7 +16,6 @@ from counterpose._cli.gate_markdown import gate_markdown
 from counterpose._cli.groups import examples
 from counterpose._cli.junit import junit_xml
 from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
-from counterpose._cli.tables import gate_text
 from counterpose._cli.terminal import connected, print_note, show
 from counterpose._sync.client import Client
 from counterpose_core.contract.gates import GateCreate, GateSummary, RegressionSet
@@ -92,7 +91,6 @@ def gate(
             incumbent=None if incumbent is None else specs[-1],
             **fields,
         ),
-        gate_text,
         output,
         judge=partial(judge_gate, strict=strict),
         write=partial(_write, junit=junit, markdown=markdown),

@@ -59,7 +59,7 @@ def prove(
         where = None if dataset is None else dataset_name(client, dataset)
         return found.prove(finding, dataset=where, **fields)
 
-    create_and_follow(create, _joined, output)
+    create_and_follow(create, output, render=_joined)
 
 
 def _joined(summary: StressTestSummary) -> str:

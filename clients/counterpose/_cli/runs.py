@@ -8,7 +8,6 @@ from typing import Annotated, cast, get_args
 import typer
 from pydantic import TypeAdapter
 
-from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.follow import Output, drop_limit, judge_with, run_to_end
 from counterpose._cli.gate import judge_gate
 from counterpose._cli.groups import examples, group
@@ -23,29 +22,12 @@ from counterpose._cli.options import (
     Url,
     thresholds_given,
 )
-from counterpose._cli.tables import (
-    adversarial_dataset_text,
-    bug_hunt_text,
-    gate_text,
-    interface_text,
-    run_text,
-    runs_text,
-    shift_benchmark_text,
-    stress_test_text,
-    transfer_text,
-)
+from counterpose._cli.tables import run_text, runs_text, summary_text
 from counterpose._cli.terminal import connected, print_result, show
-from counterpose._sync.adversarial_datasets import AdversarialDataset
-from counterpose._sync.bug_hunts import BugHunt
-from counterpose._sync.dataset_interfaces import DatasetInterface
 from counterpose._sync.gates import Gate
-from counterpose._sync.runs import OneRun as AnyRun
-from counterpose._sync.shift_benchmarks import ShiftBenchmark
+from counterpose._sync.run_handle import AnyRun
 from counterpose._sync.stress_tests import StressTest
-from counterpose._sync.transfers import Transfer
-from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.runs import Run
-from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import RunKind
 
@@ -82,14 +64,14 @@ def show_run(
     """
     with connected(url) as client:
         thresholds = thresholds_given(threshold)
-        found = client.runs.get(run)
-        summary, text = _summed_up(found) if not threshold else _judged_again(found, thresholds)
+        found: AnyRun = client.runs.get(run)
+        summary = with_thresholds(found).summary(thresholds=thresholds) if threshold else found.summary()
         if as_json:
             bodies = {"run": found.run, "summary": summary}
             shown = {name: body.model_dump(mode="json", by_alias=True) for name, body in bodies.items()}
             print_result(json.dumps(shown, indent=2))
         else:
-            print_result(f"{run_text(found.run)}\n\n{text}")
+            print_result(f"{run_text(found.run)}\n\n{summary_text(summary)}")
 
 
 @app.command(epilog=examples("counterpose runs wait @last --report report.html --max-drop 0.05", codes=True))
@@ -105,12 +87,11 @@ def wait(
     with connected(url) as client:
         output = Output(report=report, as_json=as_json)
         limit = drop_limit(max_drop, strict)
-        found = client.runs.get(run)
-        if isinstance(found, StressTest):
-            raise typer.Exit(run_to_end(found, stress_test_text, output, judge=judge_with(limit)))
-        if limit is not None:
+        found: AnyRun = client.runs.get(run)
+        if limit is not None and not isinstance(found, StressTest):
             raise InvalidRequest(f"--max-drop needs a stress test, and run {run!r} is a {found.run.kind}")
-        raise typer.Exit(_without_limit(found, output))
+        judge = judge_gate if isinstance(found, Gate) else judge_with(limit)
+        raise typer.Exit(run_to_end(found, output, judge=judge))
 
 
 @app.command(epilog=examples("counterpose runs cancel 3fa8"))
@@ -163,27 +144,6 @@ app.command("show", epilog=examples("counterpose runs show 3fa8"))(show_run)
 app.command("open", epilog=examples("counterpose runs open 3fa8"))(open_run)
 
 
-def _without_limit(
-    run: DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset | Transfer | Gate, output: Output
-) -> ExitCode:
-    if isinstance(run, Gate):
-        return run_to_end(run, gate_text, output, judge=judge_gate)
-    if isinstance(run, Transfer):
-        return run_to_end(run, transfer_text, output)
-    if isinstance(run, AdversarialDataset):
-        return run_to_end(run, adversarial_dataset_text, output)
-    if isinstance(run, BugHunt):
-        return run_to_end(run, bug_hunt_text, output)
-    if isinstance(run, DatasetInterface):
-        return run_to_end(run, interface_text, output)
-    return run_to_end(run, shift_benchmark_text, output)
-
-
-def _judged_again(run: AnyRun, thresholds: Thresholds) -> tuple[ResponseBody, str]:
-    judged = with_thresholds(run).summary(thresholds=thresholds)
-    return judged, stress_test_text(judged)
-
-
 def with_thresholds(run: AnyRun) -> StressTest:
     """The run as a stress test, the only kind that --threshold judges again.
 
@@ -193,27 +153,3 @@ def with_thresholds(run: AnyRun) -> StressTest:
     if not isinstance(run, StressTest):
         raise InvalidRequest(f"--threshold needs a stress test, and run {run.id!r} is a {run.run.kind}")
     return run
-
-
-def _summed_up(run: AnyRun) -> tuple[ResponseBody, str]:
-    """The summary of a run of any kind, and its text."""
-    if isinstance(run, StressTest):
-        tested = run.summary()
-        return tested, stress_test_text(tested)
-    if isinstance(run, DatasetInterface):
-        learned = run.summary()
-        return learned, interface_text(learned)
-    if isinstance(run, BugHunt):
-        hunted = run.summary()
-        return hunted, bug_hunt_text(hunted)
-    if isinstance(run, AdversarialDataset):
-        fooled = run.summary()
-        return fooled, adversarial_dataset_text(fooled)
-    if isinstance(run, Gate):
-        gated = run.summary()
-        return gated, gate_text(gated)
-    if isinstance(run, Transfer):
-        shown = run.summary()
-        return shown, transfer_text(shown)
-    benchmarked = run.summary()
-    return benchmarked, shift_benchmark_text(benchmarked)

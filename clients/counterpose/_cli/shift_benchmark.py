@@ -102,8 +102,8 @@ def _benchmark(
         client,
         classifiers,
         lambda specs: client.shift_benchmarks.create(interface=whole, classifiers=specs, **fields),
-        _saving_summary(out, render),
         output,
+        render=_saving_summary(out, render),
     )
 
 

@@ -21,7 +21,6 @@ from counterpose._cli.options import (
     ThresholdsGiven,
     thresholds_given,
 )
-from counterpose._cli.tables import stress_test_text
 from counterpose._cli.terminal import print_note, show
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
@@ -125,7 +124,6 @@ def stress_test(
         lambda specs: client.stress_tests.create(
             dataset=dataset_name(client, dataset, own), **settings | {"classifiers": specs}
         ),
-        stress_test_text,
         output,
         judge=judge_with(limit_of_drop),
     )
@@ -150,7 +148,7 @@ def apply(
         print_note(f"every image of {applied.run.dataset}: {changes}; seed {request['seed']}")
         return applied
 
-    create_and_follow(create, stress_test_text, output)
+    create_and_follow(create, output)
 
 
 def _names(classifiers: list[str]) -> list[str]:

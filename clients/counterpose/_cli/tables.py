@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -69,6 +71,13 @@ class Table:
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
+@singledispatch
+def summary_text(summary: Any) -> str:
+    """A summary of any kind, as its command prints it."""
+    raise TypeError(f"no text is written for {type(summary).__name__}")
+
+
+@summary_text.register
 def stress_test_text(summary: StressTestSummary) -> str:
     """What `stress_test_figures` says, and how to open the report."""
     return f"{stress_test_figures(summary)}\nreport: counterpose open {summary.run_id[:SHORT_ID]}"
@@ -106,6 +115,7 @@ def _findings(summary: StressTestSummary) -> list[str]:
     return [*found, ""] if found else []
 
 
+@summary_text.register
 def interface_text(summary: DatasetInterfaceSummary) -> str:
     """Each learned class, then the classes that are missing, and the cost.
 
@@ -117,6 +127,7 @@ def interface_text(summary: DatasetInterfaceSummary) -> str:
     return "\n".join([*_unless_empty(header, rows), *missing, "", f"cost: {summary.cost}"])
 
 
+@summary_text.register
 def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
     """Each image source's shifts with kept share, impact and slope, then counts, cost and notes."""
     blocks: list[str] = []
@@ -131,6 +142,7 @@ def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
     return "\n".join([*blocks, *failed, counts, f"cost: {summary.cost}", *summary.notes])
 
 
+@summary_text.register
 def bug_hunt_text(summary: BugHuntSummary) -> str:
     """The verdict, the bugs on held-out images, each label's baseline, the descriptions, and the cost."""
     bugs = [
@@ -167,6 +179,7 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
     )
 
 
+@summary_text.register
 def adversarial_dataset_text(summary: AdversarialDatasetSummary) -> str:
     """The verdict, each classifier's rates, what each filter dropped, the captions, and the cost."""
     rates = [(each.classifier, each.rate, each.baseline, str(each.kept)) for each in summary.classifiers]
@@ -191,6 +204,7 @@ def adversarial_dataset_text(summary: AdversarialDatasetSummary) -> str:
     )
 
 
+@summary_text.register
 def transfer_text(summary: TransferSummary) -> str:
     """The verdict, the matrix, each cell beside the labels alone, and the cost."""
     header = ("images that fool", "shown to", "failure rate", "labels alone", "p (Holm)")
@@ -209,6 +223,7 @@ def transfer_text(summary: TransferSummary) -> str:
     )
 
 
+@summary_text.register
 def gate_text(summary: GateSummary) -> str:
     """The verdict, each candidate under each change, and the cost."""
     header = ("candidate", "change", "state", "regression", "incumbent errs", "p (Holm)", "left out")

@@ -7,7 +7,6 @@ from counterpose._cli.contract_options import SEED, Fields, Sets, requests
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import Classifiers, OneRun
-from counterpose._cli.tables import transfer_text
 from counterpose._sync.client import Client
 from counterpose_core.contract.transfers import TransferCreate
 
@@ -29,6 +28,5 @@ def transfer(run: OneRun, classifier: Classifiers, fields: Fields, output: Outpu
         client,
         classifier,
         lambda specs: client.transfers.create(source=client.runs.get(run).id, classifiers=specs, **fields),
-        transfer_text,
         output,
     )

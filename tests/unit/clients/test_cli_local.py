@@ -208,8 +208,8 @@ def test_the_demo_of_interfaces_learns_then_benchmarks_the_zoo_by_token_and_by_n
     known = ok({"classifiers": [{"spec": name, "architecture": "a", "name": name} for name in names]})
     script = play(
         interface_answer(), interface_answer("completed"), known, benchmark_answer(),
-        benchmark_answer("completed"), benchmark_summary_answer(a_benchmark_summary()),
-        ok(an_interface_summary().model_dump_json(by_alias=True)), ok("<html>"),
+        benchmark_answer("completed"), ok(an_interface_summary().model_dump_json(by_alias=True)),
+        benchmark_summary_answer(a_benchmark_summary()), ok("<html>"),
     )  # fmt: skip
     ended = run("demo", "dataset-interface")
     assert (ended.exit_code, temporary, len(prepared)) == (0, ["started", "stopped"], 1)

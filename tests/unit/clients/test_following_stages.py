@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpose._cli.follow import _failures
+from counterpose._cli.follow import failures
 from counterpose_core.contract.base import Problem
 from counterpose_core.contract.runs import RunEvent
 from counterpose_core.errors import InternalError
@@ -31,5 +31,5 @@ def test_a_run_is_followed_through_every_stage_to_its_end(kind: str) -> None:
 def test_a_run_that_failed_between_two_stages_says_why_although_no_item_failed() -> None:
     problem = Problem.of(InternalError("stage 2 could not be planned: unexpected ZeroDivisionError"))
     run = a_run("failed", 3).model_copy(update={"problem": problem})
-    assert _failures(run, None) == problem.detail
-    assert _failures(a_run("cancelled", 3), None) == "no item failed"
+    assert failures(run, None) == problem.detail
+    assert failures(a_run("cancelled", 3), None) == "no item failed"

@@ -6,8 +6,17 @@ import math
 
 from scipy import stats
 
-from counterpose._cli import hunt_demo
-from counterpose._cli.demo import CLASSES, CONFIRM_SHARE, EDITS_PER_IMAGE, LANCE_R_EDITS, OTHERS, PER_CLASS
+from counterpose._cli.demo import (
+    CLASSES,
+    CONFIRM_SHARE,
+    EDITS_PER_IMAGE,
+    HELD_OUT,
+    IMAGES,
+    LANCE_R_EDITS,
+    OTHERS,
+    PER_CLASS,
+    WINNERS,
+)
 from counterpose_core.bug_hunt.budget import share
 from counterpose_core.bug_hunt.comparison import detectable_rate
 from counterpose_core.contract.bug_hunts import BugHuntCreate
@@ -62,12 +71,10 @@ SHARE_AMONG_FLOWERS = 0.02
 
 def test_the_hunt_sees_two_failures_and_can_prove_what_they_share() -> None:
     hypotheses = BugHuntCreate.model_fields["hypotheses"].default
-    shares = share(
-        hunt_demo.IMAGES, 1, hypotheses=hypotheses, winners=hunt_demo.WINNERS, held_out=hunt_demo.HELD_OUT
-    )
+    shares = share(IMAGES, 1, hypotheses=hypotheses, winners=WINNERS, held_out=HELD_OUT)
     # A single failure has no word more often than the others by chance.
     seen = float(stats.binom.sf(1, shares.baseline, SHARE_AMONG_FLOWERS))
     assert seen >= 0.9
-    proven = detectable_rate(SHARE_AMONG_FLOWERS, hunt_demo.HELD_OUT, hunt_demo.WINNERS)
+    proven = detectable_rate(SHARE_AMONG_FLOWERS, HELD_OUT, WINNERS)
     assert proven is not None
     assert proven <= 0.2

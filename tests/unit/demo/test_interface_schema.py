@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from counterpose._cli.interface_demo import InterfaceDemo
+from counterpose._cli.demo import InterfaceDemo
 
 DEMO = Path(__file__).parents[3] / "demo"
 SCHEMA: dict[str, Any] = json.loads((DEMO / "interface.schema.json").read_text(encoding="utf-8"))
