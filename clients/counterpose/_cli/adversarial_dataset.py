@@ -93,9 +93,9 @@ def adversarial_dataset(
 
 
 def register(run: OneRun, name: DatasetName, as_json: AsJson = False, url: Url = None) -> None:
-    """Make a dataset of the images that an adversarial dataset kept; other methods take it by its name.
+    """Make a dataset of the images that an adversarial dataset kept, for other methods.
 
-    The images stay marked as synthetic.
+    They take it by its name. The images stay marked as synthetic.
     """
     with connected(url) as client:
         found = client.runs.get(run)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.follow import failures
+from counterpose._cli.groups import examples
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.stack import Port, ServicesPort, State, span
 from counterpose._cli.steps import Steps
@@ -51,6 +52,8 @@ Shown = Annotated[
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the report and its figures.")
 ]
+
+EXAMPLES = examples("counterpose demo --out demo", codes=True)
 
 
 def demo(

@@ -1,21 +1,8 @@
-"""Exit codes of the command: what each says, and how --max-drop turns a summary into one."""
+"""Exit codes of the command: what each says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-
-from counterpose_core.contract.gates import GateOutcome
-from counterpose_core.contract.interventions import Intervention
-from counterpose_core.contract.stress_tests import StressTestSummary
-from counterpose_core.errors import (
-    CounterposeError,
-    InvalidRequest,
-    QuotaExceeded,
-    RequestError,
-    Unauthorized,
-)
-from counterpose_core.types import Estimate, RunState
 
 
 class ExitCode(IntEnum):
@@ -28,82 +15,3 @@ class ExitCode(IntEnum):
     REFUSED = 4
     INCONCLUSIVE = 5
     INTERRUPTED = 130
-
-
-@dataclass(frozen=True)
-class DropLimit:
-    """Fail when a classifier's accuracy drop is proven to exceed ``max_drop`` (a fraction).
-
-    For a run that made only the caller's own interventions, the drop of each intervention is judged.
-    """
-
-    max_drop: float
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        # Every comparison with NaN is false, which would read as "no drop exceeds it".
-        if not 0.0 <= self.max_drop <= 1.0:
-            raise InvalidRequest(f"--max-drop must be a fraction from 0 to 1, not {self.max_drop!r}")
-
-    def judge(self, drop: Estimate) -> ExitCode:
-        """Compare one drop with the limit: its whole interval must lie on one side."""
-        if drop.low is None or drop.high is None:
-            return ExitCode.INCONCLUSIVE
-        # Exactly what is allowed is allowed: the limit itself is no failure.
-        if drop.low > self.max_drop:
-            return ExitCode.FAILED
-        return ExitCode.PASSED if drop.high <= self.max_drop else ExitCode.INCONCLUSIVE
-
-    def exit_code(self, summary: StressTestSummary) -> ExitCode:
-        """Return the worst result of all classifiers; ``strict`` turns inconclusive into failed."""
-        results = {self.judge(drop) for _, drop in _judged_drops(summary)}
-        if ExitCode.FAILED in results:
-            return ExitCode.FAILED
-        if ExitCode.INCONCLUSIVE in results or not results:
-            return ExitCode.FAILED if self.strict else ExitCode.INCONCLUSIVE
-        return ExitCode.PASSED
-
-    def explain(self, summary: StressTestSummary) -> str:
-        """Say the result in words, then each classifier's drop with its own result."""
-        result = self.exit_code(summary).name.lower()
-        drops = ", ".join(
-            f"{name} {drop} {self.judge(drop).name.lower()}" for name, drop in _judged_drops(summary)
-        )
-        return f"--max-drop {self.max_drop:g} {result}: {drops or 'no classifier was judged'}"
-
-
-def _judged_drops(summary: StressTestSummary) -> list[tuple[str, Estimate]]:
-    # With planned edits, judging interventions too would add chances to fail that no limit was set for.
-    if summary.config.get("request", {}).get("max_edits_per_image") != 0:
-        return [(name, model.drop) for name, model in summary.models.items()]
-    return [
-        (f"{name} where {Intervention(removed=each.removed, added=each.added).in_words()}", model.drop)
-        for each in summary.interventions
-        for name, model in each.models.items()
-    ]
-
-
-def exit_for_state(state: RunState) -> ExitCode:
-    """Return the exit code of a run's final state: a failed or incomplete run never passes."""
-    return ExitCode.PASSED if state == "completed" else ExitCode.INCOMPLETE
-
-
-def exit_for_gate(outcome: GateOutcome | None, *, strict: bool = False) -> ExitCode:
-    """Return the exit code of a gate's outcome; ``strict`` turns inconclusive into failed."""
-    match outcome:
-        case "passed":
-            return ExitCode.PASSED
-        case "failed":
-            return ExitCode.FAILED
-        case "inconclusive":
-            return ExitCode.FAILED if strict else ExitCode.INCONCLUSIVE
-        case _:
-            return ExitCode.INCOMPLETE
-
-
-def exit_for_error(error: CounterposeError) -> ExitCode:
-    """Return the exit code of an error."""
-    if isinstance(error, (Unauthorized, QuotaExceeded)):
-        return ExitCode.REFUSED
-    # A retryable refusal (busy, in flight) is no mistake in usage: another try may succeed.
-    return ExitCode.USAGE if isinstance(error, RequestError) and not error.retryable else ExitCode.INCOMPLETE

@@ -9,7 +9,8 @@ from pathlib import Path
 import typer
 
 from counterpose._cli.classifiers import reachable
-from counterpose._cli.exit_code import DropLimit, ExitCode, exit_for_state
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.outcomes import DropLimit, exit_for_state
 from counterpose._cli.placement import current
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.tables import summary_text

@@ -10,12 +10,13 @@ import typer
 from pydantic import ValidationError
 
 from counterpose._cli.contract_options import SEED, Fields, Sets, requests
-from counterpose._cli.exit_code import ExitCode, exit_for_gate
+from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.gate_markdown import gate_markdown
 from counterpose._cli.groups import examples
 from counterpose._cli.junit import junit_xml
 from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
+from counterpose._cli.outcomes import exit_for_gate
 from counterpose._cli.terminal import connected, print_note, show
 from counterpose._sync.client import Client
 from counterpose_core.contract.gates import GateCreate, GateSummary, RegressionSet

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import typer
+import sys
 
-from counterpose._cli.terminal import print_result
+import typer
 
 EXIT_CODES = (
     "Exit codes: 0 passed, 1 --max-drop exceeded, 2 wrong usage, 3 incomplete, 4 refused, 5 inconclusive, "
@@ -21,11 +21,11 @@ def examples(*commands: str, codes: bool = False) -> str:
 
 def group(about: str) -> typer.Typer:
     """Return an empty group of commands, which prints its help when it is called without a command."""
-    made = typer.Typer(help=about, invoke_without_command=True)
+    made = typer.Typer(help=about, invoke_without_command=True, add_completion=False)
 
     @made.callback()
     def bare(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
-            print_result(context.get_help())
+            sys.stdout.write(f"{context.get_help()}\n")
 
     return made

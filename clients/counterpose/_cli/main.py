@@ -1,40 +1,19 @@
-"""``counterpose``: every command is registered here, under the SDK's verbs."""
+"""``counterpose``: every command is listed here, under the SDK's verbs, and imported when it is called."""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import counterpose
-from counterpose._cli import (
-    adversarial_dataset,
-    audit,
-    bug_hunt,
-    classifiers,
-    dataset_interface,
-    datasets,
-    demo,
-    gate,
-    jobs,
-    mlflow_gate,
-    prove,
-    push,
-    results,
-    runs,
-    shift_benchmark,
-    stack,
-    stress_test,
-    submit,
-    thresholds,
-    transfer,
-    usage,
-    webhooks,
-)
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.groups import examples
-from counterpose._cli.terminal import print_result
 
 EPILOG = examples(
     "counterpose demo",
@@ -43,17 +22,132 @@ EPILOG = examples(
     codes=True,
 )
 
-app = typer.Typer(
-    help="Find where an image classifier breaks.",
-    epilog=EPILOG,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMMANDS = {
+    "This machine": {
+        "up": "Start Counterpose on this machine and leave it running.",
+        "down": "Stop what `counterpose up` started.",
+        "status": "Show what runs, where, since when, and whether it is ready; exit code 3 if it is not.",
+        "demo": "Test classifiers on rendered images and write the report.",
+    },
+    "Methods": {
+        "stress-test": "Stress-test classifiers on a dataset (LANCE).",
+        "prove": "Test one finding of a run on more images; repeat it as often as you like.",
+        "apply": "Apply one insight's edit to every image of the run's dataset.",
+        "dataset-interface": "Learn one token per class of a dataset, or take published ones "
+        "(Dataset Interfaces).",
+        "generate": "Generate images of one class of an interface, under a shift or without.",
+        "shift-benchmark": "Benchmark classifiers on shifts of an interface's classes.",
+        "bug-hunt": "Find descriptions of images on which classifiers fail (Wiles et al.).",
+        "adversarial-dataset": "Generate images that classifiers get wrong, from captions (Wiles et al.).",
+        "register": "Make a dataset of the images that an adversarial dataset kept, for other methods.",
+        "transfer": "Show images that fool the classifiers of a run to others (Wiles et al.).",
+        "gate": "Compare candidates with the incumbent on the same counterfactuals: is any change a "
+        "regression?",
+        "mlflow-gate": "Gate each new version of some models in MLflow's registry, and tag it with the "
+        "outcome.",
+        "freeze": "Write the digest of a run's counterfactuals to a file, so that a gate compares no others.",
+        "compare-prompts": "Compare prompts of one class, by its token and by its plain name.",
+        "submit": "Run a method as a job of a Ray cluster: the command's own options, and where to run it.",
+    },
+    "Results": {
+        "show": "Show a run's state and its summary as it stands.",
+        "open": "Show a run's report in the browser; print the file that holds it.",
+        "report": "Write a run's report to an HTML file.",
+        "audit": "Recompute a run's invariants; exit with 1 if one does not hold.",
+        "export": "Export a run's images with provenance and a dataset card.",
+        "push": "Push images and figures to the Hugging Face Hub, with the token in HF_TOKEN.",
+    },
+    "Runs and resources": {
+        "services": "Show which services are ready.",
+        "usage": "Show the images and GPU-seconds that your tenant has used this month, and its quota.",
+        "runs": "List, follow and read runs of every kind.",
+        "jobs": "List, show and cancel jobs of Ray clusters.",
+        "webhooks": "Let addresses be told about runs that end.",
+        "thresholds": "Show and set the thresholds of a shift benchmark.",
+        "datasets": "List, add, import and show datasets.",
+        "classifiers": "List, check and serve classifiers.",
+    },
+}
+"""The first line of each command's help, by its panel: the list is printed without importing the commands,
+which takes a second."""
+
+_HOMES = {
+    "up": "stack",
+    "down": "stack",
+    "status": "stack",
+    "services": "stack",
+    "apply": "stress_test",
+    "generate": "dataset_interface",
+    "register": "adversarial_dataset",
+    "freeze": "gate",
+    "compare-prompts": "shift_benchmark",
+    "show": "runs",
+    "open": "runs",
+    "report": "results",
+    "export": "results",
+}
+"""The module of a command that has not its name."""
+
+
+@cache
+def command_of(name: str) -> Any:
+    """Import a command: the function that is called as it is, or the group that is its module's ``app``."""
+    word = name.replace("-", "_")
+    module = importlib.import_module(f"counterpose._cli.{_HOMES.get(name, word)}")
+    function = getattr(module, f"{word}_run", None) or getattr(module, word, None)
+    if function is None:
+        return typer.main.get_command(module.app)
+    own = None if name in _HOMES else getattr(module, "EXAMPLES", None)
+    alone = typer.Typer(add_completion=False)
+    alone.command(name, epilog=getattr(module, f"{word.upper()}_EXAMPLES", own))(function)
+    return typer.main.get_command(alone)
+
+
+class _Imported(Mapping[str, Any]):
+    """The commands by name, each imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._names = [name for panel in COMMANDS.values() for name in panel]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return command_of(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class _Listed(TyperGroup):
+    """The commands of ``counterpose``."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": {}})
+        self.commands = cast("Any", _Imported())
+
+    def list_commands(self, context: Any) -> list[str]:
+        """Return the names, in the order of the list."""
+        return list(self.commands)
+
+    def get_command(self, context: Any, name: str) -> Any:
+        """Return what help and completion show of a command."""
+        for panel, listed in COMMANDS.items():
+            if name in listed:
+                return TyperCommand(name, help=listed[name], rich_help_panel=panel)
+        return None
+
+    def resolve_command(self, context: Any, arguments: list[str]) -> Any:
+        """Return the command that is called, and its arguments."""
+        name, found, rest = super().resolve_command(context, arguments)
+        return name, None if found is None or name is None else self.commands[name], rest
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print_result(f"counterpose {counterpose.__version__}")
+        sys.stdout.write(f"counterpose {counterpose.__version__}\n")
         raise typer.Exit
 
 
@@ -64,68 +158,19 @@ Version = Annotated[
     ),
 ]
 
+app = typer.Typer(
+    cls=_Listed,
+    help="Find where an image classifier breaks.",
+    epilog=EPILOG,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
 
 @app.callback()
 def _counterpose(context: typer.Context, version: Version = False) -> None:
     if context.invoked_subcommand is None:
-        print_result(context.get_help())
-
-
-HERE, METHODS = "This machine", "Methods"
-RESULTS, RESOURCES = "Results", "Runs and resources"
-
-app.command("up", rich_help_panel=HERE)(stack.up)
-app.command("down", rich_help_panel=HERE)(stack.down)
-app.command("status", rich_help_panel=HERE)(stack.status)
-app.command("demo", rich_help_panel=HERE, epilog=examples("counterpose demo --out demo", codes=True))(
-    demo.demo
-)
-
-app.command("stress-test", rich_help_panel=METHODS, epilog=stress_test.EXAMPLES)(stress_test.stress_test)
-app.command("prove", rich_help_panel=METHODS, epilog=prove.EXAMPLES)(prove.prove)
-app.command("apply", rich_help_panel=METHODS, epilog=stress_test.APPLY_EXAMPLES)(stress_test.apply)
-app.command("dataset-interface", rich_help_panel=METHODS, epilog=dataset_interface.EXAMPLES)(
-    dataset_interface.dataset_interface
-)
-app.command("generate", rich_help_panel=METHODS, epilog=dataset_interface.GENERATE_EXAMPLES)(
-    dataset_interface.generate
-)
-app.command("shift-benchmark", rich_help_panel=METHODS, epilog=shift_benchmark.EXAMPLES)(
-    shift_benchmark.shift_benchmark
-)
-app.command("bug-hunt", rich_help_panel=METHODS, epilog=bug_hunt.EXAMPLES)(bug_hunt.bug_hunt)
-app.command("adversarial-dataset", rich_help_panel=METHODS, epilog=adversarial_dataset.EXAMPLES)(
-    adversarial_dataset.adversarial_dataset
-)
-app.command("register", rich_help_panel=METHODS, epilog=adversarial_dataset.REGISTER_EXAMPLES)(
-    adversarial_dataset.register
-)
-app.command("transfer", rich_help_panel=METHODS, epilog=transfer.EXAMPLES)(transfer.transfer)
-app.command("gate", rich_help_panel=METHODS, epilog=gate.EXAMPLES)(gate.gate)
-app.command("mlflow-gate", rich_help_panel=METHODS, epilog=mlflow_gate.EXAMPLES)(mlflow_gate.mlflow_gate)
-app.command("freeze", rich_help_panel=METHODS, epilog=gate.FREEZE_EXAMPLES)(gate.freeze)
-app.command("compare-prompts", rich_help_panel=METHODS, epilog=shift_benchmark.PROMPT_EXAMPLES)(
-    shift_benchmark.compare_prompts
-)
-
-app.add_typer(submit.app, name="submit", rich_help_panel=METHODS)
-
-app.command("show", rich_help_panel=RESULTS, epilog=runs.SHOW_EXAMPLES)(runs.show_run)
-app.command("open", rich_help_panel=RESULTS, epilog=runs.OPEN_EXAMPLES)(runs.open_run)
-app.command("report", rich_help_panel=RESULTS, epilog=results.REPORT_EXAMPLES)(results.report)
-app.command("audit", rich_help_panel=RESULTS, epilog=audit.EXAMPLES)(audit.audit)
-app.command("export", rich_help_panel=RESULTS, epilog=results.EXPORT_EXAMPLES)(results.export)
-
-app.add_typer(push.app, name="push", rich_help_panel=RESULTS)
-
-app.add_typer(runs.app, name="runs", rich_help_panel=RESOURCES)
-app.add_typer(jobs.app, name="jobs", rich_help_panel=RESOURCES)
-app.add_typer(webhooks.app, name="webhooks", rich_help_panel=RESOURCES)
-app.add_typer(thresholds.app, name="thresholds", rich_help_panel=RESOURCES)
-app.add_typer(datasets.app, name="datasets", rich_help_panel=RESOURCES)
-app.add_typer(classifiers.app, name="classifiers", rich_help_panel=RESOURCES)
-app.command("services", rich_help_panel=RESOURCES)(stack.services)
-app.command("usage", rich_help_panel=RESOURCES)(usage.usage)
+        sys.stdout.write(f"{context.get_help()}\n")
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ EXAMPLES = examples(
     "counterpose shift-benchmark 3fa8 --classifier leaning-resnet --shift 'in the snow' --out bench",
     codes=True,
 )
-PROMPT_EXAMPLES = examples(
+COMPARE_PROMPTS_EXAMPLES = examples(
     "counterpose compare-prompts 3fa8 plate --prompt 'a photo of an empty <class>' --classifier leaning-vit",
     codes=True,
 )

@@ -10,7 +10,8 @@ from pathlib import Path
 import typer
 from pydantic import BaseModel, ValidationError
 
-from counterpose._cli.exit_code import ExitCode, exit_for_error
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.outcomes import exit_for_error
 from counterpose._cli.placement import client_of
 from counterpose._files import save_page
 from counterpose._sync.client import Client

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from counterpose._cli.exit_code import DropLimit, ExitCode
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.outcomes import DropLimit
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.images.intake import register_folder
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ import typer
 import counterpose
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.groups import EXIT_CODES
-from counterpose._cli.main import app
+from counterpose._cli.main import COMMANDS, app
 from fakes.command import run
 
 SNAPSHOT = Path(__file__).with_name("help.txt")
@@ -48,6 +51,29 @@ def test_help_says_what_the_snapshot_says() -> None:
     if os.environ.get("UPDATE_SNAPSHOTS"):
         SNAPSHOT.write_text(shown, encoding="utf-8")
     assert shown == SNAPSHOT.read_text(encoding="utf-8"), "run with UPDATE_SNAPSHOTS=1 and read the diff"
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    listed = {name: about for panel in COMMANDS.values() for name, about in panel.items()}
+    group: Any = typer.main.get_command(app)
+    assert list(group.commands) == list(listed)
+    for name, about in listed.items():
+        told = inspect.cleandoc(group.commands[name].help).partition("\n\n")[0]
+        assert " ".join(told.split()) == about
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ()])
+def test_the_list_of_commands_is_printed_without_importing_one(arguments: tuple[str, ...]) -> None:
+    call = f"import sys; sys.argv[1:] = {arguments!r}; from counterpose._cli.main import app; app()"
+    # Not by the exit of the process: typer leaves with SystemExit.
+    seen = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+    done = subprocess.run([sys.executable, "-c", seen + call], capture_output=True, text=True, check=True)
+    imported = set(done.stderr.split())
+    assert "counterpose._cli.main" in imported
+    assert (
+        imported & {"httpx", "numpy", "counterpose_core", "counterpose._sync", "counterpose._cli.runs"}
+        == set()
+    )
 
 
 def test_every_command_of_the_gateway_offers_json_and_its_address() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterpose._cli.exit_code import DropLimit, ExitCode, exit_for_error, exit_for_state
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.outcomes import DropLimit, exit_for_error, exit_for_state
 from counterpose_core.errors import (
     BackendUnavailable,
     CounterposeError,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpose._cli.main import app
+from counterpose._cli.main import COMMANDS
 from evaluation.evidence.papers import rows
 
 ROOT = Path(__file__).parents[3]
@@ -31,8 +31,7 @@ def make_verbs() -> set[str]:
 @cache
 def cli_verbs() -> set[str]:
     """Commands of ``counterpose``."""
-    names = (command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands)
-    return set(names)
+    return {name for panel in COMMANDS.values() for name in panel}
 
 
 @cache
