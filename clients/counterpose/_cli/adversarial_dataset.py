@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from counterpose._cli.bug_hunt import CRITERION
-from counterpose._cli.contract_options import SEED, STEPS, Fields, Sets, requests
+from counterpose._cli.contract_options import SEED, STEPS, Fields, Option, request_options
 from counterpose._cli.datasets import dataset_name
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
@@ -51,14 +51,14 @@ EXAMPLES = examples(
 REGISTER_EXAMPLES = examples("counterpose register @last fooling")
 
 
-@requests(
+@request_options(
     AdversarialDatasetCreate,
-    Sets("fools", "RULE"),
-    Sets("samples", "N"),
-    Sets("most_kept", "N", "--keep"),
-    Sets("images", "N"),
+    Option("fools", "RULE"),
+    Option("samples", "N"),
+    Option("most_kept", "N", "--keep"),
+    Option("images", "N"),
     CRITERION,
-    Sets("reference", "DATASET"),
+    Option("reference", "DATASET"),
     STEPS,
     SEED,
 )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from counterpose._cli.contract_options import SEED, STEPS, Fields, Sets, requests
+from counterpose._cli.contract_options import SEED, STEPS, Fields, Option, request_options
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import Classifiers
@@ -110,7 +110,7 @@ def parents_of(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-CRITERION = Sets(
+CRITERION = Option(
     "criterion",
     "NAME",
     more=f"One of {', '.join(CRITERIA)}; some take a value, as in not-in-top=3, low-confidence=0.2, "
@@ -120,28 +120,28 @@ CRITERION = Sets(
 )
 
 
-@requests(
+@request_options(
     BugHuntCreate,
-    Sets("labels", "CLASS", "--label"),
-    Sets("descriptions", "TEXT", "--description", "As 'a photo of a fly at night'"),
-    Sets("budget.images", "N"),
-    Sets("budget.minutes", "M"),
+    Option("labels", "CLASS", "--label"),
+    Option("descriptions", "TEXT", "--description", "As 'a photo of a fly at night'"),
+    Option("budget.images", "N"),
+    Option("budget.minutes", "M"),
     CRITERION,
-    Sets(
+    Option(
         "sampling",
         "RULE",
         more=f"One of {', '.join(SAMPLING_RULES)}; as in inverse=20 (failures) and sequential=0.02 (rate)",
         read=sampling_named,
         default="fixed",
     ),
-    Sets("hypotheses", "N"),
-    Sets("held_out", "N"),
-    Sets("refine", "N"),
-    Sets("clusters", "HOW"),
-    Sets("mentions", "N"),
-    Sets("words", "HOW"),
-    Sets("vary", "SHARE"),
-    Sets("parents", "CLASS=PARENT", "--parent", "As fly=insect", read=parents_of),
+    Option("hypotheses", "N"),
+    Option("held_out", "N"),
+    Option("refine", "N"),
+    Option("clusters", "HOW"),
+    Option("mentions", "N"),
+    Option("words", "HOW"),
+    Option("vary", "SHARE"),
+    Option("parents", "CLASS=PARENT", "--parent", "As fly=insect", read=parents_of),
     STEPS,
     SEED,
 )

@@ -27,7 +27,7 @@ THE_CONTRACTS = object()
 
 
 @dataclass(frozen=True)
-class Sets:
+class Option:
     """An option that sets a field.
 
     Args:
@@ -47,10 +47,10 @@ class Sets:
     default: Any = THE_CONTRACTS
 
 
-class _Option:
+class _FieldOption:
     """An option for typer, of a field of ``body``."""
 
-    def __init__(self, sets: Sets, body: type[BaseModel]) -> None:
+    def __init__(self, sets: Option, body: type[BaseModel]) -> None:
         *outer, self._last = sets.field.split(".")
         for name in outer:
             body = _plain(body.model_fields[name].annotation)
@@ -144,9 +144,9 @@ def _plain(annotation: Any) -> Any:
     return annotation
 
 
-SEED = Sets("seed", "N", default=0)
+SEED = Option("seed", "N", default=0)
 """A default in the shell only: a first try need not choose a seed, a program must."""
-STEPS = Sets("steps", "N")
+STEPS = Option("steps", "N")
 
 Command = Callable[..., None]
 
@@ -154,7 +154,7 @@ _OF_OUTPUT = {"report": (Report, None), "detach": (Detach, False), "as_json": (A
 _OF_CLIENT = {"url": (Url, None)}
 
 
-def requests(body: type[BaseModel], *options: Sets) -> Callable[[Command], Command]:
+def request_options(body: type[BaseModel], *options: Option) -> Callable[[Command], Command]:
     """Give a command the options of a request.
 
     The command may take ``fields``, which ``options`` set; the ``output`` of a run, which ``--report``,
@@ -165,7 +165,7 @@ def requests(body: type[BaseModel], *options: Sets) -> Callable[[Command], Comma
         body: the request.
         options: the options, in the order of the help.
     """
-    made = [_Option(each, body) for each in options]
+    made = [_FieldOption(each, body) for each in options]
     expanded = {
         "fields": [option.parameter() for option in made],
         "output": list(starmap(_parameter, _OF_OUTPUT.items())),

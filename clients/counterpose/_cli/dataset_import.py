@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from counterpose._cli.contract_options import Fields, Sets, requests
+from counterpose._cli.contract_options import Fields, Option, request_options
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.options import AsJson, Url
 from counterpose._cli.terminal import connected, print_note, show
@@ -33,14 +33,14 @@ DetachImport = Annotated[
 ]
 
 
-@requests(
+@request_options(
     ImportCreate,
-    Sets("layout", "LAYOUT"),
-    Sets("classes", "NAME", "--class"),
-    Sets("split", "NAME"),
-    Sets("image_column", "NAME"),
-    Sets("label_column", "NAME"),
-    Sets("revision", "REV"),
+    Option("layout", "LAYOUT"),
+    Option("classes", "NAME", "--class"),
+    Option("split", "NAME"),
+    Option("image_column", "NAME"),
+    Option("label_column", "NAME"),
+    Option("revision", "REV"),
 )
 def import_dataset(
     name: NewName,

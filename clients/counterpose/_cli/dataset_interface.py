@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from counterpose._cli.contract_options import SEED, STEPS, Fields, Sets, requests
+from counterpose._cli.contract_options import SEED, STEPS, Fields, Option, request_options
 from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from counterpose._cli.follow import Output, create_and_follow
 from counterpose._cli.groups import examples
@@ -39,14 +39,14 @@ EXAMPLES = examples("counterpose dataset-interface photos/ --report interface.ht
 GENERATE_EXAMPLES = examples("counterpose generate @last plate --shift 'in the snow' --n 16 --out plates")
 
 
-@requests(
+@request_options(
     DatasetInterfaceCreate,
-    Sets("token_init", "WORD"),
-    Sets("classes", "CLASS", "--class"),
-    Sets("prompts", "KIND"),
-    Sets("vectors", "N"),
+    Option("token_init", "WORD"),
+    Option("classes", "CLASS", "--class"),
+    Option("prompts", "KIND"),
+    Option("vectors", "N"),
     STEPS,
-    Sets("limit", "N"),
+    Option("limit", "N"),
     SEED,
 )
 def dataset_interface(
@@ -79,15 +79,15 @@ def _uploaded(client: Client, tokens: Path | None, classes: Path | None) -> dict
     return client.token_files.upload(tokens, classes=known).tokens
 
 
-@requests(
+@request_options(
     ImagesCreate,
-    Sets("shift", "SHIFT"),
-    Sets("n", "N"),
+    Option("shift", "SHIFT"),
+    Option("n", "N"),
     SEED,
-    Sets("by_name"),
+    Option("by_name"),
     STEPS,
-    Sets("guidance", "SCALE"),
-    Sets("scheduler", "NAME"),
+    Option("guidance", "SCALE"),
+    Option("scheduler", "NAME"),
 )
 def generate(
     interface: InterfaceId,

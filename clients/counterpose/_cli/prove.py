@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from counterpose._cli.contract_options import Fields, Sets, requests
+from counterpose._cli.contract_options import Fields, Option, request_options
 from counterpose._cli.datasets import dataset_name
 from counterpose._cli.follow import Output, create_and_follow
 from counterpose._cli.groups import examples
@@ -36,7 +36,7 @@ EXAMPLES = examples(
 )
 
 
-@requests(ProofCreate, Sets("images", "N"), Sets("seed", "N"))
+@request_options(ProofCreate, Option("images", "N"), Option("seed", "N"))
 def prove(
     finding: FindingNumber,
     fields: Fields,

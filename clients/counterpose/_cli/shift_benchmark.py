@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from counterpose._cli.contract_options import SEED, STEPS, Fields, Sets, requests
+from counterpose._cli.contract_options import SEED, STEPS, Fields, Option, request_options
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import Classifiers, ClassName, InterfaceId
@@ -42,16 +42,16 @@ COMPARE_PROMPTS_EXAMPLES = examples(
 )
 
 
-COUNT = Sets("n", "N", "--per-class")
-REAL = Sets("real", "N", "--real-per-class")
+COUNT = Option("n", "N", "--per-class")
+REAL = Option("real", "N", "--real-per-class")
 
 
-@requests(
+@request_options(
     ShiftBenchmarkCreate,
-    Sets("shifts", "SHIFT", "--shift", "'in the snow', a name of the catalogue, or a prompt with <class>"),
-    Sets("classes", "CLASS", "--class"),
-    Sets("image_sources", "IMAGE_SOURCE", "--image-source"),
-    Sets("retrieval", "DATASET"),
+    Option("shifts", "SHIFT", "--shift", "'in the snow', a name of the catalogue, or a prompt with <class>"),
+    Option("classes", "CLASS", "--class"),
+    Option("image_sources", "IMAGE_SOURCE", "--image-source"),
+    Option("retrieval", "DATASET"),
     COUNT,
     REAL,
     STEPS,
@@ -70,7 +70,7 @@ def shift_benchmark(
     _benchmark(client, interface, classifier, fields, output, out, shift_benchmark_text)
 
 
-@requests(ShiftBenchmarkCreate, dataclasses.replace(COUNT, default=16), REAL, STEPS, SEED)
+@request_options(ShiftBenchmarkCreate, dataclasses.replace(COUNT, default=16), REAL, STEPS, SEED)
 def compare_prompts(
     interface: InterfaceId,
     class_name: ClassName,

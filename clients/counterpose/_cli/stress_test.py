@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 import typer
 
-from counterpose._cli.contract_options import SEED, Fields, Sets, requests
+from counterpose._cli.contract_options import SEED, Fields, Option, request_options
 from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from counterpose._cli.follow import Output, create_and_follow, drop_limit, judge_with, serve_and_follow
 from counterpose._cli.groups import examples
@@ -64,11 +64,11 @@ def _edit_types(names: list[str]) -> list[EditType]:
     return cast("list[EditType]", names)
 
 
-@requests(
+@request_options(
     StressTestCreate,
-    Sets("edit_types", "TYPE", "--edit-type", "Default: all", read=_edit_types),
-    Sets("max_edits_per_image", "N"),
-    Sets(
+    Option("edit_types", "TYPE", "--edit-type", "Default: all", read=_edit_types),
+    Option("max_edits_per_image", "N"),
+    Option(
         "interventions",
         "EDIT",
         "--edit",
@@ -76,17 +76,17 @@ def _edit_types(names: list[str]) -> list[EditType]:
         "other edit is made",
         read=interventions_of,
     ),
-    Sets("lance_r_edits_per_image", "N"),
-    Sets("preset", "NAME", more="Such as quick"),
-    Sets("selection", "RULE"),
-    Sets("self_replace", "FRACTION"),
-    Sets("limit", "N"),
-    Sets("refused_words", "WORD", "--refuse-word"),
-    Sets("exclude", "IMAGE", more="As cat/3.png"),
-    Sets("near_duplicates", "COSINE", more="Such as 0.999"),
+    Option("lance_r_edits_per_image", "N"),
+    Option("preset", "NAME", more="Such as quick"),
+    Option("selection", "RULE"),
+    Option("self_replace", "FRACTION"),
+    Option("limit", "N"),
+    Option("refused_words", "WORD", "--refuse-word"),
+    Option("exclude", "IMAGE", more="As cat/3.png"),
+    Option("near_duplicates", "COSINE", more="Such as 0.999"),
     SEED,
-    Sets("confirm"),
-    Sets("confirm_share", "SHARE"),
+    Option("confirm"),
+    Option("confirm_share", "SHARE"),
 )
 def stress_test(
     dataset: Dataset,
@@ -129,7 +129,7 @@ def stress_test(
     )
 
 
-@requests(StressTestCreate)
+@request_options(StressTestCreate)
 def apply(
     run: OneRun, insight: InsightNumber, *, seed: NewSeed = None, output: Output, client: Client
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpose._cli.bug_hunt import criterion_named
-from counterpose._cli.contract_options import SEED, Fields, Sets, requests
+from counterpose._cli.contract_options import SEED, Fields, Option, request_options
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import Classifiers, OneRun
@@ -16,10 +16,10 @@ EXAMPLES = examples(
 )
 
 
-@requests(
+@request_options(
     TransferCreate,
-    Sets("criterion", "NAME", more="As for `counterpose bug-hunt`", read=criterion_named),
-    Sets("images", "N"),
+    Option("criterion", "NAME", more="As for `counterpose bug-hunt`", read=criterion_named),
+    Option("images", "N"),
     SEED,
 )
 def transfer(run: OneRun, classifier: Classifiers, fields: Fields, output: Output, client: Client) -> None:

@@ -9,7 +9,7 @@ import typer
 from pydantic import BaseModel, Field
 from typer.testing import CliRunner
 
-from counterpose._cli.contract_options import Fields, Sets, requests
+from counterpose._cli.contract_options import Fields, Option, request_options
 from counterpose._sync.client import Client
 from fakes.command import Play
 
@@ -37,15 +37,15 @@ def command() -> tuple[typer.Typer, list[Fields]]:
     app, seen = typer.Typer(add_completion=False), list[Fields]()
 
     @app.command()
-    @requests(
+    @request_options(
         Asked,
-        Sets("labels", "CLASS", "--label"),
-        Sets("budget.images", "N"),
-        Sets("budget.minutes", "M"),
-        Sets("way", "HOW"),
-        Sets("confirm"),
-        Sets("sweep", "SHARE", more="Such as 0.4"),
-        Sets("parents", "PAIR", "--parent", read=lambda pairs: dict(pair.split("=") for pair in pairs)),
+        Option("labels", "CLASS", "--label"),
+        Option("budget.images", "N"),
+        Option("budget.minutes", "M"),
+        Option("way", "HOW"),
+        Option("confirm"),
+        Option("sweep", "SHARE", more="Such as 0.4"),
+        Option("parents", "PAIR", "--parent", read=lambda pairs: dict(pair.split("=") for pair in pairs)),
     )
     def ask(fields: Fields, client: Client) -> None:
         seen.append(fields)
