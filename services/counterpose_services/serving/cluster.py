@@ -11,14 +11,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from counterpose_core.errors import BackendUnavailable
 from counterpose_core.types import is_loopback
 from counterpose_processes.ports import is_free
+from counterpose_services.serving.fork_server import CAN_FORK, fork_server
 from counterpose_services.serving.serve_config import http_options, serve_config
 from counterpose_services.settings import MEBIBYTE, ServiceName, ServiceSettings
 
 STATE_FILE = "services.json"
+WORKERS_IMPORT = ("pandas", "counterpose_services.http", "counterpose_services.serving.engine_protocols")
+"""What Ray Serve and our deployments import in every worker, without Ray itself."""
 # Calls pass images by reference, so bodies are small; Ray's default is 30 % of the memory.
 OBJECT_STORE_BYTES = 300 * MEBIBYTE
 PRIVATE = 0o077
@@ -70,7 +74,7 @@ def running(settings: ServiceSettings, services: Sequence[ServiceName]) -> Itera
     # Ray puts sockets there, and a socket's path has at most about 100 characters.
     folder = Path(tempfile.mkdtemp(prefix="counterpose-"))
     try:
-        with _ray(folder):
+        with _workers(folder, settings, services) as python, _ray(folder, python):
             _deploy(settings, services)
             _write_state(settings, services)
             yield
@@ -80,8 +84,27 @@ def running(settings: ServiceSettings, services: Sequence[ServiceName]) -> Itera
 
 
 @contextmanager
-def _ray(folder: Path) -> Iterator[None]:
-    """Start a cluster that requires the token of this folder and sends no usage reports."""
+def _workers(
+    folder: Path, settings: ServiceSettings, services: Sequence[ServiceName]
+) -> Iterator[str | None]:
+    """Import what the workers will import; yield the command that starts one, None for Python itself."""
+    # A library may ask for GPUs as it is imported, and CUDA does not survive a fork.
+    if not CAN_FORK or any(settings.of(service).on_gpu for service in services):
+        yield None
+        return
+    engines = [f"counterpose_services.{service}.engine" for service in services]
+    with fork_server(folder / "workers", [*engines, *WORKERS_IMPORT], settings.threads) as command:
+        yield command
+
+
+@contextmanager
+def _ray(folder: Path, python: str | None = None) -> Iterator[None]:
+    """Start a cluster that requires the token of this folder and sends no usage reports.
+
+    Args:
+        folder: where Ray keeps its sockets and logs.
+        python: the command that starts a worker; None for this Python.
+    """
     _prepare_environment(folder / "token")
     # Ray reads the environment on import.
     import ray
@@ -98,15 +121,27 @@ def _ray(folder: Path) -> Iterator[None]:
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,
+            runtime_env={} if python is None else {"py_executable": python},
         )
     except Exception as error:
         # Ray has no narrower exception for a node that does not start, which happens on a loaded machine.
         raise BackendUnavailable(f"Ray did not start: {error}") from error
     try:
+        _end_unused(ray._private.worker._global_node)
         yield
     finally:
         serve.shutdown()
         ray.shutdown()
+
+
+def _end_unused(node: Any) -> None:
+    """End three processes that Ray has no option against: 170 MB, and a hundredth of a processor at rest."""
+    # It copies workers' output to the driver, which has asked for none.
+    node.kill_log_monitor()
+    # It starts further nodes, and this cluster has one.
+    node.kill_monitor()
+    # Without the dashboard, it would only send usage reports, which are turned off.
+    node.kill_dashboard()
 
 
 def _prepare_environment(token: Path) -> None:
@@ -126,6 +161,12 @@ def _prepare_environment(token: Path) -> None:
         "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
         # Ray serves its metrics on every address and to everybody: the gateway has its own.
         "RAY_enable_metrics_collection": "0",
+        # Nor need they be gathered then, which every process does ten times a second by default.
+        "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "60000",
+        "RAY_metrics_report_interval_ms": "60000",
+        "RAY_task_events_report_interval_ms": "0",
+        # By default a worker for each processor, which would wait for tasks, and there are only actors.
+        "RAY_prestart_worker_first_driver": "0",
         # Ports that cannot be opened: Ray has no other way to serve none, and goes on without.
         "DASHBOARD_METRIC_PORT": "-1",
         "AUTOSCALER_METRIC_PORT": "-1",

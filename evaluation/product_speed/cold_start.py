@@ -1,0 +1,134 @@
+"""One cold start of a stack, run as a program within one tree of the product.
+
+`python -m evaluation.product_speed.cold_start STATE PORT SERVICES_PORT OUT [DEMO]` starts a stack with a new
+state folder, asks for a first prediction and a first edit, lets it rest, and writes what all that took. With
+DEMO, the folder of an earlier tree's demo, the stack is that tree's. It imports nothing of the product that
+both trees do not have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from evaluation.product_speed.contestant import stack_of
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PROC = Path("/proc")
+SETTLE_S, IDLE_S = 10.0, 30.0
+"""How long a stack is left alone before its idle time is measured, and how long that is measured."""
+CLASSIFY_PATH, EDIT_PATH = "classifiers/v1/classify", "editor/v1/edit"
+CLASSIFIER = "unbiased-resnet"
+EDIT = {"caption": "a red ball on grass", "edited_caption": "a blue ball on grass"}
+PRESET = {"steps": 4, "self_replace": [0.5]}
+"""A short edit: what is measured is how long the first one waits, not how fast the editor is."""
+
+
+def _stat(pid: int) -> list[str]:
+    # The name, which may hold blanks, ends with the last bracket.
+    return (PROC / str(pid) / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+
+
+def descendants(root: int) -> Iterator[int]:
+    """Yield a process and all that it started, directly or not."""
+    parents = dict[int, int]()
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int(_stat(int(entry.name))[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    level = [root]
+    while level:
+        yield from level
+        level = [pid for pid, parent in parents.items() if parent in level]
+
+
+def _summed(root: int, read: Callable[[int], float]) -> float:
+    total = 0.0
+    for pid in descendants(root):
+        try:
+            total += read(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            # It has ended since it was listed; its parent's number includes it.
+            continue
+    return total
+
+
+def processor_seconds(root: int) -> float:
+    """Return the processor time of a process, of its descendants, and of those of them that have ended."""
+    return _summed(root, lambda pid: sum(int(field) for field in _stat(pid)[11:15]) / TICKS)
+
+
+def memory_bytes(root: int) -> float:
+    """Return the memory of a process's descendants; what several share counts once (PSS)."""
+
+    def of(pid: int) -> float:
+        if pid == root:
+            return 0.0
+        rolled = (PROC / str(pid) / "smaps_rollup").read_text(encoding="utf-8")
+        return 1024.0 * int(rolled.split("\nPss:", 1)[1].split()[0])
+
+    return _summed(root, of)
+
+
+def first_answers(state: Path, services_port: int) -> None:
+    """Wait for the answers to a first prediction and a first edit."""
+    import httpx
+
+    from counterpose_core.blobs import BlobStore
+
+    folder = state / "datasets" / "demo"
+    image, classes = (
+        min(folder.rglob("*.png")),
+        sorted(each.name for each in folder.iterdir() if each.is_dir()),
+    )
+    ref = BlobStore(str(state / "store")).put(image.read_bytes())
+    headers = {"x-counterpose-secret": (state / "secret").read_text(encoding="utf-8").strip()}
+    bodies: dict[str, dict[str, Any]] = {
+        CLASSIFY_PATH: {"classifier": CLASSIFIER, "images": [ref], "classes": classes},
+        EDIT_PATH: {"items": [{"image": ref, **EDIT}], "preset": PRESET},
+    }
+    with httpx.Client(base_url=f"http://127.0.0.1:{services_port}", headers=headers, timeout=300) as client:
+        for path, body in bodies.items():
+            answer = client.post(path, json=body)
+            answer.raise_for_status()
+            outcome = answer.json()["outcomes"][0]
+            if outcome.get("value") is None:
+                raise SystemExit(f"{path} did not answer: {outcome}")
+
+
+def main(state: str, port: str, services_port: str, out: str, demo: str | None = None) -> None:
+    """Start, ask, rest, stop, write."""
+    stack, own = stack_of(Path(state), int(port), int(services_port), demo), os.getpid()
+    began, worked = time.monotonic(), processor_seconds(own)
+    try:
+        stack.up()
+        up = time.monotonic()
+        first_answers(Path(state), int(services_port))
+        ready, ready_worked = time.monotonic(), processor_seconds(own)
+        time.sleep(SETTLE_S)
+        rested, rested_worked = time.monotonic(), processor_seconds(own)
+        time.sleep(IDLE_S)
+        idle = (processor_seconds(own) - rested_worked) / (time.monotonic() - rested)
+        memory, processes = memory_bytes(own), len(list(descendants(own))) - 1
+    finally:
+        stack.down()
+    taken = {
+        "up_s": up - began,
+        "ready_s": ready - began,
+        "ready_processor_s": ready_worked - worked,
+        "memory_bytes": memory,
+        "processes": processes,
+        "idle_share": idle,
+    }
+    Path(out).write_text(json.dumps(taken), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
