@@ -182,8 +182,8 @@ validate-gate: $(STAMP) ## gate equal candidates and planted bugs, simulated and
 bench: $(STAMP) ## compare the editor with the reference and diffusers: evaluation/results/editor.json (QUICK=1 ONLY=E2,E3; MODEL=sd14|sd21|sdxl DEVICE=cuda COMPILE=1)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.benchmarks $(if $(QUICK),--size quick) $(if $(ONLY),--only $(ONLY)) $(if $(MODEL),--model $(MODEL)) $(if $(DEVICE),--device $(DEVICE)) $(if $(COMPILE),--compile)
 
-bench-product: $(STAMP) ## run the demo of an earlier commit and of this one in turn: evaluation/results/product.json (PAIRS=3 COMMIT=7f2e204)
-	$(BIN)/python -m evaluation.product_speed $(if $(PAIRS),--pairs $(PAIRS)) $(if $(COMMIT),--commit $(COMMIT))
+bench-product: $(STAMP) ## run the demo of an earlier commit and of this one in turn: evaluation/results/product.json (PAIRS=3 COMMIT=7f2e204; START=1 starts both alone: start.json)
+	$(BIN)/python -m evaluation.product_speed$(if $(START),.start) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(COMMIT),--commit $(COMMIT))
 
 capacity: $(STAMP) ## measure each engine's rate by the size of its calls: evaluation/results/capacity.json (SUITE= DEVICE=cuda ONLY=editor)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.capacity $(if $(SUITE),--suite $(SUITE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(ONLY),--only $(ONLY))

@@ -165,6 +165,7 @@ def _prepare_environment(token: Path) -> None:
         "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "60000",
         "RAY_metrics_report_interval_ms": "60000",
         "RAY_task_events_report_interval_ms": "0",
+        "RAY_event_stats": "0",
         # By default a worker for each processor, which would wait for tasks, and there are only actors.
         "RAY_prestart_worker_first_driver": "0",
         # Ports that cannot be opened: Ray has no other way to serve none, and goes on without.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import ray
 from ray import serve
 
 from counterpose_core.errors import BackendUnavailable
+from counterpose_services.service_options import ServiceOptions
 from counterpose_services.serving import cluster
 from counterpose_services.serving.cluster import STATE_FILE, running
 from counterpose_services.serving.serve_config import http_options
@@ -70,11 +72,13 @@ def folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     seen: list[Path] = []
 
     @contextmanager
-    def no_ray(folder: Path) -> Iterator[None]:
+    def no_ray(folder: Path, python: str | None) -> Iterator[None]:
         seen.append(folder)
         yield
 
     monkeypatch.setattr(cluster, "_ray", no_ray)
+    # No worker starts, so none need import anything.
+    monkeypatch.setattr(cluster, "CAN_FORK", False)
     monkeypatch.setattr(os, "umask", lambda _: 0o022)
     return seen
 
@@ -174,14 +178,19 @@ def test_each_cluster_has_its_own_private_token(tmp_path: Path, monkeypatch: pyt
 
 
 def without_a_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> dict[str, Any]:
-    """Replace Ray's start and stop; return the start's options and the stopped parts."""
-    seen: dict[str, Any] = {"stopped": []}
+    """Replace Ray's start and stop; return the start's options, and what was stopped or ended."""
+    seen: dict[str, Any] = {"stopped": [], "ended": []}
 
     def start(**options: Any) -> None:
         if error is not None:
             raise error
         seen.update(options)
 
+    class Node:
+        def __getattr__(self, name: str) -> Callable[[], None]:
+            return lambda: seen["ended"].append(name)
+
+    monkeypatch.setattr(ray._private.worker, "_global_node", Node())
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(ray, "init", start)
     monkeypatch.setattr(ray, "shutdown", lambda: seen["stopped"].append("ray"))
@@ -199,7 +208,44 @@ def test_a_new_loopback_cluster_stops_after_its_services(
     assert seen["address"] == "local"
     assert seen["_node_ip_address"] == "127.0.0.1"
     assert seen["_temp_dir"] == str(tmp_path / "ray")
+    assert seen["runtime_env"] == {}
+    assert seen["ended"] == ["kill_log_monitor", "kill_monitor", "kill_dashboard"]
     assert seen["stopped"] == ["serve", "ray"]
+
+
+def test_workers_start_by_the_command_that_they_are_to_start_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = without_a_cluster(monkeypatch)
+    with cluster._ray(tmp_path, "a command"):
+        pass
+    assert seen["runtime_env"] == {"py_executable": "a command"}
+
+
+def test_workers_are_forked_from_one_that_imported_their_engines_unless_one_has_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[Sequence[str]]()
+
+    @contextmanager
+    def no_server(address: Path, modules: Sequence[str], threads: int) -> Iterator[str]:
+        seen.append(modules)
+        yield f"{address.parent == tmp_path} {threads}"
+
+    monkeypatch.setattr(cluster, "fork_server", no_server)
+    monkeypatch.setattr(cluster, "CAN_FORK", True)
+    settings = ServiceSettings.model_validate({"state_dir": tmp_path, "threads": 3})
+    with cluster._workers(tmp_path, settings, ["editor", "scorer"]) as command:
+        assert command == "True 3"
+    engines = {"counterpose_services.editor.engine", "counterpose_services.scorer.engine"}
+    assert engines < set(seen[0])
+    assert all(find_spec(module) is not None for module in seen[0])
+    with_gpu = settings.model_copy(update={"scorer": ServiceOptions(device="cuda")})
+    with cluster._workers(tmp_path, with_gpu, ["editor", "scorer"]) as command:
+        assert command is None
+    # The scorer may have one, where it does not start.
+    with cluster._workers(tmp_path, with_gpu, ["editor"]) as command:
+        assert command == "True 3"
 
 
 def test_a_cluster_that_does_not_start_is_backend_unavailable(
