@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.suite import Suite, load_suite
-from counterpose_services.models.memory import allowance_bytes
-from counterpose_services.models.published_sizes import SIZES
+from counterpose_services.models.inventory import SIZES, allowance_bytes
 from counterpose_services.models.weights import Published, needed_models
 from counterpose_services.service_options import BYTES, Precision, ServiceName
 from evaluation.evidence.markdown import NONE, table

@@ -21,10 +21,11 @@ from tqdm import tqdm
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import CounterposeError
 from counterpose_core.suite import Suite
-from counterpose_services.models.memory import allowance_bytes, device_bytes
+from counterpose_services.models.inventory import allowance_bytes
+from counterpose_services.models.preflight import device_bytes
 from counterpose_services.serving.check import check_services
 from counterpose_services.serving.cluster import STATE_FILE, services_url
-from counterpose_services.serving.trial import REQUESTS
+from counterpose_services.serving.engine_trial import REQUESTS
 from counterpose_services.settings import ServiceSettings
 from evaluation.rehearsal.architectures import Size
 from evaluation.rehearsal.cases import Case, suite_toml

@@ -17,7 +17,7 @@ from tokenizers.models import BPE, WordPiece
 from transformers import PreTrainedTokenizerFast
 
 from counterpose_services.perturber.prompts import OURS
-from counterpose_services.serving.trial import CAPTION, EDITED
+from counterpose_services.serving.engine_trial import CAPTION, EDITED
 from evaluation.rehearsal.architectures import (
     BERT_VOCABULARY,
     BLIP2_IMAGE_TOKEN,

@@ -27,8 +27,7 @@ from counterpose_services.classifiers.timm_folder import read_configuration
 from counterpose_services.classifiers.timm_zoo import imagenet_classes
 from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
 from counterpose_services.models.fitting_weights import load_fitting
-from counterpose_services.models.model_folder import folder_revision
-from counterpose_services.models.variants import weight_files
+from counterpose_services.models.model_folder import folder_revision, weight_files
 
 
 class TransformersClassifier:

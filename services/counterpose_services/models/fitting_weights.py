@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from counterpose_core.errors import ModelFormatRefused
-from counterpose_services.models.variants import read_variant
+from counterpose_services.models.model_folder import read_variant
 
 _NUMBER = re.compile(r"\d+")
 

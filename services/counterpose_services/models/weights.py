@@ -14,11 +14,11 @@ from counterpose_core.suite import PerturberSuite, PublishedModel, Suite, load_s
 from counterpose_services.models.model_folder import (
     how_to_get,
     model_folder,
+    read_variant,
     require_readable,
     require_safetensors,
 )
 from counterpose_services.models.pipeline_configuration import pipeline_parts, require_editable
-from counterpose_services.models.variants import read_variant
 from counterpose_services.settings import (
     SUITE_DISTRIBUTION,
     ServiceName,

@@ -12,11 +12,10 @@ from pydantic import BaseModel, ConfigDict
 from counterpose_core.errors import BackendUnavailable, UnknownModel
 from counterpose_core.suite import Suite, load_suite
 from counterpose_services.models.device import require_device
-from counterpose_services.models.inventory import FoundModel, models_of
-from counterpose_services.models.licences import licence_refusals
-from counterpose_services.models.memory import allowance_bytes, device_bytes
+from counterpose_services.models.inventory import FoundModel, allowance_bytes, models_of
+from counterpose_services.models.preflight import device_bytes, licence_refusals
 from counterpose_services.openai_api.requirements import require_server
-from counterpose_services.serving.trial import Trial
+from counterpose_services.serving.engine_trial import Trial
 from counterpose_services.settings import ServiceName, ServiceSettings, own_variable
 
 
@@ -186,7 +185,7 @@ def _gib(size: int) -> str:
 def run_trial(service: ServiceName, settings: ServiceSettings) -> Trial:
     """Try one service in a process of its own, which may be killed for the memory that it takes."""
     ended = subprocess.run(
-        [sys.executable, "-m", "counterpose_services.serving.trial", service],
+        [sys.executable, "-m", "counterpose_services.serving.engine_trial", service],
         input=settings.model_dump_json(),
         capture_output=True,
         text=True,
@@ -198,3 +197,64 @@ def run_trial(service: ServiceName, settings: ServiceSettings) -> Trial:
         told = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
         return Trial(problem=f"the {service} did not answer: its process ended ({told})")
     return Trial.model_validate_json(ended.stdout.strip().splitlines()[-1])
+
+
+GIBIBYTE = 2**30
+
+
+def check_table(check: Check) -> str:
+    """Return the check as text: the verdict, the problems, then a row for each service and device."""
+    titles = ("service", "device", "dtype", "models", "weights", "allowance", "load", "request", "peak")
+    rows: list[tuple[str, ...]] = [titles, *(_row(service) for service in check.services)]
+    problems = len(check.problems)
+    verdict = "everything is here and fits" if check.ok else f"{problems} problem{'s' * (problems > 1)}"
+    lines = [f"suite {check.suite} in {check.suite_root}: {verdict}", ""]
+    lines += [*(f"- {problem}" for problem in check.problems), ""] if check.problems else []
+    return "\n".join([*lines, *_aligned(rows), "", *_device_lines(check), ""])
+
+
+def _row(one: CheckedService) -> tuple[str, ...]:
+    here = sum(model.folder is not None for model in one.models)
+    tried = one.trial if one.trial is not None and one.trial.problem is None else None
+    return (
+        one.service,
+        one.device,
+        one.dtype,
+        f"{here} of {len(one.models)}",
+        _gibibytes(one.weights_bytes),
+        _gibibytes(one.allowance_bytes),
+        "" if tried is None else f"{tried.load_seconds:.1f} s",
+        "" if tried is None else f"{tried.request_seconds:.1f} s",
+        "" if tried is None else _gibibytes(tried.peak_bytes),
+    )
+
+
+def _device_lines(check: Check) -> Iterator[str]:
+    for one in check.devices:
+        verdict = "fits" if not one.problems else "does not fit"
+        yield (
+            f"{one.device}: about {_gibibytes(one.needed_bytes)} of {_gibibytes(one.memory_bytes)} for "
+            f"{', '.join(one.services)}: {verdict}{_uncounted(check, one)}"
+        )
+
+
+def _uncounted(check: Check, device: CheckedDevice) -> str:
+    unknown = [
+        model.name
+        for service in check.services
+        if service.device == device.device
+        for model in service.models
+        if model.weights_bytes is None
+    ]
+    return f", not counting {', '.join(unknown)}" if unknown else ""
+
+
+def _gibibytes(size: int) -> str:
+    return f"{size / GIBIBYTE:.2f} GiB"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

@@ -65,8 +65,8 @@ class EngineService(ABC, Generic[Served]):
 
     def _loaded(self) -> Served:
         # Imports safetensors, which a node that only holds the configuration may lack.
-        from counterpose_services.models.licences import require_licences
-        from counterpose_services.models.start import starting
+        from counterpose_services.models.preflight import require_licences
+        from counterpose_services.models.weight_loading import starting
 
         require_licences(self.settings, [self.name])
         require_device(self.settings, self.name)

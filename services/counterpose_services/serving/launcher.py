@@ -14,13 +14,12 @@ import yaml
 
 from counterpose_core.errors import CounterposeError
 from counterpose_services.models.device import require_devices
-from counterpose_services.models.licences import require_licences
-from counterpose_services.models.room import require_room
+from counterpose_services.models.preflight import require_licences, require_room
+from counterpose_services.models.weight_loading import telling
 from counterpose_services.models.weights import require_weights
 from counterpose_services.openai_api.requirements import require_servers
 from counterpose_services.serving.cluster import running, services_url
-from counterpose_services.serving.reading_lines import telling
-from counterpose_services.serving.serve_config import serve_config, services_of
+from counterpose_services.serving.serve_config import config_problems, serve_config, services_of
 from counterpose_services.settings import SERVICES, ServiceSettings
 
 EXIT_WRONG, EXIT_USAGE, EXIT_FAILED = 1, 2, 3
@@ -79,8 +78,6 @@ def config(settings: ServiceSettings, given: argparse.Namespace) -> None:
 
 def check_config(file: Path) -> int:
     """Print what is wrong with a Serve config that was written elsewhere; return 0 if nothing is, else 1."""
-    from counterpose_services.serving.config_check import config_problems
-
     try:
         problems = config_problems(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -93,8 +90,7 @@ def check_config(file: Path) -> int:
 def check(settings: ServiceSettings, given: argparse.Namespace) -> int:
     """Print what is found, what is missing and what fits; return 0 if nothing is wrong, else 1."""
     # numpy and safetensors are imported for this verb alone.
-    from counterpose_services.serving.check import check_services
-    from counterpose_services.serving.check_table import check_table
+    from counterpose_services.serving.check import check_services, check_table
 
     found = check_services(settings, given.only or services_of(settings), load=given.load)
     sys.stdout.write(found.model_dump_json(indent=2) + "\n" if given.json else check_table(found))

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, CLIPTextConfig, CLIPTextModel, Ll
 
 from counterpose_core.errors import ModelFormatRefused
 from counterpose_services.models.fitting_weights import load_fitting
-from counterpose_services.models.variants import weight_files
+from counterpose_services.models.model_folder import weight_files
 from fakes.tiny_models.llama import save_llama
 from fakes.tiny_pipeline import tiny_unet
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from counterpose_services.serving import check as checking
-from counterpose_services.serving import launcher, trial
+from counterpose_services.serving import engine_trial, launcher
 from counterpose_services.serving.check import run_trial
-from counterpose_services.serving.trial import Trial, try_service
+from counterpose_services.serving.engine_trial import Trial, try_service
 from counterpose_services.settings import SERVICES, ServiceName, ServiceSettings
 
 MIB = 2**20
@@ -122,7 +122,7 @@ def test_a_service_that_does_not_answer_is_a_problem(
     def failing(*_: object) -> None:
         raise RuntimeError("CUDA error: out of memory\nat some line")
 
-    monkeypatch.setitem(trial.REQUESTS, "captioner", failing)
+    monkeypatch.setitem(engine_trial.REQUESTS, "captioner", failing)
     failed = try_service("captioner", ServiceSettings.model_validate({}))
     assert failed.problem == "the captioner did not answer: RuntimeError: CUDA error: out of memory"
     monkeypatch.setattr(checking, "run_trial", lambda *_: failed)

@@ -17,8 +17,8 @@ from safetensors import safe_open
 from transformers import PreTrainedModel
 
 from counterpose_core.suite import Suite
-from counterpose_services.models.published_sizes import SIZES
-from counterpose_services.serving.trial import try_service
+from counterpose_services.models.inventory import SIZES
+from counterpose_services.serving.engine_trial import try_service
 from evaluation.benchmarks.machine import this_machine
 from evaluation.rehearsal import rehearsing
 from evaluation.rehearsal.cases import CASES, Case, chosen, suite_toml

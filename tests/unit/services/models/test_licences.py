@@ -8,7 +8,7 @@ import pytest
 
 from counterpose_core.errors import PolicyRefused
 from counterpose_core.suite import PublishedModel
-from counterpose_services.models.licences import licence_refusals, require_licences, restriction
+from counterpose_services.models.preflight import licence_refusals, require_licences, restriction
 from counterpose_services.serving import launcher
 from counterpose_services.settings import SERVICES, ServiceSettings
 

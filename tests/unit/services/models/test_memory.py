@@ -13,15 +13,15 @@ import torch
 from safetensors.numpy import save_file
 
 from counterpose_core.suite import EditorSuite, load_suite
-from counterpose_services.models.inventory import models_of
-from counterpose_services.models.memory import (
+from counterpose_services.models.inventory import (
     LIBRARIES_BYTES,
+    SIZES,
     allowance_bytes,
-    device_bytes,
+    models_of,
     weights_bytes,
 )
-from counterpose_services.models.published_sizes import SIZES
-from counterpose_services.models.variants import weight_files
+from counterpose_services.models.model_folder import weight_files
+from counterpose_services.models.preflight import device_bytes
 from counterpose_services.service_options import Precision
 from counterpose_services.settings import ServiceSettings
 

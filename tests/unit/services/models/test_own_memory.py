@@ -6,7 +6,7 @@ import mmap
 import time
 from pathlib import Path
 
-from counterpose_services.models.own_memory import INTERVAL_S, OwnMemory, own_bytes
+from counterpose_services.serving.engine_trial import INTERVAL_S, OwnMemory, own_bytes
 
 MIB = 2**20
 SIZE = 96 * MIB

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from counterpose_core.errors import ResourceExhausted
-from counterpose_services.models import room as module
-from counterpose_services.models.room import require_room
+from counterpose_services.models import preflight as module
+from counterpose_services.models.preflight import require_room
 from counterpose_services.serving import launcher
 from counterpose_services.settings import ServiceName, ServiceSettings
 

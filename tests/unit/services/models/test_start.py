@@ -19,8 +19,8 @@ from counterpose_core.weights_reading import (
     forget_reading,
     write_reading,
 )
-from counterpose_services.models import start as module
-from counterpose_services.models.start import bytes_read, starting, weights_by_path
+from counterpose_services.models import weight_loading as module
+from counterpose_services.models.weight_loading import bytes_read, starting, weights_by_path
 from counterpose_services.settings import ServiceSettings
 
 MEBIBYTE = 2**20

@@ -9,8 +9,7 @@ import pytest
 
 from counterpose_core.errors import UnknownModel
 from counterpose_core.suite import PublishedModel
-from counterpose_services.models.model_folder import how_to_get
-from counterpose_services.models.variants import read_variant, weight_files
+from counterpose_services.models.model_folder import how_to_get, read_variant, weight_files
 from counterpose_services.models.weights import weights_folder
 
 NO_TENSORS = (2).to_bytes(8, "little") + b"{}"

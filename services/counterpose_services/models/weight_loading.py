@@ -1,5 +1,7 @@
 """What a replica does as it loads its models: keeps digests of their files, and tells which file is read.
 
+The launcher writes a line for each of these files.
+
 The model libraries report no progress. The kernel does: how much of a mapped file is in memory, and how far
 an open one is read. Systems without ``/proc`` are told nothing.
 """
@@ -7,13 +9,14 @@ an open one is read. Systems without ``/proc`` are told nothing.
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from counterpose_core.suite import load_suite
-from counterpose_core.weights_reading import WeightsReading, forget_reading, write_reading
+from counterpose_core.weights_reading import WeightsReading, current_readings, forget_reading, write_reading
 from counterpose_services.models.file_digests import DIGESTS
 from counterpose_services.models.inventory import models_of
 from counterpose_services.settings import ServiceName, ServiceSettings
@@ -102,3 +105,29 @@ def _opened(files: Mapping[str, str], proc: Path) -> Iterator[tuple[str, int]]:
             if path in files:
                 told = (proc / "fdinfo" / entry.name).read_text(encoding="ascii").splitlines()
                 yield path, int(told[0].split()[1])
+
+
+@contextmanager
+def telling(state: Path) -> Iterator[Callable[[], None]]:
+    """Write these lines beside a start that blocks; yield what ends them, which the block's end does, too."""
+    ended, told = threading.Event(), set[tuple[str, str]]()
+
+    def tell() -> None:
+        while not ended.wait(LOOK_S):
+            for one in current_readings(state):
+                if (one.service, one.file) not in told:
+                    told.add((one.service, one.file))
+                    sys.stdout.write(f"{one}\n")
+                    sys.stdout.flush()
+
+    thread = threading.Thread(target=tell, name="reading lines", daemon=True)
+
+    def end() -> None:
+        ended.set()
+        thread.join()
+
+    thread.start()
+    try:
+        yield end
+    finally:
+        end()

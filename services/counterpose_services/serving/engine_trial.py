@@ -1,4 +1,4 @@
-"""One service's engine, loaded and asked once: ``python -m counterpose_services.serving.trial SERVICE``.
+"""One service's engine, loaded and asked once: ``python -m counterpose_services.serving.engine_trial SERVICE``.
 
 A process of its own: its memory is that of this service alone, and it is free again when it ends.
 """
@@ -6,10 +6,14 @@ A process of its own: its memory is that of this service alone, and it is free a
 from __future__ import annotations
 
 import importlib
+import resource
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -21,7 +25,6 @@ from counterpose_core.errors import CounterposeError
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.suite import Suite, load_suite
 from counterpose_services.models.device import choose_float32_precision, require_device
-from counterpose_services.models.own_memory import OwnMemory
 from counterpose_services.serving.engine_protocols import Captioner, Classifiers, Editor, Perturber, Scorer
 from counterpose_services.serving.serve_config import import_path
 from counterpose_services.settings import ServiceName, ServiceSettings
@@ -32,6 +35,45 @@ WORD = 4
 CLASSES = ["dog", "bird"]
 """What a classifier without classes of its own, such as CLIP, is asked for."""
 SKY, GROUND = (150, 190, 230), (90, 140, 60)
+INTERVAL_S = 0.05
+STATUS = Path("/proc/self/status")
+KIBIBYTE = 1024
+
+
+class OwnMemory:
+    """Looks at the process's own memory within its context; ``peak_bytes`` is the most that it saw.
+
+    The kernel keeps the most of all resident memory only, which holds the weights twice where a library maps
+    their files: once in the file's pages, which the system takes back when it needs them.
+    """
+
+    def __init__(self) -> None:
+        self.peak_bytes = 0
+        self._ended = threading.Event()
+        self._looking = threading.Thread(target=self._look, name="own memory", daemon=True)
+
+    def __enter__(self) -> OwnMemory:
+        self._looking.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._looking.join()
+        self.peak_bytes = max(self.peak_bytes, own_bytes())
+
+    def _look(self) -> None:
+        while not self._ended.wait(INTERVAL_S):
+            self.peak_bytes = max(self.peak_bytes, own_bytes())
+
+
+def own_bytes() -> int:
+    """Return the memory of this process now that is its own, or the most of all where only that is known."""
+    if not STATUS.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    lines = dict(line.split(":", 1) for line in STATUS.read_text(encoding="ascii").splitlines())
+    return int(lines["RssAnon"].split()[0]) * KIBIBYTE
 
 
 class Trial(BaseModel):
