@@ -24,7 +24,7 @@ from counterpose_core.contract.base import (
 from counterpose_core.errors import Cancelled, DeadlineExceeded, InvalidRequest, RateLimited, Unauthorized
 from counterpose_core.tracing import tracing_to
 from counterpose_http import ProblemMiddleware, install_error_handlers
-from counterpose_services.caller import CALLER, Caller
+from counterpose_services.call_context import CALLER, Caller
 from counterpose_services.settings import ServiceName, ServiceSettings
 
 DISCONNECT = "http.disconnect"

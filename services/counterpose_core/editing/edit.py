@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 
 from counterpose_core.editing.branches import Branches, EditSettings, EditTask, SourceRows
 from counterpose_core.editing.denoiser import Cancellation, Denoiser, finite_rows, never
 from counterpose_core.editing.driver.driver import Driver
-from counterpose_core.editing.driver.evaluation import Walk
-from counterpose_core.editing.driver.runner import Runner
+from counterpose_core.editing.driver.evaluation import Owner, T, Walk
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_walk
 from counterpose_core.editing.noise_schedule import Timetable
@@ -22,6 +22,21 @@ __all__ = [
     "EditSettings", "EditTask", "Edited", "InvertedAndEdited", "edit", "edit_walk", "null_text_edit",
     "run_edit", "run_null_text_edit",
 ]  # fmt: skip
+
+
+class Runner(Protocol):
+    """Runs walks to their ends, and knows what each owner's evaluations cost.
+
+    It is the driver of one call, or an engine that many requests share.
+    """
+
+    def run(self, walk: Walk[T]) -> T:
+        """Run one walk to its end."""
+        ...
+
+    def cost(self, owner: Owner) -> Cost:
+        """Return the cost of an owner's evaluations so far."""
+        ...
 
 
 @dataclass(frozen=True)

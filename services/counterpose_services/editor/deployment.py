@@ -3,6 +3,7 @@
 # Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,6 @@ from counterpose_core.contract import editor as contract
 from counterpose_core.contract import tokens
 from counterpose_core.contract.base import ServiceHealth
 from counterpose_core.suite import load_suite
-from counterpose_services.editor.occupancy import RecentOccupancy
 from counterpose_services.editor.work import EditorCall, one_edit, planned_evaluations
 from counterpose_services.serving.engine_protocols import Editor
 from counterpose_services.serving.engine_service import EngineService, application
@@ -24,6 +24,30 @@ CALLS = 8
 
 CALIBRATIONS = "calibration"
 """The folder of the state folder that keeps what a device is fastest with."""
+WINDOW_S = 60.0
+"""Seconds that the occupancy looks back; it is asked for each half minute."""
+
+
+class RecentOccupancy:
+    """The share of offered rows that were used since a look of about a minute ago.
+
+    ``rows`` returns how many rows the network's calls had so far and how many they could have had, ``clock``
+    monotonic seconds.
+    """
+
+    def __init__(self, rows: Callable[[], tuple[int, int]], clock: Callable[[], float]) -> None:
+        self._rows, self._clock = rows, clock
+        self._looks = deque([(clock(), rows())])
+
+    def look(self) -> float | None:
+        """Return the share in [0, 1], or None if there was no call."""
+        now, rows = self._clock(), self._rows()
+        # One look that is older than the window stays, so that the share always has two ends.
+        while len(self._looks) > 1 and self._looks[1][0] <= now - WINDOW_S:
+            self._looks.popleft()
+        used, offered = (last - first for last, first in zip(rows, self._looks[0][1], strict=True))
+        self._looks.append((now, rows))
+        return used / offered if offered > 0 else None
 
 
 class EditorDeployment(EngineService[Editor]):

@@ -31,7 +31,7 @@ from counterpose_core.images.codecs import decode_image
 from counterpose_core.suite import EditorSuite
 from counterpose_core.types import Cost, Decoder
 from counterpose_services.batching.batch_size import BatchSizers
-from counterpose_services.caller import CALLER
+from counterpose_services.call_context import CALLER
 from counterpose_services.editor.caches import ForkCache, InversionCache, PreviewedLatents, captioned
 from counterpose_services.editor.call import EngineCall, shortage_named
 from counterpose_services.editor.edits.editing import JointNullTextEdits, edit_items

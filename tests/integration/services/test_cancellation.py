@@ -11,8 +11,8 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 from counterpose_core.contract.base import DEADLINE_HEADER, RUN_HEADER, SECRET_HEADER
-from counterpose_services.caller import CALLER
-from counterpose_services.caller import Caller as Whose
+from counterpose_services.call_context import CALLER
+from counterpose_services.call_context import Caller as Whose
 from counterpose_services.editor.deployment import CALLS, EditorDeployment
 from counterpose_services.http import answer_while_connected
 from counterpose_services.scorer.deployment import ScorerDeployment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpose_services.editor.occupancy import RecentOccupancy
+from counterpose_services.editor.deployment import RecentOccupancy
 
 
 def test_the_share_is_that_of_the_last_minute() -> None:
