@@ -1,8 +1,8 @@
 """What is asked before any weights are loaded: may the models be used, and can the devices hold them.
 
 Models whose licence does not let everybody use them are refused unless the settings allow them by name. Of
-memory, the weights alone are compared, which is certain; `counterpose-services check` adds an allowance for the
-rest.
+memory, the weights alone are compared, which is certain; `counterpose-services check` adds an allowance for
+the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One service's engine, loaded and asked once: ``python -m counterpose_services.serving.engine_trial SERVICE``.
+"""One service's engine, loaded and tried: ``python -m counterpose_services.serving.engine_trial SERVICE``.
 
 A process of its own: its memory is that of this service alone, and it is free again when it ends.
 """

@@ -68,7 +68,7 @@ def config_problems(text: str) -> list[str]:
     were deployed, and takes an unknown application for one more.
 
     Args:
-        text: the config in YAML, as ``counterpose-services config`` prints it or as ``serveConfigV2`` holds it.
+        text: the config in YAML, as ``counterpose-services config`` prints it or ``serveConfigV2`` holds it.
     """
     # Imported for this verb alone: it takes seconds.
     from ray.serve.schema import ServeDeploySchema
