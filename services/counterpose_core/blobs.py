@@ -37,9 +37,6 @@ MADE_KIND = "made"
 DERIVED = "derived"
 """Folder of what can be computed again, each file named by kind and key."""
 
-PASSING = "passing"
-"""Kind of the images that a caller only wants to be looked at."""
-
 _DIGITS = 64
 
 STALE_TEMPORARY_SECONDS = 3600.0
@@ -125,17 +122,6 @@ class BlobStore:
         if not (same and self._used(name)):
             self._write(name, found if same and found is not None else image.data)
 
-    def put_passing(self, data: bytes) -> str:
-        """Keep ``data`` as long as the budget allows, and return its digest; `get` finds it until then.
-
-        Raises:
-            StorageFull: there is no room.
-        """
-        ref = digest(data)
-        if not self.exists(ref) and self.find(PASSING, ref) is None:
-            self.keep(PASSING, ref, data)
-        return ref
-
     def get(self, ref: str) -> bytes:
         """Return the bytes named ``ref``; those of a packed image are its raw form.
 
@@ -144,8 +130,6 @@ class BlobStore:
             ArtifactCorrupt: the stored bytes no longer match the digest.
         """
         data = self._folder.read(blob_name(ref)) if _DIGEST.fullmatch(ref) else None
-        if data is None and _DIGEST.fullmatch(ref):
-            data = self.find(PASSING, ref)
         if data is None:
             raise no_blob(ref)
         # The digest is checked at every read, so that corrupt data never reaches a report.

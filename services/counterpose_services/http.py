@@ -29,8 +29,7 @@ from counterpose_services.settings import ServiceName, ServiceSettings
 
 DISCONNECT = "http.disconnect"
 HEALTH_PATH = "/healthz"
-OPEN_PATHS = (HEALTH_PATH, "/v2/health/live", "/v2/health/ready")
-"""What is answered without the secret: it says that the service is there, and nothing else."""
+"""The only path that is answered without the secret: it says that the service is there, and nothing else."""
 MOST_DIGITS = 9
 """Of the seconds for which a run goes on: thirty years."""
 LONGEST_RUN = 64
@@ -74,7 +73,7 @@ async def answer_while_connected(app: ASGIApp, scope: Scope, receive: Receive, s
 class RequestGuard:
     """Passes a request if it has the secret, the queue has room and its deadline has not passed.
 
-    Only `OPEN_PATHS` are answered without the secret. The deadline is a header in seconds, at most
+    Only `HEALTH_PATH` is answered without the secret. The deadline is a header in seconds, at most
     ``request_timeout_s``. Work ends at its deadline, or when its client disconnects.
     """
 
@@ -95,7 +94,7 @@ class RequestGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The scope's path includes the prefix under which Serve mounts the application.
-        if scope["type"] != "http" or scope["path"].removeprefix(scope.get("root_path", "")) in OPEN_PATHS:
+        if scope["type"] != "http" or scope["path"].removeprefix(scope.get("root_path", "")) == HEALTH_PATH:
             await self._app(scope, receive, send)
             return
         request = Request(scope)

@@ -196,11 +196,6 @@ class FakeClassifiers(_Fake):
 
         return classifiers.ClassifyResponse(outcomes=_each(request.images, predict), model=IDENTITY)
 
-    def classify_head(self, spec: str, images: Sequence[str]) -> classifiers.ClassifyResponse:
-        return self.classify(
-            classifiers.ClassifyRequest(classifier=spec, images=list(images), classes=["sled"])
-        )
-
     def is_loaded(self, spec: str, function: str | None) -> bool:
         """Nothing has to be loaded."""
         return True

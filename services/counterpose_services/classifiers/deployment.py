@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from fastapi import FastAPI
 from ray.serve import Application
 
 from counterpose_core.blobs import BlobStore
@@ -14,28 +13,19 @@ from counterpose_core.contract import classifiers as contract
 from counterpose_core.suite import load_suite
 from counterpose_core.types import BlobRef
 from counterpose_services.batching.merged_calls import MergedCalls
-from counterpose_services.classifiers.open_inference_models import ClassifierModels
 from counterpose_services.classifiers.options import ClassifierOptions
-from counterpose_services.open_inference.routes import serve_open_inference
 from counterpose_services.serving.engine_protocols import Classifiers
 from counterpose_services.serving.engine_service import EngineService, application
 from counterpose_services.settings import ServiceSettings
 
 
 class Sharing(NamedTuple):
-    """Calls share a batch if they ask the same classifier the same question; no classes mean its head."""
+    """Calls share a batch if they ask the same classifier the same question."""
 
     classifier: str
     function: str | None
     classes: tuple[str, ...]
     features: bool
-
-
-class HeadCall(NamedTuple):
-    """A call for the probabilities of a classifier's whole head."""
-
-    classifier: str
-    images: list[BlobRef]
 
 
 class ClassifiersDeployment(EngineService[Classifiers]):
@@ -61,8 +51,6 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         return self.merged(self._classify, lambda key: self.engine.is_loaded(key.classifier, key.function))
 
     def _classify(self, key: Sharing, images: list[BlobRef]) -> contract.ClassifyResponse:
-        if not key.classes:
-            return self.engine.classify_head(key.classifier, images)
         question = contract.ClassifyRequest(
             classifier=key.classifier,
             function=key.function,
@@ -89,22 +77,6 @@ class ClassifiersDeployment(EngineService[Classifiers]):
     async def describe(self, body: contract.DescribeRequest) -> contract.ClassifierDescription:
         """Describe a classifier."""
         return await self.thread.run(self.engine.describe, body)
-
-    def extend(self, app: FastAPI) -> None:
-        """Serve each classifier by the Open Inference Protocol."""
-        counted = self._counted(self.classify_head)
-        models = ClassifierModels(
-            classify=lambda classifier, images: counted(HeadCall(classifier, images)),
-            describe=self.describe,
-            list_classifiers=self.list_classifiers,
-            store=lambda: self.store,
-        )
-        serve_open_inference(app, "counterpose-classifiers", models)
-
-    async def classify_head(self, call: HeadCall) -> contract.ClassifyResponse:
-        """Predict each image over the whole head of a classifier."""
-        part = await self._predictions(Sharing(call.classifier, None, (), False), call.images)
-        return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
     async def list_classifiers(self) -> contract.ClassifierList:
         """List the classifiers that can be tested."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from counterpose_core.contract.classifiers import (
     DescribeRequest,
     Prediction,
 )
-from counterpose_core.errors import ClassMapMismatch, InvalidRequest
+from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import ClassifiersSuite
 from counterpose_core.types import Cost
 from counterpose_services.batching.outcomes import settle
@@ -100,29 +100,6 @@ class ClassifiersEngine:
             )
             cost = Cost(seconds=time.monotonic() - started)
             return ClassifyResponse(outcomes=outcomes, model=model.identity, cost=cost)
-
-    def classify_head(self, spec: str, images: Sequence[str]) -> ClassifyResponse:
-        """Predict each image over all classes of a classifier's head, in the head's order.
-
-        Raises:
-            UnknownModel: there is no such classifier.
-            ModelFormatRefused: its weights are refused.
-            ClassMapMismatch: it has no head, but takes its classes from the dataset.
-        """
-        started = time.monotonic()
-        with self._models.borrow(_key(spec, None), lambda: self._registry.load(spec)) as model:
-            found = model.predict(images).outcomes
-            outcomes = settle(
-                found, prepare=_arrays, run=list[Arrays], finish=_predictor(_head, False), batch=len(found)
-            )
-            cost = Cost(seconds=time.monotonic() - started)
-            return ClassifyResponse(outcomes=outcomes, model=model.identity, cost=cost)
-
-
-def _head(arrays: Arrays) -> Floats:
-    if "probabilities" not in arrays:
-        raise ClassMapMismatch("the classifier has no classes of its own; name those of a dataset")
-    return arrays["probabilities"]
 
 
 def _key(spec: str, function: str | None) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from fastapi import FastAPI
 from ray.serve import Application
 
 from counterpose_core.blobs import BlobStore
@@ -14,8 +13,6 @@ from counterpose_core.contract import scorer as contract
 from counterpose_core.suite import load_suite
 from counterpose_core.types import BlobRef
 from counterpose_services.batching.merged_calls import MergedCalls
-from counterpose_services.open_inference.routes import serve_open_inference
-from counterpose_services.scorer.open_inference_models import SimilarityModel
 from counterpose_services.serving.engine_protocols import Scorer
 from counterpose_services.serving.engine_service import EngineService, application
 from counterpose_services.settings import ServiceSettings
@@ -59,16 +56,6 @@ class ScorerDeployment(EngineService[Scorer]):
             "/v1/embed-texts": self.embed_texts,
             "/v1/fill-mask": self.fill_mask,
         }
-
-    def extend(self, app: FastAPI) -> None:
-        """Serve CLIP's similarities by the Open Inference Protocol."""
-        model = SimilarityModel(
-            embed_images=self._counted(self.embed_images),
-            embed_texts=self._counted(self.embed_texts),
-            identity=self.engine.identity,
-            store=lambda: self.store,
-        )
-        serve_open_inference(app, "counterpose-scorer", model)
 
     async def score(self, body: contract.ScoreRequest) -> contract.ScoreResponse:
         """Measure each edit."""

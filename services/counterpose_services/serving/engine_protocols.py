@@ -6,7 +6,7 @@ whole call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
@@ -72,8 +72,6 @@ class Classifiers(Engine, Protocol):
     """The models under test."""
 
     def classify(self, request: classifiers.ClassifyRequest) -> classifiers.ClassifyResponse: ...
-
-    def classify_head(self, spec: str, images: Sequence[str]) -> classifiers.ClassifyResponse: ...
 
     def is_loaded(self, spec: str, function: str | None) -> bool: ...
 

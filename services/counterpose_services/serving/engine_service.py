@@ -92,12 +92,9 @@ class EngineService(ABC, Generic[Served]):
         """Return the coroutine function that answers each path under GET, except ``/healthz``."""
         return {}
 
-    def extend(self, app: FastAPI) -> None:
-        """Add paths that are not `posts` or `gets`; here none."""
-
     @functools.cached_property
     def store(self) -> BlobStore:
-        """The store of the settings, for what the service itself receives."""
+        """The store of the settings; a failed write to it makes this replica unhealthy."""
         return BlobStore(self.settings.store_url)
 
     def work(self, body: Any) -> float:
@@ -150,7 +147,6 @@ class EngineService(ABC, Generic[Served]):
             app.post(path)(self._counted(call))
         for path, call in self.gets().items():
             app.get(path)(call)
-        self.extend(app)
         return app
 
     def _counted(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

@@ -1,1 +1,0 @@
-"""The Open Inference Protocol v2 as the services answer it."""
