@@ -83,7 +83,7 @@ class FunctionServer:
             fits = n > 0 and tensor["shape"] == [n, height, width, 3] and tensor["datatype"] == "UINT8"
             # Rejects everything but integers from 0 to 255, about fifty times faster than a loop.
             pixels = bytes(tensor["data"]) if fits and isinstance(tensor["data"], list) else b""
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             return _refusal(400, f"the body is not an inference request: {type(error).__name__}")
         if not fits or len(pixels) != n * height * width * 3:
             return _refusal(400, f"expected UINT8 images of shape (n, {height}, {width}, 3)")

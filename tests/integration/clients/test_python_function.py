@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,10 @@ def test_a_failed_image_returns_a_message_and_no_probabilities(module: Write) ->
         asking(DARK, datatype="FP32"), asking(DARK, data=[256] * len(DARK)),
         asking(DARK, data=[0.5] * len(DARK)),
         asking(DARK, data=10**9), asking(DARK, data="a" * len(DARK)), asking(DARK, data={}),
+        asking(DARK, shape=[2**80, 4, 6, 3]), asking(DARK, data=[list(DARK)]),
+        asking(DARK, data=[-1] * len(DARK)), asking(DARK, data=[math.nan] * len(DARK)),
+        asking(DARK, data=[math.inf] * len(DARK)), asking(DARK, shape=[math.inf, 4, 6, 3]),
+        asking(DARK, shape=[math.nan, 4, 6, 3]),
     ],
 )  # fmt: skip
 def test_the_server_rejects_an_invalid_body_and_keeps_running(body: object, server: FunctionServer) -> None:
