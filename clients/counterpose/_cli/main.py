@@ -43,8 +43,6 @@ COMMANDS = {
         "transfer": "Show images that fool the classifiers of a run to others (Wiles et al.).",
         "gate": "Compare candidates with the incumbent on the same counterfactuals: is any change a "
         "regression?",
-        "mlflow-gate": "Gate each new version of some models in MLflow's registry, and tag it with the "
-        "outcome.",
         "freeze": "Write the digest of a run's counterfactuals to a file, so that a gate compares no others.",
         "compare-prompts": "Compare prompts of one class, by its token and by its plain name.",
         "submit": "Run a method as a job of a Ray cluster: the command's own options, and where to run it.",

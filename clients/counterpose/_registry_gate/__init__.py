@@ -1,1 +1,0 @@
-"""New model versions of MLflow's registry through a gate: its webhooks come in, tags go out."""
