@@ -36,8 +36,11 @@ class FaultProxy:
 
     async def _close(self) -> None:
         self._server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
+        # The loop may be closed next, and would destroy what is still pending.
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _call(self, work: object) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10.0)  # type: ignore[arg-type]
