@@ -31,7 +31,6 @@ Classifiers = Annotated[
     typer.Option(metavar="SPEC", help="A classifier: timm:resnet50, py:module:function, ... Repeatable."),
 ]
 # A default in the shell only: a first try need not choose a seed, a program must.
-Seed = Annotated[int, typer.Option(metavar="N", help="Equal seeds give equal results.")]
 Captions = Annotated[
     Path | None,
     typer.Option(

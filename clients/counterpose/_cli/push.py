@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -63,7 +63,7 @@ def dataset(
         pushed = push_to_hub(
             found,
             repository,
-            layout=_layout(layout),
+            layout=cast("ExportLayout", layout),
             dropped=dropped,
             private=not public,
             create_pr=pull_request,
@@ -92,10 +92,3 @@ def results(
             replace=replace,
         )
         print_result(json.dumps({"pull_request": proposed}) if as_json else proposed)
-
-
-def _layout(given: str) -> ExportLayout:
-    for layout in SHARDED:
-        if layout == given:
-            return layout
-    raise InvalidRequest(f"--layout is {given!r}; the Hub takes {' or '.join(SHARDED)}")

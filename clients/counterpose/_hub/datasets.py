@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from counterpose._exports import CARD, ExportLayout
-from counterpose._hub.hub import Hub, check_repository, open_hub
+from counterpose._hub.hub import Hub, open_hub
 from counterpose._sync.run_handle import ExportedRun
 from counterpose_core.errors import InvalidRequest
 
@@ -17,8 +17,6 @@ TAG = "counterpose"
 """The card of each export has this tag; a dataset without it is not ours to replace."""
 SHARDED: tuple[ExportLayout, ...] = ("parquet", "webdataset")
 """Layouts that the Hub takes: a repository holds thousands of files badly."""
-MOST_FILES = 10_000
-_DATA = "data/"
 
 
 def push_to_hub(
@@ -56,19 +54,32 @@ def push_to_hub(
         Unauthorized, Forbidden, NotFound: the Hub does not let the token write there.
         BackendUnavailable: the Hub does not answer; push again.
     """
-    hub = open_hub(token, endpoint)
-    check_repository(repo_id)
+    hub = open_hub(token, endpoint, repo_id)
     with _folder(source, layout, dropped) as folder:
-        files = _files(folder)
+        if not (folder / CARD).is_file():
+            raise InvalidRequest(f"{str(folder)!r} is no complete export: it has no {CARD}")
+        files = {
+            path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
+        }
         doing = (
-            f"the push of {len(files)} files to {repo_id!r} on {hub.address} is one commit, so all of it is "
-            "there or nothing; push again, what was uploaded is not sent twice. It"
+            f"the push of {len(files)} files to {repo_id!r} on {hub.api.endpoint} is one commit, so all of "
+            "it is there or nothing; push again, what was uploaded is not sent twice. It"
         )
         with hub.speaking(repo_id, doing):
             if not create_pr and not hub.api.repo_exists(repo_id, repo_type="dataset"):
                 hub.api.create_repo(repo_id, repo_type="dataset", private=private)
-            stale = _stale(hub, repo_id, files, replace or create_pr)
-            pushed = _commit(hub, repo_id, files, stale, create_pr=create_pr)
+            stale = _stale(hub, repo_id, replace or create_pr) - files.keys()
+            # Not upload_folder, which makes several commits of a large folder.
+            pushed = hub.api.create_commit(
+                repo_id,
+                [
+                    *(hub.package.CommitOperationAdd(name, path) for name, path in files.items()),
+                    *(hub.package.CommitOperationDelete(name) for name in sorted(stale)),
+                ],
+                commit_message="Push an export of Counterpose",
+                repo_type="dataset",
+                create_pr=create_pr,
+            )
     return str(pushed.pr_url or pushed.commit_url)
 
 
@@ -85,48 +96,18 @@ def _folder(
         yield source.export(Path(place) / "export", layout=layout, dropped=dropped)
 
 
-def _files(folder: Path) -> dict[str, Path]:
-    """Return the files of an export by their names in the repository.
-
-    Raises:
-        InvalidRequest: the folder is no complete export, or has too many files.
-    """
-    if not (folder / CARD).is_file():
-        raise InvalidRequest(f"{str(folder)!r} is no complete export: it has no {CARD}")
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    if len(found) > MOST_FILES:
-        raise InvalidRequest(
-            f"{str(folder)!r} has {len(found)} files, more than {MOST_FILES}: export it as parquet"
-        )
-    return {path.relative_to(folder).as_posix(): path for path in found}
-
-
-def _stale(hub: Hub, repo_id: str, files: dict[str, Path], may_replace: bool) -> list[str]:
-    """Return the shards of an earlier export that this one does not replace by name.
+def _stale(hub: Hub, repo_id: str, may_replace: bool) -> set[str]:
+    """Return the shards of an earlier export.
 
     Raises:
         InvalidRequest: the repository holds a dataset that is no export of Counterpose.
     """
     known = hub.api.dataset_info(repo_id)
-    present = [each.rfilename for each in known.siblings or ()]
-    tags = (known.card_data.to_dict() if known.card_data is not None else {}).get("tags") or ()
-    if CARD in present and TAG not in tags and not may_replace:
+    present = {file.rfilename for file in known.siblings or ()}
+    tags = known.card_data.tags if known.card_data is not None else None
+    if CARD in present and TAG not in (tags or ()) and not may_replace:
         raise InvalidRequest(
             f"{repo_id!r} holds a dataset with a card that is not an export of Counterpose: name another "
             "repository, or give replace=True to put this one in its place"
         )
-    return [name for name in present if name.startswith(_DATA) and name not in files]
-
-
-def _commit(hub: Hub, repo_id: str, files: dict[str, Path], stale: list[str], *, create_pr: bool) -> Any:
-    operations = [
-        *(hub.package.CommitOperationAdd(name, str(path)) for name, path in files.items()),
-        *(hub.package.CommitOperationDelete(name) for name in stale),
-    ]
-    return hub.api.create_commit(
-        repo_id,
-        operations,
-        commit_message="Push an export of Counterpose",
-        repo_type="dataset",
-        create_pr=create_pr,
-    )
+    return {name for name in present if name.startswith("data/")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
@@ -14,13 +14,15 @@ from counterpose_core.types import Estimate
 ACCURACY, DROP = "accuracy", "accuracy_drop"
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One figure of one classifier; ``metric`` is the Hub's name of its kind."""
+class Figure(NamedTuple):
+    """One figure of one classifier with its 95 % interval; ``metric`` is the Hub's name of its kind."""
 
     name: str
     metric: str
-    value: Estimate
+    estimate: float
+    low: float
+    high: float
+    n: int
 
 
 def figures_of(summary: ResponseBody, classifier: str | None) -> tuple[str, list[Figure]]:
@@ -36,19 +38,23 @@ def figures_of(summary: ResponseBody, classifier: str | None) -> tuple[str, list
     match summary:
         case StressTestSummary():
             chosen = _chosen(list(summary.models), classifier)
-            found = list(_of_stress_test(summary, chosen))
+            measured = list(_of_stress_test(summary, chosen))
         case ShiftBenchmarkSummary():
             chosen = _chosen(list(summary.models), classifier)
-            found = list(_of_benchmark(summary, chosen))
+            measured = list(_of_benchmark(summary, chosen))
         case _:
             raise InvalidRequest(
                 "a model's card takes the figures of a stress test or a shift benchmark, not those of a "
                 f"{type(summary).__name__.removesuffix('Summary')}"
             )
-    known = [each for each in found if each.value.estimate is not None]
-    if not known:
+    figures = [
+        Figure(name, metric, value.estimate, value.low or 0.0, value.high or 0.0, value.n)
+        for name, metric, value in measured
+        if value.estimate is not None
+    ]
+    if not figures:
         raise InvalidRequest(f"the run has no figure of {chosen!r}: too few images were kept")
-    return chosen, known
+    return chosen, figures
 
 
 def _chosen(known: list[str], classifier: str | None) -> str:
@@ -62,20 +68,20 @@ def _chosen(known: list[str], classifier: str | None) -> str:
     raise InvalidRequest(f"the run has no classifier {classifier!r}; there are {named}")
 
 
-def _of_stress_test(summary: StressTestSummary, classifier: str) -> Iterator[Figure]:
+def _of_stress_test(summary: StressTestSummary, classifier: str) -> Iterator[tuple[str, str, Estimate]]:
     model = summary.models[classifier]
-    yield Figure("Accuracy on the source images", ACCURACY, model.original.acc1)
-    yield Figure("Accuracy on their counterfactuals", ACCURACY, model.counterfactual.acc1)
-    yield Figure("Drop of accuracy, paired by source image", DROP, model.drop)
+    yield ("Accuracy on the source images", ACCURACY, model.original.acc1)
+    yield ("Accuracy on their counterfactuals", ACCURACY, model.counterfactual.acc1)
+    yield ("Drop of accuracy, paired by source image", DROP, model.drop)
     if model.beyond_placebo is not None:
-        yield Figure("Drop of accuracy beyond the placebo edit", DROP, model.beyond_placebo)
+        yield ("Drop of accuracy beyond the placebo edit", DROP, model.beyond_placebo)
 
 
-def _of_benchmark(summary: ShiftBenchmarkSummary, classifier: str) -> Iterator[Figure]:
+def _of_benchmark(summary: ShiftBenchmarkSummary, classifier: str) -> Iterator[tuple[str, str, Estimate]]:
     for source, images in summary.image_sources.items():
         for shift, found in images.shifts.items():
             model = found.effect.models.get(classifier) if found.effect is not None else None
             if model is not None:
-                yield Figure(f"Accuracy without {shift} ({source})", ACCURACY, model.base)
-                yield Figure(f"Accuracy under {shift} ({source})", ACCURACY, model.shifted)
-                yield Figure(f"Drop of accuracy under {shift} ({source})", DROP, model.drop)
+                yield (f"Accuracy without {shift} ({source})", ACCURACY, model.base)
+                yield (f"Accuracy under {shift} ({source})", ACCURACY, model.shifted)
+                yield (f"Drop of accuracy under {shift} ({source})", DROP, model.drop)

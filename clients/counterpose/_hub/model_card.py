@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from counterpose._hub.figures import Figure
+from counterpose._hub.figures import ACCURACY, Figure
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.text.plain_text import strip_invisible
 
 TASK = "image-classification"
+CLOSING = "<!-- counterpose end -->"
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~])")
 _NOT_OF_A_NAME = re.compile(r"[^\w.-]+")
 
@@ -31,37 +32,29 @@ class Evaluation:
         """The dataset as the Hub names it: its repository, or a name that stands for none there."""
         return self.dataset_repo or "counterpose-" + _NOT_OF_A_NAME.sub("-", self.dataset)
 
+    @property
+    def opening(self) -> str:
+        """The comment before the section, by which a later evaluation on the same dataset finds it."""
+        return f"<!-- counterpose {_NOT_OF_A_NAME.sub('-', self.dataset_type)} -->"
+
     def table(self) -> str:
         """Return the figures as a table, each with its interval and n."""
         rows = [
-            f"| {_cell(each.name)} | {each.value.estimate:.3f} | {each.value.low:.3f} to "
-            f"{each.value.high:.3f} | {each.value.n} |"
-            for each in self.figures
+            f"| {_cell(figure.name)} | {figure.estimate:.3f} | {figure.low:.3f} to {figure.high:.3f} "
+            f"| {figure.n} |"
+            for figure in self.figures
         ]
         return "\n".join(["| figure | estimate | 95 % interval | n |", "| --- | --- | --- | --- |", *rows])
 
     def section(self) -> str:
-        """Return the section of the card, between two comments by which it is found again."""
+        """Return the section of the card, between two comments."""
         images = f"`{self.dataset_repo}`" if self.dataset_repo else _cell(self.dataset)
         return (
-            f"{self._opening}\n## Counterpose: {_cell(self.dataset)}\n\n"
+            f"{self.opening}\n## Counterpose: {_cell(self.dataset)}\n\n"
             f"Counterfactual images tested {_cell(self.classifier)} in the {self.kind} `{self.run}`, dataset "
             f"{images}. The images are synthetic: read each accuracy beside its control, not alone.\n\n"
-            f"{self.table()}\n{self._closing}\n"
+            f"{self.table()}\n{CLOSING}\n"
         )
-
-    @property
-    def _opening(self) -> str:
-        return f"<!-- counterpose {_NOT_OF_A_NAME.sub('-', self.dataset_type)} -->"
-
-    @property
-    def _closing(self) -> str:
-        return "<!-- counterpose end -->"
-
-    def replaces(self, text: str) -> re.Match[str] | None:
-        """Return the section that an earlier evaluation on the same dataset left in a card."""
-        opening, closing = re.escape(self._opening), re.escape(self._closing)
-        return re.search(rf"{opening}\n.*?{closing}\n?", text, flags=re.DOTALL)
 
 
 def amended(package: Any, card: str, name: str, evaluation: Evaluation, *, replace: bool) -> str:
@@ -91,26 +84,41 @@ def amended(package: Any, card: str, name: str, evaluation: Evaluation, *, repla
     for figure in evaluation.figures:
         _put(read.data.eval_results, _result(package, evaluation, figure), replace)
     section, text = evaluation.section(), read.text
-    if earlier := evaluation.replaces(text):
-        read.text = text[: earlier.start()] + section + text[earlier.end() :]
-    else:
+    earlier = rf"{re.escape(evaluation.opening)}\n.*?{re.escape(CLOSING)}\n?"
+    read.text, replaced = re.subn(earlier, lambda _: section, text, count=1, flags=re.DOTALL)
+    if not replaced:
         read.text = text.rstrip("\n") + "\n\n" + section if text.strip() else "\n" + section
     return str(read)
 
 
+def benchmark_entries(package: Any, evaluation: Evaluation) -> str:
+    """Return the accuracies as the YAML that leaderboards of the dataset read."""
+    entries = [
+        package.EvalResultEntry(
+            dataset_id=evaluation.dataset_repo,
+            task_id=TASK,
+            value=round(figure.estimate, 4),
+            notes=f"{figure.name}: n={figure.n}, 95 % interval {figure.low:.3f} to {figure.high:.3f}; "
+            f"Counterpose, run {evaluation.run}",
+        )
+        for figure in evaluation.figures
+        if figure.metric == ACCURACY
+    ]
+    return str(package.utils.yaml_dump(package.eval_result_entries_to_yaml(entries)))
+
+
 def _result(package: Any, evaluation: Evaluation, figure: Figure) -> Any:
-    value = figure.value
     return package.EvalResult(
         task_type=TASK,
         dataset_type=evaluation.dataset_type,
         dataset_name=f"Counterpose, {evaluation.kind} on {evaluation.dataset}",
         metric_type=figure.metric,
         metric_name=figure.name,
-        metric_value=round(float(value.estimate or 0.0), 4),
+        metric_value=round(figure.estimate, 4),
         metric_args={
-            "n": value.n,
-            "low": round(float(value.low or 0.0), 4),
-            "high": round(float(value.high or 0.0), 4),
+            "n": figure.n,
+            "low": round(figure.low, 4),
+            "high": round(figure.high, 4),
             "run": evaluation.run,
         },
     )
@@ -122,18 +130,18 @@ def _put(known: list[Any], result: Any, replace: bool) -> None:
     Raises:
         InvalidRequest: there is one with another number, and it may not be replaced.
     """
-    for place, each in enumerate(known):
-        same = each.unique_identifier == result.unique_identifier
-        if not same or (each.metric_type, each.metric_name) != (result.metric_type, result.metric_name):
-            continue
-        if each.metric_value != result.metric_value and not replace:
-            raise InvalidRequest(
-                f"the card has {result.metric_name!r} on {result.dataset_type!r} as {each.metric_value}, and "
-                f"the run found {result.metric_value}: give replace=True to propose the new number instead"
-            )
-        known[place] = result
+    names = [(entry.unique_identifier, entry.metric_type, entry.metric_name) for entry in known]
+    name = (result.unique_identifier, result.metric_type, result.metric_name)
+    if name not in names:
+        known.append(result)
         return
-    known.append(result)
+    before = known[names.index(name)].metric_value
+    if before != result.metric_value and not replace:
+        raise InvalidRequest(
+            f"the card has {result.metric_name!r} on {result.dataset_type!r} as {before}, and "
+            f"the run found {result.metric_value}: give replace=True to propose the new number instead"
+        )
+    known[names.index(name)] = result
 
 
 def _cell(text: str) -> str:

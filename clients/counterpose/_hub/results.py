@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from counterpose._exports import CARD
-from counterpose._hub.figures import ACCURACY, Figure, figures_of
-from counterpose._hub.hub import Hub, check_repository, open_hub
-from counterpose._hub.model_card import Evaluation, amended
+from counterpose._hub.figures import figures_of
+from counterpose._hub.hub import Hub, open_hub
+from counterpose._hub.model_card import Evaluation, amended, benchmark_entries
 from counterpose._sync.run_handle import RunHandle
 from counterpose_core.errors import InvalidRequest, RunNotEnded
 
@@ -51,9 +49,7 @@ def push_results_to_hub(
         raise RunNotEnded(f"run {run.id!r} is {run.run.state}; wait for it before its figures are proposed")
     summary = run.summary()
     chosen, figures = figures_of(summary, classifier)
-    hub = open_hub(token, endpoint)
-    for each in (repo_id, *([] if dataset_repo is None else [dataset_repo])):
-        check_repository(each)
+    hub = open_hub(token, endpoint, repo_id, *([] if dataset_repo is None else [dataset_repo]))
     evaluation = Evaluation(
         run=run.id,
         kind=run.run.kind,
@@ -63,8 +59,8 @@ def push_results_to_hub(
         figures=figures,
     )
     doing = (
-        f"the pull request to {repo_id!r} on {hub.address} is one commit; look for it there before you call "
-        "again, as its answer may have been lost. It"
+        f"the pull request to {repo_id!r} on {hub.api.endpoint} is one commit; look for it there before you "
+        "call again, as its answer may have been lost. It"
     )
     with hub.speaking(repo_id, doing):
         return _proposed(hub, repo_id, evaluation, replace)
@@ -72,18 +68,20 @@ def push_results_to_hub(
 
 def _proposed(hub: Hub, repo_id: str, evaluation: Evaluation, replace: bool) -> str:
     known = hub.api.model_info(repo_id)
-    present = [each.rfilename for each in known.siblings or ()]
-    card = _card(hub, repo_id, known.sha) if CARD in present else ""
+    card = ""
+    if any(file.rfilename == CARD for file in known.siblings or ()):
+        # Newlines as they are: the pull request shows no line that nobody changed.
+        card = Path(hub.api.hf_hub_download(repo_id, CARD, revision=known.sha)).read_bytes().decode()
     changed = amended(hub.package, card, repo_id.rpartition("/")[2], evaluation, replace=replace)
     if changed == card:
         raise InvalidRequest(f"the card of {repo_id!r} has these figures of run {evaluation.run!r} already")
-    additions = {CARD: changed.encode()}
+    files = {CARD: changed.encode()}
     if evaluation.dataset_repo is not None:
         name = f".eval_results/counterpose-{evaluation.run[:8]}.yaml"
-        additions[name] = _entries(hub.package, evaluation).encode()
+        files[name] = benchmark_entries(hub.package, evaluation).encode()
     made = hub.api.create_commit(
         repo_id,
-        [hub.package.CommitOperationAdd(name, data) for name, data in additions.items()],
+        [hub.package.CommitOperationAdd(name, data) for name, data in files.items()],
         commit_message=f"Add evaluation results of Counterpose's run {evaluation.run[:8]}",
         commit_description=evaluation.table(),
         create_pr=True,
@@ -91,34 +89,3 @@ def _proposed(hub: Hub, repo_id: str, evaluation: Evaluation, replace: bool) -> 
         parent_commit=known.sha,
     )
     return str(made.pr_url)
-
-
-def _card(hub: Hub, repo_id: str, revision: str) -> str:
-    with TemporaryDirectory(prefix="counterpose-card-") as place:
-        found = hub.api.hf_hub_download(repo_id, CARD, revision=revision, cache_dir=place)
-        # Newlines as they are: the pull request shows no line that nobody changed.
-        return Path(found).read_bytes().decode("utf-8")
-
-
-def _entries(package: Any, evaluation: Evaluation) -> str:
-    entries = [
-        package.EvalResultEntry(
-            dataset_id=evaluation.dataset_repo,
-            task_id="image-classification",
-            value=_rounded(figure),
-            notes=f"{figure.name}: {interval_of(figure)}; Counterpose, run {evaluation.run}",
-        )
-        for figure in evaluation.figures
-        if figure.metric == ACCURACY
-    ]
-    told = package.eval_result_entries_to_yaml(entries)
-    return str(importlib.import_module("yaml").safe_dump(told, sort_keys=False, allow_unicode=True))
-
-
-def _rounded(figure: Figure) -> float:
-    return round(float(figure.value.estimate or 0.0), 4)
-
-
-def interval_of(figure: Figure) -> str:
-    """Return n and interval of a figure in words."""
-    return f"n={figure.value.n}, 95 % interval {figure.value.low:.3f} to {figure.value.high:.3f}"

@@ -43,6 +43,7 @@ FRONT = "---\nlicense: mit\nlibrary_name: timm\n---\n# Net\n\nA classifier of pl
 def _no_account_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     # The stand-in has the LFS protocol alone.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
     # Its client pauses between tries.
