@@ -35,9 +35,6 @@ Incumbent = Annotated[
         metavar="SPEC", help="The classifier to compare with; default: the baseline's only classifier."
     ),
 ]
-Tolerance = Annotated[
-    float, typer.Option(metavar="SHARE", help="The regression that is allowed, as a fraction, 0 to 1.")
-]
 GateStrict = Annotated[
     bool, typer.Option("--strict", metavar="", help="Treat an inconclusive result as failed.")
 ]
