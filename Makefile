@@ -12,17 +12,11 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 TRACKERS_VENV := .venv-trackers
 TRACKERS_STAMP := $(TRACKERS_VENV)/.installed
 STATE := .counterpose
-UNIT_TESTS := $(sort $(shell find tests/unit evaluation/tests/unit -name 'test_*.py'))
-TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% gateway/test_report_% miniature/test_training_stage% services/%) evaluation/tests/unit/validity/%,$(UNIT_TESTS))
-INTEGRATION_TESTS := $(sort $(shell find tests/integration evaluation/tests/integration -name 'test_*.py'))
-# Last in their process: the stack that they share runs until it ends.
-STACK_TESTS := $(sort $(shell grep -rl --include='test_*.py' 'fakes.running_stack' tests/integration))
-BESIDE_STACK_TESTS := $(filter-out $(STACK_TESTS),$(filter evaluation/% tests/integration/reports/% tests/integration/gateway/test_hunts_kill% tests/integration/gateway/test_admin_ports% tests/integration/gateway/test_ledger_kill% tests/integration/gateway/test_ledger_gateway_kill% tests/integration/gateway/test_summary_processes% tests/integration/gateway/test_access_keys% tests/integration/gateway/test_stage% tests/integration/gateway/test_shift_benchmark%,$(INTEGRATION_TESTS)))
-# The models' part is shorter.
-BESIDE_MODEL_TESTS := $(filter tests/integration/gateway/test_admin_listener% tests/integration/gateway/test_rate_limits% tests/integration/gateway/test_ledger_erasure% tests/integration/gateway/test_ledger_tenants% tests/integration/gateway/test_content_policy% tests/integration/gateway/test_erasure% tests/integration/gateway/test_signed_urls% tests/integration/gateway/test_tenant_quotas% tests/integration/gateway/test_failing_writes% tests/integration/gateway/test_imports_kill% tests/integration/gateway/test_migration_rollback% tests/integration/gateway/test_stages_kill%,$(INTEGRATION_TESTS))
-GATEWAY_TESTS := $(filter-out $(STACK_TESTS) $(BESIDE_STACK_TESTS) $(BESIDE_MODEL_TESTS),$(filter tests/integration/gateway/%,$(INTEGRATION_TESTS)))
-INTEGRATION_PARTS := integration-stack integration-gateway integration-models
-UNIT_PARTS := unit-plain unit-tensors
+# Folders, of which each part runs its files (tests/parts.py): by their measured seconds, in tests/durations.json.
+UNIT_TESTS := tests/unit evaluation/tests/unit
+INTEGRATION_TESTS := tests/integration evaluation/tests/integration
+UNIT_PARTS := unit-1 unit-2
+INTEGRATION_PARTS := integration-1 integration-2 integration-3
 # By their text, as collecting all tests takes half a minute: those marked, and those that the fixture `golden` marks.
 FLOAT_TESTS := $(sort $(shell grep -rlE --include='test_*.py' 'pytest\.mark\.floats|\<golden\>' tests evaluation/tests))
 KERNELS := floats-portable floats-avx2 floats-vectors floats-perturbed
@@ -35,7 +29,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -91,32 +85,27 @@ format: $(STAMP) ## fix format and imports
 	$(BIN)/ruff format $(CODE)
 
 test: $(STAMP) system ## run all tests
-	@# In this order three slots end together: the longest part first, and long after short.
-	$(MAKE) --no-print-directory --jobs 3 --output-sync integration-gateway integration-stack unit-tensors integration-models unit-plain
+	@# Three slots on two processors, as each waits for children and browsers.
+	$(MAKE) --no-print-directory --jobs 3 --output-sync $(INTEGRATION_PARTS) $(UNIT_PARTS)
+
+durations: ## run all tests, and write the seconds of each file that the parts are made by: tests/durations.json
+	mkdir -p build && rm -f build/durations.json
+	$(MAKE) test DURATIONS='--store-durations build/durations.json'
+	mv build/durations.json tests/durations.json
 
 unit: $(STAMP) ## run the tests that need no network, Ray or trained weights
 	$(MAKE) --no-print-directory --jobs 2 --output-sync $(UNIT_PARTS)
 
-# Two processes that take equally long, each with its own files: pytest-xdist would import PyTorch in every worker.
-unit-plain: $(STAMP)
-	@$(UNIT) $(filter-out $(TENSOR_TESTS),$(UNIT_TESTS))
-
-unit-tensors: $(STAMP)
-	@$(UNIT) $(TENSOR_TESTS)
+# Processes with files of their own: pytest-xdist and pytest-split would import every module in each.
+$(UNIT_PARTS): unit-%: $(STAMP)
+	@$(UNIT) --part $*/$(words $(UNIT_PARTS)) $(DURATIONS) $(UNIT_TESTS)
 
 integration: $(STAMP) ## run the tests that use Ray and trained weights, and kill processes
 	$(MAKE) --no-print-directory --jobs 3 --output-sync $(INTEGRATION_PARTS)
 
-# Three processes that take equally long on two processors, as each waits half its time for children and browsers.
-# All that starts Ray is in one: two clusters would start side by side.
-integration-stack: $(STAMP)
-	@$(INTEGRATION) $(BESIDE_STACK_TESTS) $(STACK_TESTS)
-
-integration-gateway: $(STAMP)
-	@$(INTEGRATION) $(GATEWAY_TESTS)
-
-integration-models: $(STAMP)
-	@$(INTEGRATION) $(filter-out $(BESIDE_STACK_TESTS) $(STACK_TESTS) $(GATEWAY_TESTS),$(INTEGRATION_TESTS))
+# The running stack is in one of them: two Ray clusters would start side by side.
+$(INTEGRATION_PARTS): integration-%: $(STAMP)
+	@$(INTEGRATION) --part $*/$(words $(INTEGRATION_PARTS)) $(DURATIONS) $(INTEGRATION_TESTS)
 
 floats: $(STAMP) ## run the float-sensitive tests under three kernel selections, and with perturbed networks
 	$(MAKE) --no-print-directory --jobs 2 --output-sync $(KERNELS)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from golden import golden as golden
 from golden import pytest_itemcollected as pytest_itemcollected
+from parts import Parts
 
 settings.register_profile("gate", derandomize=True, deadline=None)
 settings.load_profile("gate")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add options that imitate other processors' rounding."""
+    """Add options that imitate other processors' rounding, and those of the parts of ``make test``."""
+    parser.addoption("--part", metavar="K/N", help="run one of N parts of the files, which take equally long")
+    parser.addoption(
+        "--store-durations", type=Path, metavar="FILE", help="add each test file's seconds to FILE"
+    )
     parser.addoption(
         "--perturb-networks",
         type=float,
@@ -24,6 +30,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="add noise of this relative size, 1e-6 say, to the outputs of PyTorch networks at every call",
     )
     parser.addoption("--perturb-seed", type=int, default=0, metavar="SEED", help="draw other noise")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose files of all folders: a conftest's own hooks see only those beside it."""
+    config.pluginmanager.register(Parts(config.getoption("--part"), config.getoption("--store-durations")))
 
 
 @pytest.fixture(scope="session", autouse=True)

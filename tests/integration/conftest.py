@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from counterpose._stack import Stack
-from fakes.running_stack import running_stack
+from fakes import running_stack as started
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A running stack. Its tests leave it as it was: what they kill comes back before the next one."""
-    with running_stack(tmp_path_factory.mktemp("stack")) as running:
+    with started.running_stack(tmp_path_factory.mktemp("stack")) as running:
         yield running

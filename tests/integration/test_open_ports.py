@@ -18,19 +18,19 @@ PATHS = (
 
 
 @pytest.mark.fault("T10")
-def test_the_gateway_listens_on_its_port_alone_and_the_worker_on_none(stack: Stack) -> None:
-    assert listens(stack, "gateway") == {Listener("127.0.0.1", stack.port)}
-    assert listens(stack, "worker") == set()
+def test_the_gateway_listens_on_its_port_alone_and_the_worker_on_none(running_stack: Stack) -> None:
+    assert listens(running_stack, "gateway") == {Listener("127.0.0.1", running_stack.port)}
+    assert listens(running_stack, "worker") == set()
 
 
 @pytest.mark.fault("T10", "T11")
-def test_no_port_of_the_services_answers_without_secret_or_token(stack: Stack) -> None:
-    found = listens(stack, "services")
-    assert Listener("127.0.0.1", stack.services_port) in found
+def test_no_port_of_the_services_answers_without_secret_or_token(running_stack: Stack) -> None:
+    found = listens(running_stack, "services")
+    assert Listener("127.0.0.1", running_stack.services_port) in found
     answered = {(each.port, path) for each in found for path in answering(each.port)}
     # Serve shows everybody on this machine which services there are; it has no setting for that.
-    assert answered == {(stack.services_port, "/-/routes")}
-    routes = httpx.get(f"http://127.0.0.1:{stack.services_port}/-/routes", trust_env=False).json()
+    assert answered == {(running_stack.services_port, "/-/routes")}
+    routes = httpx.get(f"http://127.0.0.1:{running_stack.services_port}/-/routes", trust_env=False).json()
     assert set(routes) == {f"/{service}" for service in SERVICES}
 
 

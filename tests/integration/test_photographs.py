@@ -59,13 +59,13 @@ def test_the_network_is_right_on_photographs() -> None:
 
 @pytest.mark.timeout(300, func_only=True)
 def test_a_stress_test_of_photographs_says_that_they_lie_outside_the_suite(
-    stack: Stack, photographs: Path, tmp_path: Path
+    running_stack: Stack, photographs: Path, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.html"
     shown = run(
         "stress-test", str(photographs), "--classifier", "py:fakes.imagenet_network:predict",
         "--edit-type", "background", "--max-edits-per-image", "1", "--lance-r-edits-per-image", "0",
-        "--no-confirm", "--report", str(report), "--url", stack.url,
+        "--no-confirm", "--report", str(report), "--url", running_stack.url,
     )  # fmt: skip
     assert shown.exit_code == ExitCode.INCOMPLETE, shown.output
     first = shown.stdout.splitlines()[0]

@@ -47,8 +47,8 @@ class Services:
 
 
 @pytest.fixture(scope="module")
-def services(stack: Stack) -> Iterator[Services]:
-    opened = Services(stack)
+def services(running_stack: Stack) -> Iterator[Services]:
+    opened = Services(running_stack)
     yield opened
     opened.http.close()
 

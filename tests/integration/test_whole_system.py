@@ -25,15 +25,15 @@ PLANNED = 8 * SOURCES_PER_CLASS * (len(EDIT_TYPES) + 3)
 
 
 @pytest.fixture
-def client(stack: Stack) -> Iterator[Client]:
-    with Client(stack.url) as opened:
+def client(running_stack: Stack) -> Iterator[Client]:
+    with Client(running_stack.url) as opened:
         yield opened
 
 
-def test_status_shows_every_process_and_service_of_a_ready_stack(stack: Stack) -> None:
-    found = status_of(stack)
+def test_status_shows_every_process_and_service_of_a_ready_stack(running_stack: Stack) -> None:
+    found = status_of(running_stack)
     assert (found.ready, found.waiting_for, found.gateway_version) == (True, None, found.version)
-    assert {process.name: process.pid for process in found.processes} == stack.pids()
+    assert {process.name: process.pid for process in found.processes} == running_stack.pids()
     assert {service.service: service.ready for service in found.services} == dict.fromkeys(SERVICES, True)
 
 
@@ -44,7 +44,7 @@ def outcomes(items: list[Item]) -> Counter[str]:
 @pytest.mark.paper("LANCE-S3-pipeline")
 @pytest.mark.fault("F1", "F2")
 @pytest.mark.timeout(600)
-def test_a_run_loses_nothing_when_a_service_is_killed(stack: Stack, client: Client) -> None:
+def test_a_run_loses_nothing_when_a_service_is_killed(running_stack: Stack, client: Client) -> None:
     run = client.stress_tests.create(
         dataset="demo", classifiers=["leaning-resnet"], edit_types=EDIT_TYPES, max_edits_per_image=2, seed=0
     )
@@ -53,9 +53,9 @@ def test_a_run_loses_nothing_when_a_service_is_killed(stack: Stack, client: Clie
         counts = event.request_counts
         assert counts.total == PLANNED
         if killed is None and counts.pending < counts.total:
-            killed = kill_replica(stack, "editor")
+            killed = kill_replica(running_stack, "editor")
     assert killed is not None
-    assert replica_of(stack, "editor") not in (None, killed)
+    assert replica_of(running_stack, "editor") not in (None, killed)
     items = list(run.items())
     assert run.run.state == "completed"
     assert len(items) == len({item.id for item in items}) == PLANNED
