@@ -43,7 +43,7 @@ class FaultProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _call(self, work: object) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(10.0)  # type: ignore[arg-type]
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(100.0)  # type: ignore[arg-type]
 
     @contextmanager
     def broken(self, toxic: Toxic) -> Iterator[None]:

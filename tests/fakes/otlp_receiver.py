@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-ARRIVAL_SECONDS = 15.0
+ARRIVAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class PostgresServer:
         """Stop the server without waiting for its clients."""
         # Immediate: an orderly stop would wait for ever for a client that a test left open.
         self._server.send_signal(signal.SIGINT)
-        self._server.wait(timeout=30)
+        self._server.wait(timeout=100)
 
     def kill(self) -> None:
         """Kill all processes of the server at one moment, as a lost machine would."""
@@ -76,7 +76,7 @@ class PostgresServer:
         for process in (self._server.pid, *children):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        self._server.wait(timeout=30)
+        self._server.wait(timeout=100)
         # A new server refuses memory that a process of the old one still holds.
         while any(Path(f"/proc/{process}").exists() for process in children):
             time.sleep(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import sys
@@ -51,3 +52,11 @@ def look_until(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> 
     while not holds():
         assert time.monotonic() < deadline, "it takes too long"
         time.sleep(LOOK_SECONDS)
+
+
+async def poll_until(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+    """Let other tasks run until ``holds`` returns true; fail after a time limit."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it takes too long"
+        await asyncio.sleep(0.001)

@@ -44,7 +44,7 @@ class ServedGateway:
             yield
         finally:
             self._loop.call_soon_threadsafe(stop.set)
-            working.result(30)
+            working.result(100)
 
     async def _work(self, groups: int) -> None:
         for _ in range(groups):
@@ -83,9 +83,9 @@ def served_gateway(folder: Path, **settings: Any) -> Iterator[ServedGateway]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(100)
         yield opened["served"]
     finally:
         if "server" in opened:
             opened["server"].should_exit = True
-        thread.join(30)
+        thread.join(100)

@@ -22,14 +22,20 @@ def write_program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
+LASTING = ("counterpose-services up", "counterpose-gateway serve", "counterpose-gateway work")
+
+
 class FakeGateway:
-    """Answers as a gateway would: healthy always, ready once the worker has been called."""
+    """Answers as a gateway would: healthy always, ready once all that stays up has noted its call.
+
+    A program is a process of its own: whoever reads what was noted must not come before it.
+    """
 
     def __init__(self, calls: Path) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 known = calls.read_text(encoding="utf-8") if calls.exists() else ""
-                ready = self.path == "/healthz" or "counterpose-gateway work" in known
+                ready = self.path == "/healthz" or all(call in known for call in LASTING)
                 told = {"status": "ok", "version": "0.0.1"} if ready else {"detail": "not ready: editor"}
                 self.send_response(200 if ready else 503)
                 self.end_headers()

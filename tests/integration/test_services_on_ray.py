@@ -150,7 +150,7 @@ def test_a_second_launcher_on_the_same_port_is_refused(services: Services, tmp_p
         str(tmp_path),
     ]
     environment = services.stack.environment()
-    second = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    second = subprocess.run(command, env=environment, capture_output=True, timeout=200, check=False)
     assert second.returncode == 3
     assert b"already in use" in second.stdout + second.stderr
 

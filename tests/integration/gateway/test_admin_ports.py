@@ -43,7 +43,7 @@ def program(tmp_path: Path, ports: tuple[int, int]) -> Iterator[subprocess.Popen
     told = unset | {"COUNTERPOSE_STATE_DIR": str(tmp_path), "COUNTERPOSE_SECRET": "s" * 32}
     with subprocess.Popen(command, env=told) as started:
         try:
-            look_until(lambda: all(answers(port, "/healthz") is not None for port in ports), 30)
+            look_until(lambda: all(answers(port, "/healthz") is not None for port in ports))
             yield started
         finally:
             started.kill()
@@ -52,7 +52,7 @@ def program(tmp_path: Path, ports: tuple[int, int]) -> Iterator[subprocess.Popen
 def answers(port: int, path: str) -> int | None:
     """The status of an answer, or None if nobody listens."""
     try:
-        return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=5, trust_env=False).status_code
+        return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=60, trust_env=False).status_code
     except httpx.TransportError:
         return None
 
@@ -67,4 +67,4 @@ def test_two_ports_of_loopback_are_open_and_share_no_path(
     assert found[public] == {"/healthz", "/v1/datasets", "/ui", "/openapi.json"}
     assert found[admin] == {"/metrics", "/access-log"}
     program.send_signal(signal.SIGTERM)
-    assert program.wait(15) == 0
+    assert program.wait(60) == 0

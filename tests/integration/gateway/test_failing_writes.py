@@ -119,7 +119,7 @@ async def test_a_worker_whose_disk_cannot_sync_records_nothing_more_and_ends(tmp
         run = await create(gateway)
         before = {item.ordinal: item.state for item in gateway.ledger.items(run)}
         with failing_syncs(), pytest.raises(DiskFailed, match="Input/output error"):
-            await asyncio.wait_for(gateway.worker().work(asyncio.Event()), 20)
+            await asyncio.wait_for(gateway.worker().work(asyncio.Event()), 100)
         # Its disk syncs again, which proves nothing of what was written before.
         with pytest.raises(DiskFailed, match="start anew"):
             gateway.store.put(b"more")
@@ -166,7 +166,7 @@ async def test_a_server_stops_when_a_disk_has_failed(tmp_path: Path, monkeypatch
     assert vars(server) == {}
     with failing_syncs(), pytest.raises(DiskFailed):
         store.put(b"bytes")
-    await asyncio.wait_for(stopping, 5)
+    await asyncio.wait_for(stopping, 100)
     assert vars(server) == {"should_exit": True}
     with pytest.raises(DiskFailed):
         disks.require_disks(ledger, store)

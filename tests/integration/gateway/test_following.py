@@ -20,7 +20,7 @@ from counterpose_gateway.runs.progress import event_response, event_stream, firs
 from counterpose_gateway.runs.status import RunStatus
 from fakes.ledgers import create_run, done, finish_all, lease
 
-LONG = 20.0
+LONG = 100.0
 
 
 @pytest.fixture(autouse=True)
@@ -224,8 +224,8 @@ async def test_nothing_is_looked_at_when_the_last_listener_has_gone(
     await asyncio.gather(waiting, return_exceptions=True)
     await streams[1].aclose()
     assert followed._runs == {}
-    # A look that had begun may still come to its end.
-    await asyncio.sleep(0.1)
+    assert followed._looking is not None
+    await followed._looking
     looks = counting(ledger, monkeypatch, "new_events")
     await asyncio.sleep(0.1)
     assert looks == []

@@ -14,7 +14,7 @@ import httpx
 from fakes.postgres import free_port
 from fakes.processes import look_until
 
-STOP_SECONDS = 30.0
+STOP_SECONDS = 100.0
 
 
 def environment(folder: Path, port: int) -> dict[str, str]:
@@ -38,7 +38,7 @@ def run(verb: str, folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]
 
 def answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/healthz", timeout=5).status_code == 200
+        return httpx.get(f"{url}/healthz", timeout=60).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -58,10 +58,10 @@ def test_both_commands_start_without_services_and_stop_on_sigterm(tmp_path: Path
     try:
         look_until(lambda: answers(url))
         assert time.monotonic() - began < 60
-        services = httpx.get(f"{url}/v1/services", timeout=30).json()["services"]
+        services = httpx.get(f"{url}/v1/services", timeout=60).json()["services"]
         assert [service["ready"] for service in services] == [False] * 5
-        assert httpx.get(f"{url}/readyz", timeout=30).status_code == 503
-        assert httpx.get(f"{url}/v1/datasets", timeout=30).json() == {"datasets": []}
+        assert httpx.get(f"{url}/readyz", timeout=60).status_code == 503
+        assert httpx.get(f"{url}/v1/datasets", timeout=60).json() == {"datasets": []}
         assert (tmp_path / "ledger.db").stat().st_mode & 0o077 == 0
         # A worker answers nothing: it is up when it no longer dies of the signal.
         look_until(lambda: all(catches(process, signal.SIGTERM) for process in processes))

@@ -17,6 +17,7 @@ from counterpose_gateway.http.turns import Turns
 from counterpose_gateway.runs import following
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run
+from fakes.processes import poll_until
 
 RUNS = "/v1/stress-tests"
 
@@ -26,6 +27,12 @@ async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     monkeypatch.setattr(following, "LOOK_SECONDS", 0.02)
     async with fake_gateway(tmp_path, max_requests_in_flight=2, max_listeners=3) as opened:
         yield opened
+
+
+def room_of(gateway: FakeGateway) -> Room:
+    """How many requests and listeners the gateway has."""
+    room: Room = gateway.app.state.room
+    return room
 
 
 def refused(answer: httpx.Response, setting: str, limit: int) -> bool:
@@ -40,10 +47,10 @@ def refused(answer: httpx.Response, setting: str, limit: int) -> bool:
 
 async def test_a_listener_too_many_is_refused_and_requests_and_health_go_on(gateway: FakeGateway) -> None:
     run = create_run(gateway.ledger)
-    wait = f"{RUNS}/{run}:wait?timeout=30"
+    wait = f"{RUNS}/{run}:wait?timeout=100"
     listening = [asyncio.create_task(gateway.http.get(wait)) for _ in range(2)]
     listening.append(asyncio.create_task(gateway.http.get(f"{RUNS}/{run}/events")))
-    await asyncio.sleep(0.1)
+    await poll_until(lambda: room_of(gateway).listeners.is_full)
     for path in (wait, f"{RUNS}/{run}/events"):
         assert refused(await gateway.http.get(path), "COUNTERPOSE_MAX_LISTENERS", 3)
     assert (await gateway.http.get(f"{RUNS}/{run}")).status_code == 200
@@ -73,7 +80,7 @@ async def test_a_request_too_many_is_refused_before_its_body_is_read(gateway: Fa
         asyncio.create_task(gateway.http.post("/v1/datasets", content=slow_body(), headers=json))
         for _ in range(2)
     ]
-    await asyncio.sleep(0.05)
+    await poll_until(lambda: room_of(gateway).requests.is_full)
     answer = await gateway.http.post("/v1/datasets", content=unread_body(), headers=json)
     assert read == []
     assert refused(answer, "COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT", 2)
@@ -148,7 +155,8 @@ async def test_a_submission_takes_seven_transactions_and_a_refused_one_none(gate
     # and the tenant's quota: before the body is read, before the plan is made, and for what it asks.
     assert len(begun) == 7
     waits = [asyncio.create_task(gateway.http.post(RUNS, content=_endless())) for _ in range(2)]
-    await asyncio.sleep(0.05)
+    # Each has asked for the tenant's quota, and waits for its body.
+    await poll_until(lambda: len(begun) == 9)
     before = len(begun)
     assert refused(await gateway.http.post(RUNS, json=body), "COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT", 2)
     assert len(begun) == before
@@ -175,9 +183,7 @@ async def test_a_submission_that_waits_for_a_service_lets_the_next_begin() -> No
     # One turn of the loop: no timer ends in it, however slow this machine is.
     await asyncio.sleep(0)
     assert working == [0]
-    async with asyncio.timeout(30):
-        while len(working) < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await poll_until(lambda: len(working) == 3)
     await asyncio.sleep(0.15)
     # No more than may have begun, however long they take.
     assert working == [0, 1, 2]

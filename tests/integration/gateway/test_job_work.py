@@ -10,6 +10,7 @@ import pytest
 from counterpose_gateway import job_work
 from counterpose_gateway.job_work import JobPart, run_of, until_not_needed
 from fakes.jobs import LONG, REQUEST, Jobs, jobs_of
+from fakes.processes import poll_until
 from fakes.shards import write_shards
 
 
@@ -37,12 +38,9 @@ async def test_a_job_s_workers_import_its_dataset_alone_and_its_run_follows(
         assert (job.run, len(jobs.ray.submitted)) == (None, 1)
         stop, part = asyncio.Event(), JobPart(job.id, 1)
         working = asyncio.create_task(run_of(jobs.ledger, part, stop, jobs.gateway.importer))
-        for _ in range(2_000):
-            if jobs.ledger.import_ended("late"):
-                break
-            await asyncio.sleep(0.01)
+        await poll_until(lambda: jobs.ledger.import_ended("late"))
         await jobs.look(passing=5.0)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             news = await working
         assert news is not None
         assert (news.run_id, news.workers) == (jobs.ledger.job(job.id).run, 2)
@@ -85,7 +83,7 @@ async def test_a_worker_of_a_job_takes_its_run_alone_and_ends_when_it_is_not_nee
         await jobs.gateway.worker(run_id=job.run).work_off()
         assert jobs.ledger.run(job.run).state == "completed"
         assert jobs.ledger.run(other).state == "queued"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             await until_not_needed(jobs.ledger, part)
         # Another attempt's process, and one of a job that is gone, have nothing to do.
         assert await run_of(jobs.ledger, JobPart("gone", 1), stop, jobs.gateway.importer) is None

@@ -174,7 +174,7 @@ async def test_every_answer_names_a_damaged_ledger(damaged: FakeGateway) -> None
 @pytest.mark.fault("F33")
 async def test_a_worker_ends_when_the_ledger_is_damaged(damaged: FakeGateway) -> None:
     with pytest.raises(LedgerDamaged):
-        await asyncio.wait_for(damaged.worker().work(asyncio.Event()), 20)
+        await asyncio.wait_for(damaged.worker().work(asyncio.Event()), 100)
 
 
 @pytest.mark.fault("F34")

@@ -28,7 +28,7 @@ ITEMS_A_SOURCE = 8  # an edit of each of five types, reconstruction, placebo, LA
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/healthz", timeout=5) as response:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=60) as response:
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False

@@ -130,7 +130,7 @@ def test_a_run_that_ended_while_a_worker_waited_for_it_is_not_leased(url: str, o
 
 
 def _until_someone_waits(url: str) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 100
     mine = "datname = current_database() AND wait_event_type = 'Lock'"
     query = f"SELECT count(*) FROM pg_stat_activity WHERE {mine}"
     with psycopg.connect(url, autocommit=True) as watching:

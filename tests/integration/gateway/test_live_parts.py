@@ -84,7 +84,7 @@ async def test_while_a_part_is_made_others_get_the_last_one_and_one_who_leaves_t
     parts, going_on = LiveParts(), threading.Event()
 
     def slow() -> str:
-        assert going_on.wait(20)
+        assert going_on.wait(100)
         return "second"
 
     assert await parts.of("run", "a", lambda: "first") == "first"

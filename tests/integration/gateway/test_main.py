@@ -136,7 +136,7 @@ def test_work_stops_cleanly_on_request(
 ) -> None:
     async def work(worker: Worker, stop: asyncio.Event) -> None:
         os.kill(os.getpid(), sent)
-        await asyncio.wait_for(stop.wait(), 10)
+        await asyncio.wait_for(stop.wait(), 100)
 
     monkeypatch.setattr(Worker, "work", work)
     assert main(["work", "--concurrency", "3"]) == 0

@@ -16,6 +16,7 @@ from counterpose_gateway.process_readings import ProcessReadings
 from counterpose_gateway.runs.worker_reading import WorkerReading
 from counterpose_gateway.services.call_counts import CallCounts
 from fakes.ledgers import Clock, create_run, done, lease, new_ledger
+from fakes.processes import poll_until
 
 
 def attempts(ledger: Ledger) -> Mapping[str, int]:
@@ -93,7 +94,7 @@ async def test_what_the_ledger_does_not_take_is_told_later(
         await readings.tell()
     assert ledger.measurements().counts == {}
     keeping = asyncio.create_task(readings.keep())
-    await asyncio.wait((keeping,), timeout=0.05)
+    await poll_until(lambda: "calls editor ok" in ledger.measurements().counts)
     keeping.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await keeping

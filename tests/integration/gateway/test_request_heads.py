@@ -40,7 +40,7 @@ async def pour(connection: Connection, sent: bytes) -> bytes:
     """Send everything, as far as the server takes it, and return all that it answers."""
     reader, writer = connection
     writer.write(sent)
-    return await asyncio.wait_for(reader.read(), 10)
+    return await asyncio.wait_for(reader.read(), 100)
 
 
 @pytest.mark.fault("B51")

@@ -16,7 +16,7 @@ REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
     """An application that takes longer than the timeout for headers."""
-    await asyncio.sleep(3 * slow_clients.HEADER_SECONDS)
+    await asyncio.sleep(1.5 * slow_clients.HEADER_SECONDS)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
     await send({"type": "http.response.body", "body": b"hello"})
 
@@ -72,7 +72,7 @@ async def test_further_bytes_do_not_extend_the_timeout() -> None:
 
 async def test_a_slow_response_keeps_the_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
     # Its requests must arrive in time though this machine is busy.
-    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 0.25)
+    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 1.0)
     async with connected(hello) as (reader, writer):
         for _ in range(2):
             writer.write(REQUEST)

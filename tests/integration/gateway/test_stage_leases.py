@@ -269,7 +269,7 @@ class Slow(FourStages):
     def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
         """Wait, then plan."""
         self.started.set()
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(100)
         return super().next_stage(run, results)
 
 
@@ -300,7 +300,7 @@ async def test_a_cleanly_stopped_planner_costs_no_attempt_and_writes_nothing(
         leased = await planning.lease()
         assert leased is not None
         task = asyncio.create_task(planning.plan(leased))
-        await asyncio.to_thread(method.started.wait, 30)
+        await asyncio.to_thread(method.started.wait, 100)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

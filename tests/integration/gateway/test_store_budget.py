@@ -76,7 +76,7 @@ async def test_the_budget_is_kept_while_the_gateway_runs_and_after_an_error(
 
     monkeypatch.setattr(budget, "look", fails_first)
     keeping = asyncio.create_task(budget.keep())
-    assert await asyncio.to_thread(looked.wait, 10)
+    assert await asyncio.to_thread(looked.wait, 100)
     keeping.cancel()
     assert found(store, 5) == 2
     assert "the store's budget cannot be kept now" in caplog.text

@@ -65,7 +65,7 @@ def test_concurrent_readers_share_one_summary(
     last_event = ledger.last_event
 
     def meet(run_id: str) -> object:
-        both_asked.wait(timeout=30)
+        both_asked.wait(timeout=100)
         return last_event(run_id)
 
     monkeypatch.setattr(ledger, "last_event", meet)

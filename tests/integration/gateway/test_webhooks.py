@@ -202,7 +202,7 @@ def test_a_delivery_that_is_killed_is_made_again_under_the_same_id(tmp_path: Pat
         command = [sys.executable, str(Path(mortal_delivery.__file__)), url, "1.0"]
         variables = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
         killed = subprocess.Popen(command, env=variables)
-        assert receiver.arrived.wait(30)
+        assert receiver.arrived.wait(100)
         killed.kill()
         killed.wait()
         assert told(ledger, webhook)[0].state == "pending"
@@ -216,7 +216,7 @@ def test_a_delivery_that_is_killed_is_made_again_under_the_same_id(tmp_path: Pat
                     following.set()
             keeping.cancel()
 
-        asyncio.run(asyncio.wait_for(deliver(), 30))
+        asyncio.run(asyncio.wait_for(deliver(), 100))
     ledger.close()
     ids = [got.headers["webhook-id"] for got in receiver.received]
     assert len(ids) == 2
@@ -281,15 +281,16 @@ def test_a_gateway_that_stops_does_not_wait_for_a_silent_target(tmp_path: Path) 
         finish_all(ledger)
 
         async def deliver() -> None:
-            keeping = asyncio.create_task(Deliveries(ledger, Target(private=True), no_gate).keep())
-            await asyncio.to_thread(receiver.arrived.wait, 10)
+            target = Target(private=True, seconds=250.0)
+            keeping = asyncio.create_task(Deliveries(ledger, target, no_gate).keep())
+            assert await asyncio.to_thread(receiver.arrived.wait, 100)
             keeping.cancel()
 
         began = time.monotonic()
         asyncio.run(deliver())
         assert receiver.received
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 200
     for thread in threading.enumerate():
         if thread.name == THREAD:
-            thread.join(10)
+            thread.join(100)
     ledger.close()

@@ -68,7 +68,7 @@ def stuck(gateway: FakeGateway) -> StuckCaptioner:
 async def test_a_concurrent_worker_finishes_a_run_and_stops_on_request(gateway: FakeGateway) -> None:
     run_id, stop = await created(gateway), asyncio.Event()
     working = asyncio.create_task(gateway.worker(concurrency=3).work(stop))
-    assert (await waited_for(gateway.ledger, run_id, 30)).state == "completed"
+    assert (await waited_for(gateway.ledger, run_id, 100)).state == "completed"
     stop.set()
     await working
     assert gateway.ledger.audit(run_id) == []
@@ -170,7 +170,7 @@ async def test_the_worker_waits_for_an_unavailable_ledger(
     monkeypatch.setattr(Ledger, "lease_groups", sometimes)
     stop = asyncio.Event()
     working = asyncio.create_task(gateway.worker().work(stop))
-    assert (await waited_for(gateway.ledger, run_id, 30)).state == "completed"
+    assert (await waited_for(gateway.ledger, run_id, 100)).state == "completed"
     stop.set()
     await working
 

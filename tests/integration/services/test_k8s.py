@@ -264,7 +264,7 @@ def test_kustomize_renders_the_same(rendered: tuple[str, ...], tmp_path: Path) -
     }
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization), encoding="utf-8")
     command = ["kubectl", "kustomize", str(tmp_path)]
-    theirs = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    theirs = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200).stdout
 
     def ordered(found: Any) -> list[Document]:
         return sorted(found, key=lambda each: (each["kind"], named(each)))

@@ -28,7 +28,7 @@ class Meeting(FakePerturber):
 
     def perturb(self, request: PerturbRequest) -> PerturbResponse:
         """Wait for the others, and answer."""
-        self._four.wait(10.0)
+        self._four.wait(100.0)
         return super().perturb(request)
 
 

@@ -81,8 +81,8 @@ async def test_a_call_that_is_cancelled_while_it_waits_takes_no_place(clock: Tim
     await settle()
     second.cancel()
     calls.go.set()
-    await asyncio.wait_for(asyncio.gather(first, third), 5)
-    async with asyncio.timeout(5), limit.place():
+    await asyncio.wait_for(asyncio.gather(first, third), 100)
+    async with asyncio.timeout(100), limit.place():
         pass
 
 
@@ -96,7 +96,7 @@ async def test_a_call_that_is_cancelled_as_its_turn_comes_passes_it_on(clock: Ti
     await asyncio.sleep(0)
     second.cancel()
     calls.go.set()
-    await asyncio.wait_for(third, 5)
+    await asyncio.wait_for(third, 100)
 
 
 async def test_waiting_calls_run_when_the_service_asks_for_more(clock: Time) -> None:
@@ -184,9 +184,9 @@ async def test_nobody_is_asked_before_there_is_work(monkeypatch: pytest.MonkeyPa
     await asyncio.sleep(0.05)
     assert not services.asked.is_set()
     working.set()
-    await asyncio.wait_for(services.asked.wait(), 5)
+    await asyncio.wait_for(services.asked.wait(), 100)
     stop.set()
-    await asyncio.wait_for(following, 5)
+    await asyncio.wait_for(following, 100)
     assert concurrency.groups == 24
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from counterpose_gateway.runs.cache import RunCache
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 
 
 class Slow:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from counterpose_gateway.runs.combining import Combining
+from fakes.processes import poll_until
 
 
 class Doubling:
@@ -40,7 +41,7 @@ class Doubling:
 async def test_what_comes_while_one_is_answered_is_answered_together() -> None:
     doubling = Doubling(most=3)
     first = asyncio.create_task(doubling.combining.ask(1))
-    await asyncio.sleep(0.01)
+    await poll_until(lambda: doubling.calls == [[1]])
     assert await doubling.ask(2, 3, 4, 5) == [4, 6, 8, 10]
     assert await first == 2
     assert doubling.calls == [[1], [2, 3, 4], [5]]
@@ -60,7 +61,7 @@ async def test_a_defect_is_raised_by_all_that_were_asked_with_it_and_by_no_later
 async def test_the_answer_of_a_cancelled_question_is_handed_over() -> None:
     doubling = Doubling()
     asked = asyncio.create_task(doubling.combining.ask(1))
-    await asyncio.sleep(0.01)
+    await poll_until(lambda: doubling.calls == [[1]])
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked

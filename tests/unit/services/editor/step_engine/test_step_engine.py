@@ -192,7 +192,7 @@ def test_a_closed_engine_ends_its_walks_and_takes_no_more() -> None:
         began.wait()
         engine.close()
         with pytest.raises(BackendUnavailable):
-            endless.result(timeout=5.0)
+            endless.result(timeout=100.0)
     with pytest.raises(BackendUnavailable):
         engine.runner().run(steps(*rows(1), 1))
 
