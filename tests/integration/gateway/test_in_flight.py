@@ -47,7 +47,7 @@ def refused(answer: httpx.Response, setting: str, limit: int) -> bool:
 
 async def test_a_listener_too_many_is_refused_and_requests_and_health_go_on(gateway: FakeGateway) -> None:
     run = create_run(gateway.ledger)
-    wait = f"{RUNS}/{run}:wait?timeout=100"
+    wait = f"{RUNS}/{run}:wait?timeout=60"
     listening = [asyncio.create_task(gateway.http.get(wait)) for _ in range(2)]
     listening.append(asyncio.create_task(gateway.http.get(f"{RUNS}/{run}/events")))
     await poll_until(lambda: room_of(gateway).listeners.is_full)
@@ -155,8 +155,7 @@ async def test_a_submission_takes_seven_transactions_and_a_refused_one_none(gate
     # and the tenant's quota: before the body is read, before the plan is made, and for what it asks.
     assert len(begun) == 7
     waits = [asyncio.create_task(gateway.http.post(RUNS, content=_endless())) for _ in range(2)]
-    # Each has asked for the tenant's quota, and waits for its body.
-    await poll_until(lambda: len(begun) == 9)
+    await poll_until(lambda: room_of(gateway).requests.is_full)
     before = len(begun)
     assert refused(await gateway.http.post(RUNS, json=body), "COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT", 2)
     assert len(begun) == before
