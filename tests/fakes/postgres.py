@@ -20,6 +20,7 @@ from pathlib import Path
 import psycopg
 
 from counterpose_gateway.ledger.database import Database
+from fakes.emptied_databases import Contents
 
 START_SECONDS = 60.0
 
@@ -50,13 +51,14 @@ def can_run_postgres() -> bool:
 
 
 class PostgresServer:
-    """A running server; each database that it returns is new."""
+    """A running server; each database that it returns or lends is new, or as good as new."""
 
     def __init__(self, command: Sequence[str], port: int, log: Path) -> None:
         self._command = command
         self._address = f"postgresql://counterpose@127.0.0.1:{port}"
         self._log = log
         self._numbers = count()
+        self._free: list[str] = []
 
     def start(self) -> None:
         """Start the server, after a kill, too: it then recovers what was committed."""
@@ -109,6 +111,18 @@ class PostgresServer:
     def migrated_database(self) -> str:
         """Make a database with the ledger's tables and return its URL."""
         return self.empty_database(f"TEMPLATE {self._migrated}")
+
+    @contextmanager
+    def lent_database(self) -> Iterator[str]:
+        """Lend a database with the ledger's empty tables, which the next may get."""
+        url = self._free.pop() if self._free else self.migrated_database()
+        yield url
+        if self._empty.restore(url):
+            self._free.append(url)
+
+    @cached_property
+    def _empty(self) -> Contents:
+        return Contents.of(self.url(self._migrated))
 
     @cached_property
     def _migrated(self) -> str:

@@ -62,12 +62,14 @@ def empty_url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
 
 
 @pytest.fixture
-def url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a database at the newest schema without a row."""
     if database == "sqlite":
-        return migrated_file(tmp_path)
+        yield migrated_file(tmp_path)
+        return
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    return server.migrated_database()
+    with server.lent_database() as lent:
+        yield lent
 
 
 @pytest.fixture

@@ -21,8 +21,9 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
-def url(postgres_server: PostgresServer) -> str:
-    return postgres_server.migrated_database()
+def url(postgres_server: PostgresServer) -> Iterator[str]:
+    with postgres_server.lent_database() as lent:
+        yield lent
 
 
 @pytest.fixture
