@@ -1,4 +1,4 @@
-"""A PostgreSQL database after a test, made what it was before: a new one costs seven times as much."""
+"""A PostgreSQL database after a test, made what it was before: a new one costs three times as much."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ _OTHERS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
-_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename"
+_USED = """
+    SELECT oid::regclass::text FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 0
+"""
+_FORGOTTEN = """
+    DELETE FROM pg_statistic
+    WHERE starelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace)
+"""
 _SEQUENCES = "SELECT sequencename FROM pg_sequences WHERE schemaname = 'public' AND last_value IS NOT NULL"
 _SCHEMA = """
     SELECT md5(string_agg(line, ';' ORDER BY line)) FROM (
@@ -36,16 +43,14 @@ class Contents:
     """The schema of a database, and the rows of the tables that have some."""
 
     schema: str
-    tables: tuple[str, ...]
     rows: dict[str, bytes]
 
     @classmethod
     def of(cls, url: str) -> Contents:
         """Read them."""
         with psycopg.connect(url) as connection:
-            tables = tuple(name for (name,) in connection.execute(_TABLES))
-            rows = {table: _copied(connection, table) for table in tables}
-            return cls(_schema(connection), tables, {table: data for table, data in rows.items() if data})
+            used = connection.execute(_USED).fetchall()
+            return cls(_schema(connection), {table: _copied(connection, table) for (table,) in used})
 
     def restore(self, url: str) -> bool:
         """Whether the database has them again: not if its schema was changed, or someone still uses it."""
@@ -53,16 +58,16 @@ class Contents:
             with psycopg.connect(url, options="-c lock_timeout=2000") as connection:
                 if _is_used(connection) or _schema(connection) != self.schema:
                     return False
-                # Foreign keys are not looked at: every row of every table goes.
-                connection.execute("SET session_replication_role = replica")
-                emptied = "; ".join(f"DELETE FROM {table}" for table in self.tables)
-                connection.execute(emptied.encode())
+                used = ", ".join(table for (table,) in connection.execute(_USED))
+                # Unlike rows that were deleted, a truncated table says nothing of what it had.
+                connection.execute(f"TRUNCATE {used} CASCADE; {_FORGOTTEN}".encode())
                 for (sequence,) in connection.execute(_SEQUENCES).fetchall():
                     connection.execute(f"ALTER SEQUENCE {sequence} RESTART".encode())
                 for table, data in self.rows.items():
                     with connection.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
                         copy.write(data)
-        except psycopg.Error:
+        # The server was killed, or someone holds a lock.
+        except psycopg.OperationalError:
             return False
         return True
 
