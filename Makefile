@@ -15,7 +15,7 @@ STATE := .counterpose
 # Folders, of which each part runs its files (tests/parts.py): by their measured seconds, in tests/durations.json.
 UNIT_TESTS := tests/unit evaluation/tests/unit
 INTEGRATION_TESTS := tests/integration evaluation/tests/integration
-UNIT_PARTS := unit-1 unit-2
+UNIT_PARTS := unit-1 unit-2 unit-3
 INTEGRATION_PARTS := integration-1 integration-2 integration-3
 # By their text, as collecting all tests takes half a minute: those marked, and those that the fixture `golden` marks.
 FLOAT_TESTS := $(sort $(shell grep -rlE --include='test_*.py' 'pytest\.mark\.floats|\<golden\>' tests evaluation/tests))
@@ -94,7 +94,7 @@ durations: ## run all tests, and write the seconds of each file that the parts a
 	mv build/durations.json tests/durations.json
 
 unit: $(STAMP) ## run the tests that need no network, Ray or trained weights
-	$(MAKE) --no-print-directory --jobs 2 --output-sync $(UNIT_PARTS)
+	$(MAKE) --no-print-directory --jobs 3 --output-sync $(UNIT_PARTS)
 
 # Processes with files of their own: pytest-xdist and pytest-split would import every module in each.
 $(UNIT_PARTS): unit-%: $(STAMP)

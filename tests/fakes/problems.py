@@ -8,7 +8,7 @@ import re
 import httpx
 
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
-from counterpose_gateway.app import bare_app
+from fakes.openapi_document import document
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> Problem:
@@ -41,7 +41,7 @@ def _announced() -> list[tuple[str, re.Pattern[str], set[str]]]:
             re.compile(re.sub(r"{\w+}", "[^/:]+", re.escape(path).replace(r"\{", "{").replace(r"\}", "}"))),
             {code for each in operation["responses"].values() for code in each.get("x-problem-codes", ())},
         )
-        for path, methods in bare_app().openapi()["paths"].items()
+        for path, methods in document()["paths"].items()
         for method, operation in methods.items()
     ]
 

@@ -93,6 +93,8 @@ def kept_words(text: str) -> tuple[Word, ...]:
     return tuple(words(text))
 
 
+# An item that is tried again, and each slot of a source, draws what was drawn before.
+@lru_cache(maxsize=1024)
 def difference(caption: str, edited: str) -> Difference:
     """Return the fewest changed words, in the fewest places, that turn one caption into the other.
 

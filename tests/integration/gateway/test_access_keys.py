@@ -12,17 +12,15 @@ import pytest
 from counterpose_gateway.access.key_ring import KeyRing
 from counterpose_gateway.access.keys import Scope
 from counterpose_gateway.access.tenants import DEFAULT_TENANT
-from counterpose_gateway.app import bare_app
 from counterpose_gateway.http.origin import SAFE_METHODS
 from counterpose_gateway.main import main
 from fakes.access_keys import new_access_key
 from fakes.gateway import URL, FakeGateway, fake_gateway
+from fakes.openapi_document import document
 from fakes.problems import problem
 
 OPEN = ("/healthz", "/readyz")
-OPERATIONS = [
-    (method.upper(), path) for path, methods in bare_app().openapi()["paths"].items() for method in methods
-]
+OPERATIONS = [(method.upper(), path) for path, methods in document()["paths"].items() for method in methods]
 ORIGIN = {"origin": URL}
 
 

@@ -9,15 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from counterpose_gateway.app import bare_app, create_admin_app
+from counterpose_gateway.app import create_admin_app
 from fakes.gateway import URL, FakeGateway, fake_gateway
+from fakes.openapi_document import document
 from fakes.problems import problem
 
 API_KEY, ADMIN_KEY = "a-key-that-opens-the-api", "a-key-of-an-operator"
 ADMIN_PATHS = ("/metrics", "/access-log", "/access-log?limit=3")
 PUBLIC = [
     (method.upper(), path)
-    for path, methods in bare_app(with_metrics=False).openapi()["paths"].items()
+    for path, methods in document(with_metrics=False)["paths"].items()
     for method in methods
 ]
 PAGE_PATHS = ["/", "/openapi.json", "/ui", "/ui/login", "/ui/static/pages.css", "/ui/runs/none"]

@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 
 from counterpose_core.contract.base import Problem
-from counterpose_gateway.app import bare_app
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import config, planned_items
+from fakes.openapi_document import document
 from fakes.problems import problem
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}
 KEY, REVOKED = "the-one-key-of-this-gateway", "a-key-that-was-taken-back"
-DOCUMENT = bare_app().openapi()
+DOCUMENT = document()
 OPERATIONS = [
     (method.upper(), path, operation)
     for path, methods in DOCUMENT["paths"].items()

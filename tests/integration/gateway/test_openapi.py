@@ -15,14 +15,14 @@ import jsonschema
 import pytest
 
 from counterpose_core.errors import error_classes
-from counterpose_gateway.app import bare_app
 from counterpose_gateway.main import main
 from counterpose_gateway.openapi.problems import OWN, own_keys
 from fakes.gateway import fake_gateway
+from fakes.openapi_document import document
 from fakes.problems import problem
 
 CHECKED_IN = Path(__file__).resolve().parents[3] / "gateway" / "openapi.json"
-DOCUMENT = bare_app().openapi()
+DOCUMENT = document()
 ROOTS = {
     "StressTestCreate": "/v1/stress-tests",
     "DatasetInterfaceCreate": "/v1/dataset-interfaces",

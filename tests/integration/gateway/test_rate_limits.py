@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from counterpose_gateway.app import bare_app
 from fakes.access_keys import new_access_key
 from fakes.gateway import URL, fake_gateway
+from fakes.openapi_document import document
 from fakes.problems import problem
 
 
@@ -68,7 +68,7 @@ async def test_without_keys_nobody_is_counted(tmp_path: Path) -> None:
 
 
 def test_every_operation_but_health_declares_the_refusal() -> None:
-    paths = bare_app().openapi()["paths"]
+    paths = document()["paths"]
     silent = {
         path
         for path, operations in paths.items()

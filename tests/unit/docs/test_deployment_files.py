@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from counterpose_gateway.app import bare_app
 from counterpose_gateway.settings import settings_from
+from fakes.openapi_document import document
 from manifests.rendering import ROOT, config_map, overlay
 from manifests.variables import GATEWAY_VARIABLES, SERVICE_VARIABLES
 
@@ -55,7 +55,7 @@ def test_an_image_drops_root_before_its_entrypoint_and_tells_its_health(stage: s
     assert program in PROJECT["scripts"]
     (port,) = re.findall(r"EXPOSE (\d+)", "\n".join(stages()[stage]))
     (path,) = re.findall(rf"http://127\.0\.0\.1:{port}(/\S+)\"", "\n".join(stages()[stage]))
-    assert path in {*bare_app().openapi()["paths"], "/-/healthz"}
+    assert path in {*document()["paths"], "/-/healthz"}
     assert "wget" in "\n".join(stages()["base"])
 
 
@@ -129,7 +129,7 @@ def test_requests_do_not_exceed_limits_and_probes_ask_routes_without_a_key(name:
             assert 0 < quantity(asked) <= quantity(resources["limits"][amount])
     serve = next(container for container in containers if container["name"] == "serve")
     paths = {serve[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")}
-    assert paths == {"/healthz"} <= set(bare_app().openapi()["paths"])
+    assert paths == {"/healthz"} <= set(document()["paths"])
     if name == "gpu":
         (ingress,) = (each for each in found if each["kind"] == "Ingress")
         body = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
