@@ -19,7 +19,8 @@ from ray.serve.schema import ServeDeploySchema
 
 from counterpose_core.errors import BackendUnavailable
 from counterpose_core.weights_reading import WeightsReading, write_reading
-from counterpose_services.serving import launcher, reading_lines
+from counterpose_services.models import weight_loading
+from counterpose_services.serving import launcher
 from counterpose_services.serving.cluster import (
     ensure_secret,
     require_free_port,
@@ -232,7 +233,7 @@ def test_a_start_tells_each_file_of_weights_once(
         time.sleep(0.05)
         yield
 
-    monkeypatch.setattr(reading_lines, "LOOK_S", 0.01)
+    monkeypatch.setattr(weight_loading, "LOOK_S", 0.01)
     monkeypatch.setattr(launcher, "running", around)
     monkeypatch.setattr(signal, "signal", lambda number, handler: handler(number, None))
     assert launcher.main(["up", "--only", "editor", "--state-dir", str(tmp_path)]) == 0
