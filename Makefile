@@ -29,7 +29,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -106,6 +106,9 @@ integration: $(STAMP) ## run the tests that use Ray and trained weights, and kil
 # The running stack is in one of them: two Ray clusters would start side by side.
 $(INTEGRATION_PARTS): integration-%: $(STAMP)
 	@$(INTEGRATION) --part $*/$(words $(INTEGRATION_PARTS)) $(DURATIONS) $(INTEGRATION_TESTS)
+
+portable: $(STAMP) ## run the unit tests as on macOS: without /proc, Linux's calls and glibc's (minutes)
+	@$(UNIT) --without-linux tests/unit
 
 floats: $(STAMP) ## run the float-sensitive tests under three kernel selections, and with perturbed networks
 	$(MAKE) --no-print-directory --jobs 2 --output-sync $(KERNELS)

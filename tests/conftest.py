@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import settings
 from golden import golden as golden
 from golden import pytest_itemcollected as pytest_itemcollected
 from parts import Parts
+from without_linux import WithoutLinux
 
 settings.register_profile("gate", derandomize=True, deadline=None)
 settings.load_profile("gate")
@@ -29,12 +31,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SCALE",
         help="add noise of this relative size, 1e-6 say, to the outputs of PyTorch networks at every call",
     )
+    parser.addoption(
+        "--without-linux", action="store_true", help="run as on macOS, without what only Linux has"
+    )
     parser.addoption("--perturb-seed", type=int, default=0, metavar="SEED", help="draw other noise")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose files of all folders: a conftest's own hooks see only those beside it."""
     config.pluginmanager.register(Parts(config.getoption("--part"), config.getoption("--store-durations")))
+    if config.getoption("--without-linux"):
+        config.pluginmanager.register(WithoutLinux())
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests of what only Linux has where it is missing."""
+    elsewhere = sys.platform != "linux" or item.config.getoption("--without-linux")
+    if elsewhere and item.get_closest_marker("linux"):
+        pytest.skip("only Linux has it")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -129,7 +129,7 @@ def test_another_library_than_glibc_may_lack_a_function(monkeypatch: pytest.Monk
     system.end_with_parent()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a clock has no name")
+@pytest.mark.linux  # elsewhere a clock has no name
 def test_processes_of_one_machine_name_one_clock() -> None:
     code = "from counterpose_processes.system import monotonic_clock; print(monotonic_clock())"
     command = [sys.executable, "-c", code]
