@@ -6,16 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from counterpose_core.contract.runs import Run
-from counterpose_core.types import ItemState
-
-
-def count_ends(states: Iterable[ItemState]) -> dict[str, int]:
-    """Count the planned items and how they ended; ``pending`` includes those that are leased."""
-    return ends_of(Counter[str](states))
 
 
 def ends_of(states: Mapping[str, int]) -> dict[str, int]:
-    """Return the same from the number of items in each state."""
+    """Return the planned items and how they ended, from the number of items in each state.
+
+    ``pending`` includes those that are leased.
+    """
     counts = Counter(states)
     ends = {name: counts[name] for name in ("done", "filtered", "failed", "cancelled")}
     return {"planned": counts.total(), **ends, "pending": counts["pending"] + counts["leased"]}

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from counterpose_core.bug_hunt.descriptions import ANOTHER_CLASS, LOST_LABEL, names, tokens
 
 TOO_MANY = "beyond-most-captions"
-SENTENCES = 2
 """Of a caption that are kept (Wiles et al., section 4.2)."""
 
 _SENTENCE = re.compile(r"[^.!?]+[.!?]?")
