@@ -1,11 +1,11 @@
-"""Many images: streams for training, ImageFolder trees for users' datasets."""
+"""Many images: ImageFolder trees for users' datasets."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -13,20 +13,9 @@ from PIL import Image
 
 from counterpose_miniature.world.grammar import caption
 from counterpose_miniature.world.renderer import render
-from counterpose_miniature.world.sampling import Distribution
 from counterpose_miniature.world.scene import Scene
-from counterpose_miniature.world.seeds import SeedRange, scene_for
 
 METADATA = "metadata.jsonl"
-
-
-def iterate_images(
-    split: SeedRange, distribution: Distribution, indices: Iterable[int]
-) -> Iterator[tuple[Scene, np.ndarray]]:
-    """Yield the scenes of a split by index, each with its image, uint8 [64, 64, 3]."""
-    for index in indices:
-        scene = scene_for(split, index, distribution)
-        yield scene, render(scene)
 
 
 def encode_png(image: np.ndarray) -> bytes:

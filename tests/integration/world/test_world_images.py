@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from counterpose_miniature.world import contact_sheet
-from counterpose_miniature.world.dataset import iterate_images, read_metadata, write_image_folder
+from counterpose_miniature.world.dataset import read_metadata, write_image_folder
 from counterpose_miniature.world.nuisance import Stream, nuisance_of
 from counterpose_miniature.world.renderer import object_mask, render
 from counterpose_miniature.world.sampling import UNIFORM
@@ -135,12 +135,6 @@ def test_an_image_folder_restores_its_scenes(tmp_path: Path) -> None:
     for row, drawn in zip(rows, scenes, strict=True):
         with Image.open(tmp_path / row["file_name"]) as written:
             assert np.array_equal(np.asarray(written), render(drawn))
-
-
-def test_a_stream_yields_scenes_with_their_images() -> None:
-    (first, image), *_ = list(iterate_images(DEVELOPMENT, UNIFORM, range(2)))
-    assert first == scene_for(DEVELOPMENT, 0, UNIFORM)
-    assert np.array_equal(image, render(first))
 
 
 def test_the_contact_sheet_shows_every_value() -> None:
