@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from counterpose_core.bug_hunt.descriptions import ANOTHER_CLASS, LOST_LABEL, names, tokens
 
 TOO_MANY = "beyond-most-captions"
-"""Of a caption that are kept (Wiles et al., section 4.2)."""
+"""The reason for captions left out because enough others are more frequent."""
 
 _SENTENCE = re.compile(r"[^.!?]+[.!?]?")
 
