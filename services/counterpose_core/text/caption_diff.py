@@ -67,11 +67,6 @@ class Difference:
         return self.places == 0
 
     @property
-    def is_single_place(self) -> bool:
-        """True if all changed words are in one run."""
-        return self.places == 1
-
-    @property
     def removed_text(self) -> str:
         """All removed words as one text."""
         return " ".join(span.text for span in self.removed)

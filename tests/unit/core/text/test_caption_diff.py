@@ -53,7 +53,7 @@ def test_words_have_their_positions_in_the_text() -> None:
 def test_a_replaced_word_is_found_at_its_position() -> None:
     edit = difference("a photo of a red boat", "a photo of a blue boat")
     assert edit == Difference((Span(("red",), 4),), (Span(("blue",), 4),), places=1)
-    assert edit.is_single_place
+    assert edit.places == 1
 
 
 @pytest.mark.paper("LANCE-D-hyphen-diff")
@@ -79,7 +79,7 @@ def test_an_edit_in_two_places_keeps_both() -> None:
     assert texts(edit) == (["red", "water"], ["blue", "sand"])
     assert [span.start for span in edit.added] == [1, 5]
     assert (edit.removed_text, edit.added_text) == ("red water", "blue sand")
-    assert not edit.is_single_place
+    assert edit.places != 1
 
 
 def test_changed_case_or_punctuation_is_not_an_edit() -> None:
@@ -99,7 +99,7 @@ def test_an_addition_removes_nothing_and_a_removal_adds_nothing() -> None:
 
 def test_repeated_words_do_not_split_one_insertion_in_two() -> None:
     edit = difference("a photo of a boat", "a photo of a close-up of a boat")
-    assert edit.is_single_place
+    assert edit.places == 1
     assert sum(len(span.words) for span in edit.added) == 3
 
 
@@ -175,7 +175,7 @@ def test_an_inserted_phrase_is_one_edit_at_any_position(
 ) -> None:
     longer = [*caption[:place], *phrase, *caption[place:]]
     edit = difference(" ".join(caption), " ".join(longer))
-    assert edit.is_single_place
+    assert edit.places == 1
     assert edit.removed == ()
     assert sum(len(span.words) for span in edit.added) == len(phrase)
 
