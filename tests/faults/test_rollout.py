@@ -76,7 +76,10 @@ def test_replicas_are_added_on_other_nodes_and_taken_away_without_losing_a_call(
         "scaling", told[0], alone, 0, runs=len(run_ids), all_runs=ended - began, grown_after=grown - began,
         items_since=left, seconds_since=ended - grown, shrunk_after=time.monotonic() - ended,
     )  # fmt: skip
-    assert all(each.items == alone.items for each in told)
+    # Shown with its problem: an item may also fail because this machine does much else.
+    differing = [item for each in told for key, item in each.items.items() if item != alone.items[key]]
+    assert differing == []
+    assert {each.items.keys() == alone.items.keys() for each in told} == {True}
     assert len(nodes) > 1
     assert ended - grown < 0.85 * alone.seconds * left / ITEMS
 
