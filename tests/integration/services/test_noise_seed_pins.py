@@ -7,6 +7,7 @@ noise only to the tolerance of float32: processors may round it otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 import torch
@@ -14,12 +15,12 @@ import torch
 from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.editing import training_task
 from counterpose_core.editing.generate import noise_of_each_step, starting_noise
-from counterpose_core.types import EDIT_TYPES
+from counterpose_core.types import EDIT_TYPES, PerturbationType
 from counterpose_miniature.training.rendered import step_generator
 from counterpose_services.editor.edits import settings
 from counterpose_services.perturber import collect
 from counterpose_services.perturber.language_model import Row
-from counterpose_services.perturber.prompts import INSTRUCTIONS
+from counterpose_services.perturber.prompts import INSTRUCTIONS, OURS, PromptStyle
 from counterpose_services.perturber.sampling import draws
 
 IMAGES = ("a" * 64, "0123456789abcdef" * 4)
@@ -42,14 +43,24 @@ def noise_of_images() -> list[int]:
 
 def orders() -> dict[str, list[int]]:
     """The order in which each instruction of the collector takes captions."""
-    kinds = (*EDIT_TYPES, "placebo")
+    kinds: tuple[PerturbationType, ...] = (*EDIT_TYPES, "placebo")
     return {
         instruction.name: [
             next(number for number, caption in enumerate(CAPTIONS) if caption in text)
             for text in collect._order(CAPTIONS, instruction, 3)
         ]
         for kind in kinds
-        for instruction in INSTRUCTIONS[kind]  # type: ignore[index]  # of all kinds
+        for instruction in INSTRUCTIONS[kind]
+    }
+
+
+def prompted() -> dict[str, list[int]]:
+    """The seeds of rows of each type: they hash the whole prompt."""
+    kinds: tuple[PerturbationType, ...] = (*EDIT_TYPES, "placebo")
+    return {
+        f"{style} {kind}": [Row(prompt, 3, 0).number for prompt in OURS.asked(style, kind, "a red sled")]
+        for style in get_args(PromptStyle)
+        for kind in kinds
     }
 
 
@@ -76,6 +87,7 @@ SITES: dict[str, Site] = {
         Row([1, 22, 3], 3, 0).number, Row([1, 22, 3], 3, 1).number, Row("a red sled", 3, 0).number,
         Row(({"role": "user", "content": "a red sled"},), 3, 0).number,
     ],
+    "perturber prompts": prompted,
     "perturber collect": orders,
     "miniature steps": lambda: [step_generator(3, 7).initial_seed()],
 }  # fmt: skip
@@ -94,6 +106,26 @@ PINS: dict[str, object] = {
         2_511_480_161_312_711_718,
         2_946_929_973_310_405_172,
     ],
+    "perturber prompts": {
+        "instruction subject": [3_412_209_015_055_207_552],
+        "instruction object": [1_815_839_222_657_757_841],
+        "instruction background": [5_589_131_407_893_339_672, 2_234_545_595_711_383_297],
+        "instruction adjective": [5_917_354_045_615_092_840],
+        "instruction domain": [9_122_578_181_931_809_668],
+        "instruction placebo": [2_255_837_611_468_409_452],
+        "compact subject": [7_568_139_138_918_510_690],
+        "compact object": [7_004_432_293_021_411_302],
+        "compact background": [116_496_420_802_439_864],
+        "compact adjective": [6_721_041_172_084_062_684],
+        "compact domain": [6_813_270_960_440_935_479],
+        "compact placebo": [4_698_324_541_484_214_205],
+        "chat subject": [6_764_956_395_610_387_708],
+        "chat object": [708_910_977_432_041_003],
+        "chat background": [7_094_475_785_706_248_738, 5_435_267_018_745_229_306],
+        "chat adjective": [8_692_504_211_654_838_023],
+        "chat domain": [4_987_624_371_163_303_081],
+        "chat placebo": [8_374_600_554_389_925_503],
+    },
     "perturber collect": {
         "subject": [5, 4, 1, 2, 0, 3],
         "object": [4, 5, 3, 2, 0, 1],

@@ -20,6 +20,7 @@ from counterpose_core.contract.bug_hunts import DescriptionsCreate, HuntPhase
 from counterpose_core.contract.dataset_interfaces import ImagesCreate
 from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.contract.features import FeatureVector
+from counterpose_core.images.packing import pack
 from counterpose_core.types import EDIT_TYPES, Estimate, ItemKind
 from counterpose_gateway.ledger import NewSource, new_sources
 from counterpose_gateway.methods.adversarial_dataset import items as adversarial_items
@@ -80,8 +81,13 @@ def asked_of(call: Callable[[], Awaitable[object]]) -> list[int]:
 def generators(call: Callable[[], object]) -> list[object]:
     """The seeds of the generators that a call makes."""
     made, drawing = list[object](), np.random.default_rng
+
+    def noted(seed: Any) -> np.random.Generator:
+        made.append(seed)
+        return drawing(seed)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np.random, "default_rng", lambda seed: made.append(seed) or drawing(seed))
+        patch.setattr(np.random, "default_rng", noted)
         call()
     return made
 
@@ -236,6 +242,11 @@ def upload() -> str:
     return identity
 
 
+def stored() -> str:
+    """The name of an image in the store: it is hashed into its id, and into the noise of its edits."""
+    return pack(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)).ref
+
+
 def copies() -> list[str | None]:
     """The group of equal images: it is, too."""
     world = FakeWorld()
@@ -287,6 +298,7 @@ SITES: dict[str, Site] = {
     "dataset_interface/token_selection mean": lambda: generators(lambda: token_selection._mean(ONE, SEED)),
     "dataset_interface/validation images": validated_tokens,
     "dataset_interface/validation mean": lambda: generators(lambda: validation._mean(ONE, SEED)),
+    "images/packing": stored,
     "ledger/new_sources": upload,
     "runs/estimator": lambda: generators(lambda: estimator.Estimator(SEED).generator("a/b")),
     "runs/examples": first_images,
@@ -361,6 +373,7 @@ PINS: dict[str, object] = {
     "dataset_interface/token_selection mean": [851_690_999_465_912_353],
     "dataset_interface/validation images": [6_783_543_172_021_057_923, 8_262_378_129_951_679_120],
     "dataset_interface/validation mean": [8_030_480_846_249_700_341],
+    "images/packing": "9058f069eb3747e6bc222859aace5f22c6d7baaa8b198439bb3a9faf6b721d1b",
     "ledger/new_sources": "d023bb58176c9aabdafd96cf8813717f77fd3c24e99f4ee0bb2ee9898f094a8f",
     "runs/estimator": [8_708_091_299_134_765_063],
     "runs/examples": [6_783_543_172_021_057_923, 5_218_758_092_429_307_601],

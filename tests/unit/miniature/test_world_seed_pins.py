@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,8 +25,13 @@ from counterpose_miniature.world.seeds import SPLITS, scene_for
 def generators(call: Callable[[], object]) -> list[object]:
     """The seeds of the generators that a call makes."""
     made, drawing = list[object](), np.random.default_rng
+
+    def noted(seed: Any) -> np.random.Generator:
+        made.append(seed)
+        return drawing(seed)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np.random, "default_rng", lambda seed: made.append(seed) or drawing(seed))
+        patch.setattr(np.random, "default_rng", noted)
         call()
     return made
 
