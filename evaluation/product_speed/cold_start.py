@@ -65,6 +65,11 @@ def processor_seconds(root: int) -> float:
     return _summed(root, lambda pid: sum(int(field) for field in _stat(pid)[11:15]) / TICKS)
 
 
+def _of_others(own: int) -> float:
+    """Return the processor time without this process's, which only measures."""
+    return processor_seconds(own) - time.process_time()
+
+
 def memory_bytes(root: int) -> float:
     """Return the memory of a process's descendants; what several share counts once (PSS)."""
 
@@ -113,9 +118,9 @@ def main(state: str, port: str, services_port: str, out: str, demo: str | None =
         first_answers(Path(state), int(services_port))
         ready, ready_worked = time.monotonic(), processor_seconds(own)
         time.sleep(SETTLE_S)
-        rested, rested_worked = time.monotonic(), processor_seconds(own)
+        rested, rested_worked = time.monotonic(), _of_others(own)
         time.sleep(IDLE_S)
-        idle = (processor_seconds(own) - rested_worked) / (time.monotonic() - rested)
+        idle = (_of_others(own) - rested_worked) / (time.monotonic() - rested)
         memory, processes = memory_bytes(own), len(list(descendants(own))) - 1
     finally:
         stack.down()

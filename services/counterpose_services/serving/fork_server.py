@@ -64,11 +64,15 @@ def fork_server(address: Path, modules: Sequence[str], threads: int) -> Iterator
 
 @dataclass(frozen=True)
 class Request:
-    """A worker to run: its command line, environment and folder, and where its caller waits for its end."""
+    """A worker to run: its command line, environment and folder, and where its caller waits for its end.
+
+    ``first_to_end`` is its place among those that the kernel ends where memory runs out.
+    """
 
     argv: list[str]
     environ: dict[str, str]
     folder: str
+    first_to_end: str
     streams: list[int]
     caller: socket.socket
 
@@ -102,6 +106,8 @@ class Request:
         os.environ.clear()
         os.environ.update(self.environ)
         os.chdir(self.folder)
+        with suppress(PermissionError):
+            forked_worker.ENDED_FIRST.write_text(self.first_to_end, encoding="ascii")
         sys.argv[:] = self.argv
         self.caller.sendall(STARTED)
         threading.Thread(target=self._end_with_caller, name="caller", daemon=True).start()

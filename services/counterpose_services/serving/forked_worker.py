@@ -15,6 +15,8 @@ from pathlib import Path
 
 STREAMS = (0, 1, 2)
 END = b"\n"
+ENDED_FIRST = Path("/proc/self/oom_score_adj")
+"""Which process the kernel ends where memory runs out: a worker before anything else, as Ray sets it here."""
 
 
 def main(address: str, worker: list[str]) -> None:
@@ -22,7 +24,12 @@ def main(address: str, worker: list[str]) -> None:
     server = socket.socket(socket.AF_UNIX)
     try:
         server.connect(address)
-        request = {"argv": worker, "environ": dict(os.environ), "folder": str(Path.cwd())}
+        request = {
+            "argv": worker,
+            "environ": dict(os.environ),
+            "folder": str(Path.cwd()),
+            "first_to_end": ENDED_FIRST.read_text(encoding="ascii"),
+        }
         socket.send_fds(server, [json.dumps(request).encode() + END], STREAMS)
         started = server.recv(1)
     except OSError:

@@ -18,11 +18,14 @@ from counterpose_services.serving.fork_server import CAN_FORK, fork_server
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="workers are forked on Linux only")
 IMPORTED, ABSENT = "colorsys", "no_such_module_of_ours"
+NAMED_FIRST = 'echo 700 > /proc/self/oom_score_adj; exec "$@"'
 WORKER = """
-import json, os, sys
+import gc, json, os, sys
 from pathlib import Path
 told = {
     "argv": sys.argv, "folder": str(Path.cwd()), "variable": os.environ.get("WORKER"), "name": __name__,
+    "collects": gc.isenabled(),
+    "first_to_end": int(Path("/proc/self/oom_score_adj").read_text()),
     "lost": os.environ.get("ONLY_SERVER"), "imported": "colorsys" in sys.modules, "parent": os.getppid(),
 }
 print(json.dumps(told), flush=True)
@@ -66,7 +69,8 @@ def test_a_worker_is_a_fork_with_its_own_arguments_environment_folder_and_stream
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     run = subprocess.run(
-        [*command, str(worker), "one", "two words"],
+        ["sh", "-c", 'echo 700 > /proc/self/oom_score_adj; exec "$@"', "sh"]
+        + [*command, str(worker), "one", "two words"],
         env=os.environ | {"WORKER": "own"},
         cwd=folder,
         capture_output=True,
@@ -79,6 +83,8 @@ def test_a_worker_is_a_fork_with_its_own_arguments_environment_folder_and_stream
         "folder": str(folder),
         "variable": "own",
         "name": "__main__",
+        "collects": True,
+        "first_to_end": 700,
         "lost": None,
         "imported": True,
         "parent": 0,
