@@ -7,7 +7,7 @@ draws other images than those on record.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -44,6 +44,7 @@ from fakes.hunted_items import hunt_config
 from fakes.interface_answers import a_config
 from fakes.ports import fake_services
 from fakes.runs import stress_test_request
+from fakes.seeded_calls import Asked, asked_of, derived, generators
 from fakes.world import FakeWorld
 
 Site = Callable[[], object]
@@ -55,10 +56,6 @@ SLED = Named(label="sled", slot=2, item_group="source-a")
 OFF = "a photo of a sled"
 
 
-class Asked(Exception):
-    """What a service was asked for; nothing is answered."""
-
-
 async def _ask(*request: Any) -> Any:
     """Stand for a service, or for an attempt that calls one."""
     asked = request[-1]
@@ -68,42 +65,6 @@ async def _ask(*request: Any) -> Any:
 CONTEXT: Any = Named(suite=Named(name="fake"), services=Named(editor=Named(generate=_ask)))
 ATTEMPT: Any = Named(open=[Named(slot=0), Named(slot=5)], call=_ask, config=CONFIG)
 SERVICES: Any = Named(editor=Named(generate=_ask), perturber=Named(perturb=_ask))
-
-
-def asked_of(call: Callable[[], Awaitable[object]]) -> list[int]:
-    """The seeds that a service is asked with."""
-    with pytest.raises(Asked) as raised:
-        asyncio.run(call())  # type: ignore[arg-type]  # all are coroutines
-    seeds_of: list[int] = raised.value.args[0]
-    return seeds_of
-
-
-def generators(call: Callable[[], object]) -> list[object]:
-    """The seeds of the generators that a call makes."""
-    made, drawing = list[object](), np.random.default_rng
-
-    def noted(seed: Any) -> np.random.Generator:
-        made.append(seed)
-        return drawing(seed)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np.random, "default_rng", noted)
-        call()
-    return made
-
-
-def derived(module: object, call: Callable[[], object]) -> list[int]:
-    """The seeds that a module derives in a call, in the order of their values."""
-    made, derive = list[int](), seeds.derive_seed
-
-    def noted(seed: int, *names: str | int) -> int:
-        made.append(derive(seed, *names))
-        return made[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "derive_seed", noted)
-        call()
-    return sorted(set(made))
 
 
 def each(names: Iterable[str], site: Callable[[str], int]) -> dict[str, int]:

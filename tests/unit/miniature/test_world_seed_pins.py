@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from counterpose_miniature.training.images import caption_variants
@@ -20,20 +18,7 @@ from counterpose_miniature.training.stage import StageContext
 from counterpose_miniature.world.nuisance import nuisance_of
 from counterpose_miniature.world.sampling import GENERATOR
 from counterpose_miniature.world.seeds import SPLITS, scene_for
-
-
-def generators(call: Callable[[], object]) -> list[object]:
-    """The seeds of the generators that a call makes."""
-    made, drawing = list[object](), np.random.default_rng
-
-    def noted(seed: Any) -> np.random.Generator:
-        made.append(seed)
-        return drawing(seed)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np.random, "default_rng", noted)
-        call()
-    return made
+from fakes.seeded_calls import generators
 
 
 def splits() -> dict[str, list[object]]:
