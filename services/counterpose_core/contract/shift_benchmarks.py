@@ -2,7 +2,8 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
+from pydantic.config import JsonDict
 
 from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
 from counterpose_core.contract.classifiers import ClassifierDescription, ClassifiersUnderTest
@@ -36,8 +37,17 @@ ConditionName = Annotated[str, Field(min_length=1, max_length=300)]
 """``base``, or the name of a shift of the benchmark."""
 
 
+_REAL_IMAGES_OF_A_DATASET: JsonDict = {
+    "if": {"properties": {"validation": {"type": "string"}}, "required": ["validation"]},
+    "then": {"properties": {"real": {"minimum": 1}}},
+}
+"""A dataset of real images is named only where some are used."""
+
+
 class ShiftBenchmarkCreate(ClassifiersUnderTest):
     """``POST /v1/shift-benchmarks``: classifiers on images of each class of an interface under each shift."""
+
+    model_config = ConfigDict(json_schema_extra=_REAL_IMAGES_OF_A_DATASET)
 
     interface: Name = Field(description="Run id of the dataset interface.")
     shifts: list[ShiftText] | Literal["catalogue"] = Field(
