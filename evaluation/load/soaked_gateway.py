@@ -41,8 +41,8 @@ class SoakedGateway:
         self._http = http
         self._seed = 0
         self._open: dict[str, int] = {}
-        self._ended_items = 0
-        self._ended_runs = 0
+        self.ended_items = 0
+        self.ended_runs = 0
 
     def upload(self) -> None:
         """Make the dataset whose images the fake services know."""
@@ -82,7 +82,7 @@ class SoakedGateway:
 
     def items_a_run(self) -> float:
         """Return the mean number of items of the runs that ended."""
-        return self._ended_items / max(1, self._ended_runs)
+        return self.ended_items / max(1, self.ended_runs)
 
     def look(self) -> None:
         """Poll every open run, and read the results of those that ended."""
@@ -95,7 +95,7 @@ class SoakedGateway:
 
     def finished_items(self) -> int:
         """Return how many items were finished when they were looked at last."""
-        return self._ended_items + sum(self._open.values())
+        return self.ended_items + sum(self._open.values())
 
     def wait_until_idle(self) -> None:
         """Wait until every run has ended.
@@ -106,8 +106,8 @@ class SoakedGateway:
         self.keep_open(0, until=lambda: not self._open)
 
     def _end(self, run: dict[str, Any]) -> None:
-        self._ended_runs += 1
-        self._ended_items += self._open.pop(run["id"])
+        self.ended_runs += 1
+        self.ended_items += self._open.pop(run["id"])
         if run["state"] != "completed":
             self.errors.append(f"run {run['id']} is {run['state']}")
         self._ask("GET", f"/v1/stress-tests/{run['id']}/items?limit=100")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -50,6 +51,13 @@ def test_a_leak_is_a_growth_in_megabytes_an_hour() -> None:
     assert found["growth of the gateway's memory"].value == pytest.approx(6.0)
     assert found["growth of the gateway's memory"].met is False
     assert found["growth of the worker's memory"].met
+
+
+def test_a_growth_of_seconds_is_shown_but_not_judged() -> None:
+    short = [replace(each, hours=each.hours / 100) for each in samples(lambda share: 150.0 + share)]
+    growth = values(short)["growth of the gateway's memory"]
+    assert growth.value == pytest.approx(1.0 / (HOURS / 100))
+    assert growth.met is None
 
 
 def test_files_that_stay_open_are_counted() -> None:
