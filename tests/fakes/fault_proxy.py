@@ -27,6 +27,8 @@ class FaultProxy:
         self.toxic: Toxic | None = None
         self.port = 0
         self._healed = asyncio.Event()
+        # The loop forgets a connection that its client has closed, and with it what waits for the other side.
+        self._serving: set[asyncio.Task[None] | None] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -62,6 +64,7 @@ class FaultProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers = [writer]
+        self._serving.add(asyncio.current_task())
         try:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
             writers.append(up_writer)
@@ -78,6 +81,7 @@ class FaultProxy:
         finally:
             for each in writers:
                 each.close()
+            self._serving.discard(asyncio.current_task())
 
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False
