@@ -34,8 +34,6 @@ if "wait" in sys.argv:
     sys.stdin.read()
 sys.exit(3)
 """
-SCORED = 'echo 700 > /proc/self/oom_score_adj; exec "$@"'
-"""Ray gives its workers a place where memory runs out: the fork must have the same."""
 
 
 @pytest.fixture
@@ -71,7 +69,7 @@ def test_a_worker_is_a_fork_with_its_own_arguments_environment_folder_and_stream
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     run = subprocess.run(
-        ["sh", "-c", SCORED, "sh", *command, str(worker), "one", "two words"],
+        ["sh", "-c", NAMED_FIRST, "sh", *command, str(worker), "one", "two words"],
         env=os.environ | {"WORKER": "own"},
         cwd=folder,
         capture_output=True,
