@@ -29,7 +29,7 @@ from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain
 from counterpose_gateway.runs import estimator
 from fakes.confirmed_runs import finished_run
-from fakes.recorded_benchmarks import Benchmark
+from fakes.recorded_benchmarks import Benchmark, recorded_config
 from fakes.recorder import recorded_run
 from fakes.records import recorded
 from fakes.results import Ledgered, fake_config, prediction
@@ -146,6 +146,14 @@ def benchmark() -> None:
     benchmarks.summarize(made.run, made.columns, [], folder=folder())
 
 
+def prompts() -> None:
+    """The prompts of a benchmark's only class."""
+    made = Benchmark(recorded_config(classes=("plate",), models=("leaning",)))
+    made.image_source("token", np.ones((3, 1, 8, 1), dtype=np.bool_))
+    made.real(0, [0.1] * 5, [True])
+    benchmarks.summarize(made.run, made.columns)
+
+
 def gate() -> None:
     """A candidate under one change, and on the sources."""
     cells.judge(GATE, list(_pairs()), complete=True)
@@ -170,7 +178,7 @@ def rare() -> None:
 
 SITES: dict[str, Callable[[], None]] = {
     each.__name__: each
-    for each in (stress_test, realism, clusters, findings, judged_again, benchmark, gate, rare)
+    for each in (stress_test, realism, clusters, findings, judged_again, benchmark, prompts, gate, rare)
 }
 
 
