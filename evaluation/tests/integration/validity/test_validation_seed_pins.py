@@ -8,12 +8,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import evaluation
-from evaluation.validity import order
+from evaluation.validity import assembly, order
+from evaluation.validity.agreement import comparison
 from evaluation.validity.generation import request_of
 
 FOLDER = Path(evaluation.__file__).parent
@@ -62,6 +65,27 @@ def test_a_figure_is_drawn_from_the_seed_on_record(figure: str, monkeypatch: pyt
     monkeypatch.setattr(np.random, "default_rng", seeds.append)
     order.generator(figure)
     assert seeds == [PINS[figure]]
+
+
+def test_the_comparison_with_baselines_is_drawn_from_the_seeds_on_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seeds, drawing = list[int](), np.random.default_rng
+
+    def noted(seed: int) -> np.random.Generator:
+        seeds.append(seed)
+        return drawing(seed)
+
+    monkeypatch.setattr(np.random, "default_rng", noted)
+    # No rows: only the names count, the tool's own first and then one of each baseline.
+    pieces: Any = SimpleNamespace(all_items=[], drawn={})
+    comparison([], dict.fromkeys(assembly._guesses([], pieces), np.zeros(0)), order.generator)
+    assert seeds == [
+        6_712_496_463_789_080_401,
+        160_111_842_559_501_162,
+        5_523_447_581_858_285_210,
+        6_566_827_331_800_438_009,
+    ]
 
 
 def test_a_prompt_is_drawn_from_the_seeds_on_record() -> None:
