@@ -85,8 +85,8 @@ format: $(STAMP) ## fix format and imports
 	$(BIN)/ruff format $(CODE)
 
 test: $(STAMP) system ## run all tests
-	@# Three slots on two processors, as each waits for children and browsers.
-	$(MAKE) --no-print-directory --jobs 3 --output-sync $(INTEGRATION_PARTS) $(UNIT_PARTS)
+	@# Four slots on two processors, as integration waits for children and browsers; one failing part stops no other.
+	$(MAKE) --no-print-directory --jobs 4 --keep-going --output-sync $(INTEGRATION_PARTS) $(UNIT_PARTS)
 
 durations: ## run all tests, and write the seconds of each file that the parts are made by: tests/durations.json
 	mkdir -p build && rm -f build/durations.json

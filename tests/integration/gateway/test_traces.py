@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from counterpose import AsyncClient
+from counterpose_core.installation import adding
 from counterpose_core.tracing import ENDPOINT_VARIABLE, Tracing, tracing_to
 from counterpose_gateway.services.caller import ServiceCaller
 from counterpose_gateway.services.clients import SERVICE_NAMES, services_of
@@ -138,7 +139,7 @@ def test_opentelemetry_is_not_needed_and_without_an_endpoint_not_imported() -> N
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=variables, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "install 'counterpose[otel]'" in done.stderr
+    assert adding("otel") in done.stderr
 
 
 def test_both_programs_read_opentelemetry_s_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:
