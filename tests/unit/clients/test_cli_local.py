@@ -28,7 +28,7 @@ from fakes.command import Play, run
 from fakes.hunt_answers import a_hunt_run, a_hunt_summary
 from fakes.interface_answers import an_interface_summary, interface_answer
 from fakes.sdk import a_summary, an_estimate, ok, run_answer, summary_answer
-from fakes.stack_programs import FakeGateway
+from fakes.stack_programs import LASTING, FakeGateway
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +108,7 @@ def test_status_shows_address_processes_and_what_is_not_ready(gateway: FakeGatew
 
 
 def test_status_as_json_is_one_object_and_ready_ends_in_zero(gateway: FakeGateway, tmp_path: Path) -> None:
-    (tmp_path / "state" / "calls").write_text("counterpose-gateway work", encoding="utf-8")
+    (tmp_path / "state" / "calls").write_text("\n".join(LASTING), encoding="utf-8")
     ended = run("status", "--json")
     assert ended.exit_code == 0
     told = json.loads(ended.stdout)

@@ -31,7 +31,7 @@ from counterpose_processes.ports import free_port, is_free
 from counterpose_processes.process import Process
 from counterpose_processes.program import Program
 from counterpose_processes.system import began
-from fakes.stack_programs import FakeGateway
+from fakes.stack_programs import LASTING, FakeGateway
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -110,7 +110,7 @@ def test_a_gateway_tells_its_version_and_what_it_waits_for(gateway: FakeGateway,
     assert found is not None
     assert found.version == "0.0.1"
     assert waited_for(url) == "not ready: editor"
-    (tmp_path / "calls").write_text("counterpose-gateway work", encoding="utf-8")
+    (tmp_path / "calls").write_text("\n".join(LASTING), encoding="utf-8")
     assert waited_for(url) is None
 
 
@@ -151,7 +151,7 @@ def test_status_names_the_process_that_has_died(gateway: FakeGateway, tmp_path: 
 def test_status_names_the_services_that_are_not_ready(gateway: FakeGateway, tmp_path: Path) -> None:
     write_record(tmp_path, record(services=myself(), gateway=myself(), worker=myself()))
     assert status_of(Stack(tmp_path, gateway.port)).waiting_for == "not ready: editor"
-    (tmp_path / "calls").write_text("counterpose-gateway work", encoding="utf-8")
+    (tmp_path / "calls").write_text("\n".join(LASTING), encoding="utf-8")
     assert status_of(Stack(tmp_path, gateway.port)).ready
 
 
