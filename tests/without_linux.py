@@ -11,8 +11,8 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ FOLDERS = (
 """Where modules name folders of Linux: they ask whether these exist, which no audit hook sees."""
 READING = ("open", "os.listdir", "os.scandir")
 CALLS = ("prctl", "mallopt")
+LOOKS_AT_IMPORT = "psutil"
+"""A library that would ask for its part for macOS, which is not installed here."""
 
 
 class WithoutLinux:
@@ -34,6 +36,8 @@ class WithoutLinux:
 
     def __init__(self) -> None:
         self.active = False
+        with suppress(ImportError):
+            importlib.import_module(LOOKS_AT_IMPORT)
         sys.addaudithook(self._refuse)
 
     def _refuse(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -49,8 +53,19 @@ class WithoutLinux:
         config.addinivalue_line("filterwarnings", "ignore:Could not find _dyld_image_count:RuntimeWarning")
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Generator[None, object, object]:
+        """Take it away from the fixtures, which write down what a test reads."""
+        with self._elsewhere():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """Patch what tells the system, for the test alone: its fixtures are pytest's own."""
+        """Take it away from the test."""
+        with self._elsewhere():
+            return (yield)
+
+    @contextmanager
+    def _elsewhere(self) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "platform", "darwin")
             for module, constant in FOLDERS:
@@ -59,6 +74,6 @@ class WithoutLinux:
                     patch.setattr(importlib.import_module(module), constant, MISSING)
             self.active = True
             try:
-                return (yield)
+                yield
             finally:
                 self.active = False

@@ -6,6 +6,8 @@ import mmap
 import time
 from pathlib import Path
 
+import pytest
+
 from counterpose_services.serving.engine_trial import INTERVAL_S, OwnMemory, own_bytes
 from fakes.processes import look_until
 
@@ -13,6 +15,7 @@ MIB = 2**20
 SIZE = 96 * MIB
 
 
+@pytest.mark.linux
 def test_memory_that_was_freed_again_counts() -> None:
     before = own_bytes()
     with OwnMemory() as memory:

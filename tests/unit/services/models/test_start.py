@@ -68,6 +68,7 @@ def test_weights_are_called_by_their_place_in_the_model(settings: ServiceSetting
     assert weights_by_path(settings, "captioner") == {str(tmp_path / "blobs" / "0123"): "model.safetensors"}
 
 
+@pytest.mark.linux
 def test_the_kernel_tells_how_much_of_a_mapped_file_was_read(settings: ServiceSettings) -> None:
     files = weights_by_path(settings, "captioner")
     (path,) = files
@@ -83,6 +84,7 @@ def test_the_kernel_tells_how_much_of_a_mapped_file_was_read(settings: ServiceSe
         mapped.close()
 
 
+@pytest.mark.linux
 def test_the_kernel_tells_how_far_an_open_file_was_read(settings: ServiceSettings) -> None:
     files = weights_by_path(settings, "captioner")
     (path,) = files
@@ -95,6 +97,7 @@ def test_without_proc_nothing_is_known(settings: ServiceSettings, tmp_path: Path
     assert bytes_read(weights_by_path(settings, "captioner"), tmp_path / "no proc") == {}
 
 
+@pytest.mark.linux
 def test_a_start_tells_what_it_reads_and_takes_it_away_at_its_end(
     settings: ServiceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from counterpose_services.serving.fork_server import CAN_FORK, fork_server
+from counterpose_services.serving.fork_server import fork_server
 
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="workers are forked on Linux only")
+pytestmark = pytest.mark.linux  # workers are forked there alone
 IMPORTED, ABSENT = "colorsys", "no_such_module_of_ours"
 NAMED_FIRST = 'echo 700 > /proc/self/oom_score_adj; exec "$@"'
 WORKER = """
