@@ -76,14 +76,14 @@ def _edits(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int], str]
 
 def halves() -> dict[Path, str]:
     """Return the text of each module of the blocking half."""
-    made = {}
+    texts = {}
     for path in sorted(SOURCES.glob("*.py")):
         target = TARGETS / path.name
         origin, script = path.relative_to(ROOT), Path(__file__).resolve().relative_to(ROOT)
         head = f"# Generated from {origin} by {script}; do not edit.\n"
         text = head + blocking(path.read_text(encoding="utf-8"))
-        made[target] = _ruff("format", text=_ruff("check", *RULES, text=text, path=target), path=target)
-    return made
+        texts[target] = _ruff("format", text=_ruff("check", *RULES, text=text, path=target), path=target)
+    return texts
 
 
 def _ruff(*arguments: str, text: str, path: Path) -> str:

@@ -37,7 +37,10 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer 202 to what MLflow signed in the last minutes, and 401 to anything else."""
-        body = self.rfile.read(min(int(self.headers["content-length"]), LARGEST))
+        length = self.headers.get("content-length", "")
+        # A length that is missing or negative would be read until the caller closes.
+        size = int(length) if length.isascii() and length.isdecimal() else 0
+        body = self.rfile.read(min(size, LARGEST))
         parts = ("delivery-id", "timestamp", "signature")
         delivery, signed_at, given = (self.headers.get(f"x-mlflow-{part}", "") for part in parts)
         expected = hmac.digest(self.secret, f"{delivery}.{signed_at}.".encode() + body, "sha256")

@@ -16,14 +16,14 @@ DISTRIBUTION = "counterpose"
 _USAGE = 2
 
 
-def origin(distribution: str = DISTRIBUTION) -> tuple[str, bool] | None:
-    """Return the address that an installer took the distribution from, and whether it is an editable one.
+def _origin() -> tuple[str, bool] | None:
+    """Return the address that an installer took this distribution from, and whether it is an editable one.
 
     An installer records an address (PEP 610) unless it took the distribution from an index or from a folder
     of wheels that it searched by name.
     """
     try:
-        recorded = metadata.distribution(distribution).read_text("direct_url.json")
+        recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
         return None
     if recorded is None:
@@ -38,10 +38,10 @@ def adding(extra: str) -> str:
     It names the clone or the wheel that this installation came from, never a name on an index: until the
     first release, that name may be a stranger's.
     """
-    taken = origin()
-    if taken is None:
+    origin = _origin()
+    if origin is None:
         return f"install Counterpose again, from its wheel or its clone, with the extra {extra!r}"
-    url, editable = taken
+    url, editable = origin
     address = urlsplit(url)
     if address.scheme == "file" and not address.path.endswith((".whl", ".tar.gz", ".zip")):
         return f"run pip install {'--editable ' if editable else ''}'{unquote(address.path)}[{extra}]'"

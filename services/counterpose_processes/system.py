@@ -98,8 +98,8 @@ def _rows(pid: int | None = None) -> Mapping[int, _Row]:
     if not (PROC / "self/stat").exists():
         return _rows_of_ps(*(("-A",) if pid is None else ("-p", str(pid))))
     folders, boot = PROC.glob("[0-9]*") if pid is None else (PROC / str(pid),), _boot()
-    found = ((int(folder.name), _row_of_proc(folder, boot)) for folder in folders)
-    return {each: row for each, row in found if row is not None}
+    rows = ((int(folder.name), _row_of_proc(folder, boot)) for folder in folders)
+    return {number: row for number, row in rows if row is not None}
 
 
 def _row_of_proc(folder: Path, boot: str) -> _Row | None:
@@ -118,5 +118,5 @@ def _rows_of_ps(*chosen: str) -> Mapping[int, _Row]:
         ["ps", "-o", "pid=,ppid=,stat=,lstart=", *chosen],
         capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"},
     )  # fmt: skip
-    found = (line.split(None, 3) for line in listed.stdout.splitlines())
-    return {int(pid): _Row(int(parent), state, start.strip()) for pid, parent, state, start in found}
+    rows = (line.split(None, 3) for line in listed.stdout.splitlines())
+    return {int(pid): _Row(int(parent), state, start.strip()) for pid, parent, state, start in rows}

@@ -165,33 +165,33 @@ def request_options(body: type[BaseModel], *options: Option) -> Callable[[Comman
         body: the request.
         options: the options, in the order of the help.
     """
-    made = [_FieldOption(each, body) for each in options]
+    field_options = [_FieldOption(each, body) for each in options]
     expanded = {
-        "fields": [option.parameter() for option in made],
+        "fields": [option.parameter() for option in field_options],
         "output": list(starmap(_parameter, _OF_OUTPUT.items())),
         "client": list(starmap(_parameter, _OF_CLIENT.items())),
     }
 
     def decorate(command: Command) -> Command:
-        told, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+        signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
 
         def called(**given: Any) -> None:
             with connected(given.pop("url")) as client:
-                if "output" in told.parameters:
+                if "output" in signature.parameters:
                     given["output"] = Output(**{name: given.pop(name) for name in _OF_OUTPUT})
                 fields: Fields = {}
-                for option in made:
+                for option in field_options:
                     option.put(given.pop(option.name), fields)
-                if made:
+                if field_options:
                     given["fields"] = fields
                 command(client=client, **given)
 
         parameters = list[inspect.Parameter]()
-        for name, each in told.parameters.items():
+        for name, each in signature.parameters.items():
             own = each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
             parameters += expanded.get(name, [own])
         called.__doc__ = command.__doc__
-        called.__signature__ = told.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]  # read by typer
+        called.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]  # read by typer
         called.__annotations__ = {each.name: each.annotation for each in parameters}
         return called
 

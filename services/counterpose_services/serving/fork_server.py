@@ -89,8 +89,8 @@ class Request:
             if not more:
                 raise ValueError("the request ended within its line")
             line += more
-        told: dict[str, Any] = json.loads(line)
-        return cls(**told, streams=streams, caller=caller)
+        fields: dict[str, Any] = json.loads(line)
+        return cls(**fields, streams=streams, caller=caller)
 
     def close(self) -> None:
         """Close what a fork has taken over."""
