@@ -100,6 +100,7 @@ class Worker:
         self._working = 0
         self._remaining = RemainingTimes(self._counts)
         self._looked_at: OrderedDict[str, None] = OrderedDict()
+        self._idle = asyncio.Lock()
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work until ``stop`` is set; items that are not done in time are then returned to the ledger.
@@ -126,23 +127,32 @@ class Worker:
         while not stop.is_set():
             if number >= self._concurrency.groups:
                 await _pause(stop)
-                continue
-            require_disks(self._ledger, self._store)
-            try:
-                work = await self._next_work()
-            except (DiskFailed, LedgerDamaged):
-                raise
-            except CounterposeError as error:
-                _logger.warning("nothing can be leased: %s", error.detail)
-                work = None
-            if work is not None:
+            elif (work := await self._leased() or await self._awaited(number, stop)) is not None:
                 self._working += 1
                 try:
                     await self._until_drained(work, stop)
                 finally:
                     self._working -= 1
-            else:
+
+    async def _awaited(self, number: int, stop: asyncio.Event) -> Coroutine[None, None, None] | None:
+        """Return the next work, as soon as there is some; None if this hand shall work no more."""
+        # One idle hand looks; when it has found something, the next one looks at once.
+        async with self._idle:
+            while not stop.is_set() and number < self._concurrency.groups:
+                if (work := await self._leased()) is not None:
+                    return work
                 await _pause(stop)
+        return None
+
+    async def _leased(self) -> Coroutine[None, None, None] | None:
+        require_disks(self._ledger, self._store)
+        try:
+            return await self._next_work()
+        except (DiskFailed, LedgerDamaged):
+            raise
+        except CounterposeError as error:
+            _logger.warning("nothing can be leased: %s", error.detail)
+            return None
 
     def _is_busy(self) -> bool:
         return self._working > 0
