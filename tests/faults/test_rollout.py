@@ -78,7 +78,9 @@ def test_replicas_are_added_on_other_nodes_and_taken_away_without_losing_a_call(
     )  # fmt: skip
     # Shown with its problem: an item may also fail because this machine does much else.
     expected = alone.without_models()
-    differing = [item for each in told for key, item in each.without_models().items() if item != expected[key]]
+    differing = [
+        item for each in told for key, item in each.without_models().items() if item != expected[key]
+    ]
     assert differing == []
     assert {each.items.keys() == alone.items.keys() for each in told} == {True}
     assert len(nodes) > 1
