@@ -32,6 +32,8 @@ _TAILS = ((1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0)
 _NORMAL = 1.959963984540054
 _BLOCK = 500_000
 _WIDTH_OF_NOTHING = 1e-12
+_TIED = 1e-6
+"""Draws as near to the estimate, relative to it if it is above 1, equal it but for rounding."""
 _LEAST_STRETCH = 1e-3
 """Keeps wide tails of very skewed values before the pole of BCa's formula: they end at the extreme draw."""
 
@@ -156,7 +158,9 @@ def bca_ends(estimate: float, draws: Floats, *, skew: float, tails: Floats) -> t
         skew: the acceleration; 0 if unknown.
         tails: the two quantiles of the interval on the normal scale (2,).
     """
-    below = np.mean(draws < estimate) + 0.5 * np.mean(draws == estimate)
+    # Draws of 32 bits, or of sums in another order, that equal the estimate are off by rounding.
+    tied = np.abs(draws - estimate) <= _TIED * max(1.0, abs(estimate))
+    below = np.mean((draws < estimate) & ~tied) + 0.5 * np.mean(tied)
     # Same as scipy.stats.norm, whose argument checks take twenty times as long.
     bias = scipy.special.ndtri(np.clip(below, 1.0 / draws.size, 1.0 - 1.0 / draws.size))
     shifted = bias + (bias + tails) / np.maximum(1.0 - skew * (bias + tails), _LEAST_STRETCH)

@@ -170,3 +170,16 @@ def test_the_interval_of_very_skewed_values_contains_their_mean() -> None:
 def test_the_quantile_of_wilsons_interval_is_scipys() -> None:
     # Written down, so that no process computes it at its start.
     assert bootstrap._NORMAL == generator_error._NORMAL == stats.norm.ppf((1.0 + CONFIDENCE) / 2.0)
+
+
+@pytest.mark.parametrize("moved", [-2e-7, 0.0, 2e-7])
+@pytest.mark.parametrize("scale", [1.0, 40.0])
+def test_draws_that_equal_the_estimate_but_for_rounding_count_half(moved: float, scale: float) -> None:
+    # A share of three of nine images, of which a fifth of all samples has as many again.
+    draws = np.random.default_rng(5).binomial(9, 1 / 3, 2000) / 9 * scale
+    equal = np.abs(draws - scale / 3) < 1e-9
+    assert 0.1 < equal.mean() < 0.4
+    rounded = np.where(equal, scale / 3 + moved * scale, draws)
+    ends = bootstrap.bca_ends(scale / 3, rounded, skew=0.05, tails=np.array([-2.0, 2.0]))
+    exact = bootstrap.bca_ends(scale / 3, draws, skew=0.05, tails=np.array([-2.0, 2.0]))
+    assert ends == pytest.approx(exact, abs=1e-6 * scale)
