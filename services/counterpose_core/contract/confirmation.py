@@ -42,6 +42,12 @@ class Instruction(ResponseBody):
     )
 
 
+WordingScope = Literal["plain", "replaced", "mixed"]
+"""What the wordings of a change have in common. ``plain``: words go, or come in, and this alone was seen to
+hurt. ``replaced``: other words take their place, or make room, in all images. ``mixed``: in some images, or
+the plain wording was not seen to hurt by itself."""
+
+
 ConfirmationScope = Literal["class", "images"]
 """What a test speaks of. ``class``: fresh images with one pair each stand for all of their class. ``images``:
 several pairs of each image, made from noise of their own, so the test speaks of these images."""

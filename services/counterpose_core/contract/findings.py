@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from counterpose_core.contract.base import ResponseBody
-from counterpose_core.contract.confirmation import ConfirmationScope, Wording
+from counterpose_core.contract.confirmation import ConfirmationScope, SuspectedChange, Wording, WordingScope
 from counterpose_core.types import Estimate
 
 FindingState = Literal["breaks", "suspected", "holds", "cannot-tell", "test-unfit"]
@@ -84,6 +84,15 @@ class WordingCount(Wording):
     """One wording of a change, and how many images show it."""
 
     n: int = Field(description="Number of the finding's images that were edited by these words.")
+    flipped: int = Field(default=0, description="Number of them that make a right answer wrong.")
+    loss: float | None = Field(
+        default=None, description="Mean loss of p(true class), each source with weight 1."
+    )
+    p: float | None = Field(
+        default=None,
+        description="One-sided p-value of these pairs alone; null where fewer than 8 pairs do not test it.",
+    )
+    named: bool = Field(default=True, description="Whether the finding's sentence and figures include it.")
 
 
 class Finding(ResponseBody):
@@ -102,6 +111,16 @@ class Finding(ResponseBody):
     )
     wordings: list[WordingCount] = Field(
         default=[], description="The words that the edits of `pairs` remove and add, the most frequent first."
+    )
+    wording_scope: WordingScope = Field(
+        default="plain",
+        description="`plain` if words go, or come in, and this alone was seen to hurt; `replaced` if other "
+        "words take their place, or make room; `mixed` if some do, or it is not known which hurts.",
+    )
+    tested: SuspectedChange | None = Field(
+        default=None,
+        description="The change as it was tested, where its wordings part and the finding names those that "
+        "hurt; else null.",
     )
     taken_for: str | None = Field(
         description="Class that the edited images are most often mistaken for, or null if every answer "

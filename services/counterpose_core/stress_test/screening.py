@@ -41,6 +41,10 @@ _ITEMS_EACH = 18
 """Items a hypothesis should be able to spend: nine pairs of an edit and a placebo."""
 
 
+WordingKey = tuple[frozenset[str], frozenset[str]]
+"""The words that carry the sense of what a wording removes and adds, without articles and endings."""
+
+
 @dataclass(frozen=True)
 class Change:
     """A change of words on one class, whatever classifier it hurts; an empty side is left open."""
@@ -51,13 +55,18 @@ class Change:
     added: str
 
     @cached_property
-    def _keys(self) -> tuple[frozenset[str], frozenset[str]]:
-        return _contents(self.removed), _contents(self.added)
+    def _keys(self) -> WordingKey:
+        return wording_key(self.removed, self.added)
 
     def overlaps(self, other: Change) -> bool:
         """Whether both take away, or both bring in, one and the same word on one class."""
         same_cell = (self.object_class, self.edit_type) == (other.object_class, other.edit_type)
         return same_cell and any(mine & theirs for mine, theirs in zip(self._keys, other._keys, strict=True))
+
+
+def wording_key(removed: str, added: str) -> WordingKey:
+    """Return the contents of a wording: those of “a ball → a person” and “the ball → person” are equal."""
+    return _contents(removed), _contents(added)
 
 
 def _contents(phrase: str) -> frozenset[str]:

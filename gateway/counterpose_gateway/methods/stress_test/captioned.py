@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.contract.confirmation import Wording
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.stress_test.confirmation import LEAST_REDRAWN, MOST_DRAWS
-from counterpose_core.stress_test.screening import Change
+from counterpose_core.stress_test.confirmation import (
+    LEAST_REDRAWN,
+    MOST_DRAWS,
+    MOST_PAIRS,
+    MOST_REDRAWN_PAIRS,
+)
+from counterpose_core.stress_test.screening import Change, WordingKey, wording_key
+from counterpose_core.stress_test.wordings import LEAST_PAIRS
 from counterpose_gateway.methods.stress_test.interventions import reworded
 from counterpose_gateway.methods.stress_test.observations import Observation, Place
 from counterpose_gateway.runs.seeds import derive_seed
+
+_SOURCES_OF_A_WORDING = 2 * LEAST_PAIRS
+"""Fresh sources for each wording that takes a turn: gates leave about half of the pairs."""
 
 MOST_REDRAWN = 5
 """Sources of one change that are drawn again: more of them would have fewer draws each."""
@@ -50,9 +60,11 @@ class CaptionedSources:
             self._of_class.setdefault(each.label, []).append(each)
 
     def fresh(self, change: Change, wordings: Sequence[Wording]) -> list[Showing]:
-        """The fresh sources that a wording applies to, each with one that the seed draws.
+        """The fresh sources that a wording applies to, each with one of them.
 
-        Of a group there is one source: pairs that are not independent would count as one.
+        The first wordings take turns, so many that each can be expected to have pairs enough for a test of
+        its own; the others stand in where none of these applies. Of a group there is one source: pairs that
+        are not independent would count as one.
         """
         return self._showing(change, wordings, fresh=True)
 
@@ -66,18 +78,45 @@ class CaptionedSources:
         if not self._draws or len(sources) < LEAST_REDRAWN:
             return []
         draws = range(1, MOST_DRAWS + 1)
-        return [Showing(each.source, each.wording, draw) for draw in draws for each in sources]
+        first = _first(wordings, MOST_REDRAWN_PAIRS // LEAST_PAIRS)
+        fitting = [_applicable(each.source, first) or [each.wording] for each in sources]
+        # Each source shows each wording, in other draws.
+        return [
+            Showing(each.source, fitting[place][(draw + place) % len(fitting[place])], draw)
+            for draw in draws
+            for place, each in enumerate(sources)
+        ]
 
     def _showing(self, change: Change, wordings: Sequence[Wording], *, fresh: bool) -> list[Showing]:
-        found: list[Showing] = []
-        for source in self._of_class.get(change.object_class, []):
-            if (source.kind == "caption") != fresh:
+        applicable = [
+            (source, fitting)
+            for source in self._of_class.get(change.object_class, [])
+            if (source.kind == "caption") == fresh and (fitting := _applicable(source, wordings))
+        ]
+        units = len({source.unit for source, _ in applicable})
+        number = min(max(1, units // _SOURCES_OF_A_WORDING), MOST_PAIRS // LEAST_PAIRS)
+        first, used = _first(wordings, number), Counter[WordingKey]()
+        found: dict[Place, Showing] = {}
+        for source, fitting in applicable:
+            if (source.unit, None) in found:
                 continue
-            fitting = [each for each in wordings if reworded(source.caption or "", each, source.label)]
-            if fitting:
-                draw = derive_seed(self._seed, source.source, "wording", change.removed, change.added)
-                found.append(Showing(source, fitting[draw % len(fitting)]))
-        return _one_of_a_group(found)
+            preferred = [each for each in fitting if each in first] or fitting[:1]
+            wording = min(preferred, key=lambda each: used[wording_key(each.removed, each.added)])
+            used[wording_key(wording.removed, wording.added)] += 1
+            found[source.unit, None] = Showing(source, wording)
+        return list(found.values())
+
+
+def _applicable(source: Observation, wordings: Iterable[Wording]) -> list[Wording]:
+    return [each for each in wordings if reworded(source.caption or "", each, source.label)]
+
+
+def _first(wordings: Iterable[Wording], number: int) -> list[Wording]:
+    """The first ``number`` wordings, with all that say the same in other articles."""
+    by_key: dict[WordingKey, list[Wording]] = {}
+    for each in wordings:
+        by_key.setdefault(wording_key(each.removed, each.added), []).append(each)
+    return [each for alike in list(by_key.values())[:number] for each in alike]
 
 
 def _one_of_a_group(showings: Iterable[Showing]) -> list[Showing]:

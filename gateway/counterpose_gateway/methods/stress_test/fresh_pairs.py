@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.contract.confirmation import ConfirmationScope
 from counterpose_core.statistics.bootstrap import mean_by_source
 from counterpose_core.stress_test.confirmation import PairColumns
-from counterpose_core.stress_test.screening import Change
+from counterpose_core.stress_test.screening import Change, WordingKey
 from counterpose_gateway.methods.stress_test.observations import Observation, Place
 
 LOOK_STAGE = 2
@@ -76,6 +76,11 @@ class ChosenChange:
     def of_stage(self, stage: int) -> ChosenChange:
         """The change with the items of one stage only."""
         edits = [edit for edit in self.edits if edit.stage == stage]
+        return ChosenChange(self.slot, self.change, self.classifiers, edits)
+
+    def of_wordings(self, wordings: Collection[WordingKey]) -> ChosenChange:
+        """The change with the items of some of its wordings only."""
+        edits = [edit for edit in self.edits if edit.wording_key in wordings]
         return ChosenChange(self.slot, self.change, self.classifiers, edits)
 
     def dropped(self, placebos: Iterable[Observation]) -> dict[str, int]:

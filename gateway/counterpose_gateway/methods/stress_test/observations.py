@@ -8,6 +8,7 @@ from typing import cast
 
 from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.stress_test.screening import WordingKey, wording_key
 from counterpose_core.types import EditType, ItemKind, ItemState
 from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
@@ -50,6 +51,17 @@ class Observation:
     def done(self) -> bool:
         """Whether the item was kept."""
         return self.state == "done"
+
+    @property
+    def wording(self) -> tuple[str, str]:
+        """The words that it was asked to remove and add, or those that its caption shows."""
+        asked = None if self.instruction is None else self.instruction.wording
+        return (self.removed, self.added) if asked is None else (asked.removed, asked.added)
+
+    @property
+    def wording_key(self) -> WordingKey:
+        """The same without articles and endings."""
+        return wording_key(*self.wording)
 
     @property
     def place(self) -> Place:

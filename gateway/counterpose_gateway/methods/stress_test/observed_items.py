@@ -133,16 +133,31 @@ class ScreenedGroup:
 
     @property
     def wordings(self) -> list[Wording]:
-        """The words by which its edits show the change, the most frequent first."""
+        """The words by which its edits show the change, those that cost most first.
+
+        The loss of a wording is shrunk towards 0 by one imagined pair without any; ties go to the more
+        frequent one.
+        """
         columns, at = self.edits.columns, self.edits.at
         said = np.stack([columns.removed[at], columns.added[at]], axis=1)
-        rows, counts = np.unique(said, axis=0, return_counts=True)
-        counted = {
-            (columns.name("removed", removed), columns.name("added", added)): count
-            for (removed, added), count in zip(rows.tolist(), counts.tolist(), strict=True)
-        }
-        usable = [words for words in counted if not any(_BRIDGE in side for side in words)]
-        usable.sort(key=lambda words: (-counted[words], words))
+        rows, codes, counts = np.unique(said, axis=0, return_inverse=True, return_counts=True)
+        codes = codes.ravel()
+        of_pairs = codes[np.isin(at, self._paired[0])]
+        lost = np.bincount(of_pairs, weights=self.losses, minlength=len(rows))
+        scores = (lost / (np.bincount(of_pairs, minlength=len(rows)) + 1.0)).round(9)
+        ranked = sorted(
+            (
+                (-score, -count, columns.name("removed", removed), columns.name("added", added))
+                for (removed, added), score, count in zip(
+                    rows.tolist(), scores.tolist(), counts.tolist(), strict=True
+                )
+            )
+        )
+        usable = [
+            (removed, added)
+            for _, _, removed, added in ranked
+            if not any(_BRIDGE in side for side in (removed, added))
+        ]
         return [Wording(removed=removed, added=added) for removed, added in usable]
 
     def candidate_above(self, least: float) -> Candidate | None:

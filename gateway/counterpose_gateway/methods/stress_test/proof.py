@@ -19,7 +19,7 @@ from counterpose_core.contract.proofs import FindingHistory, Proof, ProofCreate
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, NotFound, RunNotEnded
-from counterpose_core.stress_test.screening import Change
+from counterpose_core.stress_test.screening import Change, wording_key
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, read_columns
 from counterpose_gateway.methods.stress_test.fresh_pairs import Suspicion, chosen_changes, suspicions
@@ -235,6 +235,14 @@ def _words(finding: Finding) -> tuple[str, ...]:
     return finding.classifier, finding.object_class, finding.edit_type, finding.removed, finding.added
 
 
+def _is_named(told: Finding, wording: Wording) -> bool:
+    """Whether a finding whose wordings part speaks of this one; one of all speaks of any."""
+    if told.tested is None:
+        return True
+    named = {wording_key(each.removed, each.added) for each in told.wordings if each.named}
+    return wording_key(wording.removed, wording.added) in named
+
+
 def _listed(run_id: str, context: RunContext) -> list[Finding]:
     """The findings that a run lists, by number."""
     summary = summary_of(STRESS_TEST, run_id, None, context)
@@ -250,17 +258,20 @@ def _change(told: Finding, run: Run, columns: ItemColumns) -> tuple[Change, list
         InvalidRequest: the finding is about various words.
     """
     groups = screened_groups(columns, [told.classifier])
+    tested = _words(told)
+    if told.tested is not None:
+        tested = (*tested[:3], told.tested.removed, told.tested.added)
     later = ObservedItems(columns, np.flatnonzero(columns.stage > 1))
-    tested: dict[Suspicion, list[Wording]] = {
+    chosen: dict[Suspicion, list[Wording]] = {
         suspicion: wordings_of(each, groups) for suspicion, each in suspicions(chosen_changes(later))
     }
     screened = {suspicion: group.wordings for suspicion, group in groups.items()}
-    for (classifier, change), wordings in {**screened, **tested}.items():
+    for (classifier, change), wordings in {**screened, **chosen}.items():
         group = groups.get((classifier, change))
         words = (change.removed, change.added) if group is None else (group.removed, group.added)
         said = (classifier, change.object_class, change.edit_type, *words)
-        if said == _words(told) and wordings:
-            return change, wordings
+        if said == tested and wordings:
+            return change, [each for each in wordings if _is_named(told, each)]
     raise InvalidRequest(
         f"finding {told.number} of run {run.id!r} is about various words, not about one change"
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from counterpose_core.contract.confirmation import SuspectedChange, WordingScope
 from counterpose_core.contract.findings import (
     Confirmed,
     Finding,
@@ -17,7 +18,7 @@ from counterpose_core.contract.findings import (
     WordingCount,
 )
 from counterpose_gateway.methods.stress_test.observations import Observation, answer
-from counterpose_gateway.methods.stress_test.summary.finding_sentences import finding_sentence
+from counterpose_gateway.methods.stress_test.summary.finding_sentences import finding_sentence, when_changed
 
 MOST_PAIRS = 1000
 """Pairs that a finding lists, those nearest to the median first; its counts are of all."""
@@ -48,6 +49,10 @@ class Draft:
     confirmed: Confirmed | None
     pairs: Sequence[Pair]
     mostly: tuple[str, str] = ("", "")
+    wordings: Sequence[WordingCount] = ()
+    """Every wording of a test; without one those of the pairs."""
+    wording_scope: WordingScope = "plain"
+    tested: SuspectedChange | None = None
 
     @property
     def loss(self) -> float:
@@ -74,7 +79,9 @@ class Draft:
             edit_type=self.edit_type,
             removed=removed,
             added=added,
-            wordings=_wordings(pair.edit for pair in pairs),
+            wordings=list(self.wordings) or _wordings(pair.edit for pair in pairs),
+            wording_scope=self.wording_scope,
+            tested=self.tested,
             taken_for=taken_for,
             flipped=flipped,
             of=len(pairs),
@@ -93,7 +100,9 @@ class Draft:
                 edit_type=self.edit_type,
                 mostly=self.mostly,
                 drawn=self._drawn,
-            ),
+                scope=self.wording_scope,
+            )
+            + self._untested,
         )
 
     @property
@@ -104,6 +113,18 @@ class Draft:
         if tested is None or tested.scope == "class" or not tested.n_sources:
             return None
         return tested.n_sources
+
+    @property
+    def _untested(self) -> str:
+        """The wordings that a proven finding must not be read to speak of, as too few pairs show them."""
+        if self.state != "breaks":
+            return ""
+        few = [
+            f"{when_changed(each.removed, each.added).removeprefix('once ')} ({each.n})"
+            for each in self.wordings
+            if each.p is None and (len(self.wordings) > 1 or not each.named)
+        ]
+        return f" Untested alone: {'; '.join(few)}." if few else ""
 
     def _answer(self, image: Observation) -> str:
         return answer(image.after[self.classifier])

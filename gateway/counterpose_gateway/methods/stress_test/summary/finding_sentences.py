@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from counterpose_core.contract.confirmation import WordingScope
 from counterpose_core.contract.findings import FindingState
 from counterpose_core.stress_test.confirmation import MARGIN
 
@@ -23,6 +26,7 @@ def finding_sentence(
     edit_type: str = "image",
     mostly: tuple[str, str] = ("", ""),
     drawn: int | None = None,
+    scope: WordingScope = "plain",
 ) -> str:
     """Say what a change does to a classifier, and how sure it is; phrases are cut where they are too long.
 
@@ -38,10 +42,12 @@ def finding_sentence(
         edit_type: what the edits change, said where they share no words.
         mostly: the removed and added words behind the harm, said where the edits share none.
         drawn: the number of images that were redrawn several times each: it is said of these images alone.
+        scope: what the wordings of an open side have in common: “is gone” and “is there” are said of words
+            that go, or come in, by themselves.
     """
     said = ""
     for most in range(_LONGEST_PHRASE, 0, -1):
-        when = when_changed(removed, added, most, edit_type)
+        when = when_changed(removed, added, most, edit_type, scope)
         if not (removed or added) and any(mostly):
             when = f"mostly {when_changed(*mostly, most)}"
         objects = plural(_short(object_class, most))
@@ -75,14 +81,26 @@ def _effect(
     return f"takes {{}} for {plural(taken_for)}", f"{turned}{untested}"
 
 
-def when_changed(removed: str, added: str, most: int = _LONGEST_PHRASE, edit_type: str = "image") -> str:
+_OPEN_SIDE: Mapping[WordingScope, tuple[str, str]] = {
+    "plain": ("once {} is gone", "once {} is there"),
+    "replaced": ("once {} becomes something else", "once something becomes {}"),
+    "mixed": ("once {} changes", "once {} is brought in"),
+}
+
+
+def when_changed(
+    removed: str,
+    added: str,
+    most: int = _LONGEST_PHRASE,
+    edit_type: str = "image",
+    scope: WordingScope = "plain",
+) -> str:
     """Say when: once words are gone, are replaced or have been added; at most ``most`` of them each."""
     if removed and added:
         return f"once “{_short(removed, most)}” becomes “{_short(added, most)}”"
     if removed or added:
-        return (
-            f"once “{_short(removed, most)}” is gone" if removed else f"once “{_short(added, most)}” is there"
-        )
+        gone, there = _OPEN_SIDE[scope]
+        return (gone if removed else there).format(f"“{_short(removed or added, most)}”")
     return f"when the {edit_type} changes"
 
 

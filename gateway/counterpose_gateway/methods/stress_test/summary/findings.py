@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,19 +22,18 @@ from counterpose_core.stress_test.confirmation import (
     is_futile,
     mean_loss,
 )
-from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates
+from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates, wording_key
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
-    FreshPair,
     Suspicion,
     chosen_changes,
     fresh_placebos,
     suspicions,
 )
-from counterpose_gateway.methods.stress_test.observations import Observation
+from counterpose_gateway.methods.stress_test.observations import Observation, Place
 from counterpose_gateway.methods.stress_test.observed_items import (
     ObservedItems,
     ScreenedGroup,
@@ -48,6 +47,7 @@ from counterpose_gateway.methods.stress_test.summary.suspicion import (
     seen_in_screen,
     untested,
 )
+from counterpose_gateway.methods.stress_test.summary.worded import WordedPairs
 
 _SUREST_FIRST: Mapping[FindingState, int] = {
     "breaks": 0,
@@ -119,7 +119,6 @@ def _tested(
     """Test every hypothesis on its fresh pairs, corrected over all of them."""
     placebos = fresh_placebos(seen)
     all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
-    pairs = [each.pairs(classifier, placebos) for (classifier, _), each in hypotheses]
     columns = [each.columns(classifier, placebos) for (classifier, _), each in hypotheses]
     stopped = [
         is_futile(each.of_stage(LOOK_STAGE).columns(classifier, placebos))
@@ -130,25 +129,43 @@ def _tested(
     losses = [
         mean_loss(each, estimator.generator(figure)) for each, figure in zip(columns, figures, strict=True)
     ]
-    drafts: list[Draft] = []
-    for (suspicion, each), found, test, loss in zip(hypotheses, pairs, tests, losses, strict=True):
-        group = groups.get(suspicion)
-        confirmed = Confirmed(
-            scope=each.scope,
-            n_sources=len({pair.edit.unit for pair in found}),
-            n_pairs=test.n,
-            loss=loss,
-            planned=len(each.edits),
-            dropped=each.dropped(all_placebos),
-            stopped=test.stopped,
-            p=test.p,
-            p_adjusted=test.p_adjusted,
-            family_size=len(tests),
-            flipped=sum(flips(pair.placebo, pair.edit, suspicion[0]) for pair in found),
-        )
-        suspect = group is not None and is_suspect(group, estimator)
-        drafts.append(_draft(suspicion, group, state_of(test, loss, suspect=suspect), confirmed, found))
-    return drafts
+    context = _Context(placebos, all_placebos, estimator, len(tests))
+    results = zip(tests, losses, strict=True)
+    return _without_twins(
+        [
+            context.draft(suspicion, each, groups.get(suspicion), *result)
+            for (suspicion, each), result in zip(hypotheses, results, strict=True)
+        ]
+    )
+
+
+def _without_twins(drafts: Sequence[Draft]) -> list[Draft]:
+    """Merge a finding that was narrowed to one wording into a proven one of a change that has this wording.
+
+    “The ball becomes a person” is then part of “a person is there”, among whose wordings it is counted.
+    """
+    kept = [draft for draft in drafts if not _is_narrowed(draft)]
+    for draft in filter(_is_narrowed, drafts):
+        twin = next((place for place, other in enumerate(kept) if _contains(other, draft)), None)
+        if twin is None:
+            kept.append(draft)
+        else:
+            own = [each for each in draft.wordings if each.named]
+            kept[twin] = replace(kept[twin], wordings=[*kept[twin].wordings, *own])
+    return kept
+
+
+def _is_narrowed(draft: Draft) -> bool:
+    return draft.tested is not None and all(draft.words)
+
+
+def _contains(other: Draft, narrowed: Draft) -> bool:
+    """Whether a finding is proven of a change that the narrowed one's words show."""
+    same = (other.state, other.classifier, other.object_class, other.edit_type) == (
+        "breaks", narrowed.classifier, narrowed.object_class, narrowed.edit_type,
+    )  # fmt: skip
+    mine, theirs = wording_key(*narrowed.words), wording_key(*other.words)
+    return same and all(side in (frozenset(), own) for side, own in zip(theirs, mine, strict=True))
 
 
 def state_of(test: ConfirmationTest, loss: Estimate, *, suspect: bool) -> FindingState:
@@ -161,19 +178,54 @@ def state_of(test: ConfirmationTest, loss: Estimate, *, suspect: bool) -> Findin
     return "holds" if loss.high is not None and loss.high < MARGIN else "cannot-tell"
 
 
-def _draft(
-    suspicion: Suspicion,
-    group: ScreenedGroup | None,
-    state: FindingState,
-    confirmed: Confirmed,
-    found: Sequence[FreshPair],
-) -> Draft:
-    if state == "suspected" and group is not None:
-        # No pair of the test was kept, so its images are those that the screen saw.
-        return replace(untested(group, state), confirmed=confirmed)
-    classifier, change = suspicion
-    words = (change.removed, change.added) if group is None else (group.removed, group.added)
-    screened = seen_in_screen(group)
-    pairs = [Pair(pair.placebo, pair.edit, pair.loss) for pair in found]
-    object_class, edit_type = change.object_class, change.edit_type
-    return Draft(state, classifier, object_class, edit_type, words, screened, confirmed, pairs)
+@dataclass(frozen=True)
+class _Context:
+    """What the drafts of all tests share; ``family`` is the number of tests."""
+
+    placebos: Mapping[Place, Observation]
+    all_placebos: Sequence[Observation]
+    estimator: LanceEstimator
+    family: int
+
+    def draft(
+        self,
+        suspicion: Suspicion,
+        each: ChosenChange,
+        group: ScreenedGroup | None,
+        test: ConfirmationTest,
+        loss: Estimate,
+    ) -> Draft:
+        """The finding of a test: of all wordings of its change, or of those that hurt where they part."""
+        (classifier, change), figure = suspicion, figure_of(suspicion)
+        found = each.pairs(classifier, self.placebos)
+        suspect = group is not None and is_suspect(group, self.estimator)
+        state = state_of(test, loss, suspect=suspect)
+        worded = WordedPairs(classifier, found, each.scope == "images", figure, self.estimator)
+        if state == "breaks" and worded.is_narrower:
+            each = each.of_wordings(worded.named)
+            found = each.pairs(classifier, self.placebos)
+            loss = mean_loss(
+                each.columns(classifier, self.placebos), self.estimator.generator(f"{figure}/named")
+            )
+        confirmed = Confirmed(
+            scope=each.scope,
+            n_sources=len({pair.edit.unit for pair in found}),
+            n_pairs=len(found),
+            loss=loss,
+            planned=len(each.edits),
+            dropped=each.dropped(self.all_placebos),
+            stopped=test.stopped,
+            p=test.p,
+            p_adjusted=test.p_adjusted,
+            family_size=self.family,
+            flipped=sum(flips(pair.placebo, pair.edit, classifier) for pair in found),
+        )
+        if state == "suspected" and group is not None:
+            # No pair of the test was kept, so its images are those that the screen saw.
+            return replace(untested(group, state), confirmed=confirmed)
+        words = (change.removed, change.added) if group is None else (group.removed, group.added)
+        screened = seen_in_screen(group)
+        pairs = [Pair(pair.placebo, pair.edit, pair.loss) for pair in found]
+        object_class, edit_type = change.object_class, change.edit_type
+        draft = Draft(state, classifier, object_class, edit_type, words, screened, confirmed, pairs)
+        return worded.of(draft) if found else draft

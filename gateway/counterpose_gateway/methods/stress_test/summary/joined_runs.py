@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import NotFound
 from counterpose_core.stress_test.confirmation import PairColumns
 from counterpose_core.stress_test.proof import Evidence, join, more_pairs
-from counterpose_core.stress_test.screening import Change
+from counterpose_core.stress_test.screening import Change, wording_key
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.columns import read_columns
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
@@ -28,7 +28,10 @@ from counterpose_gateway.methods.stress_test.fresh_pairs import (
     losses,
 )
 from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
+from counterpose_gateway.methods.stress_test.summary.suspicion import figure_of
+from counterpose_gateway.methods.stress_test.summary.worded import WordedPairs
 from counterpose_gateway.runs.context import RunLedger
 
 
@@ -53,6 +56,18 @@ class JoinedFinding:
 
     proof: Proof
     runs: Sequence[RunPairs]
+    parted: WordedPairs | None = None
+    """The pairs of all wordings, where they part and ``runs`` have those that hurt."""
+
+    @cached_property
+    def worded(self) -> WordedPairs:
+        """The pairs by wording."""
+        if self.parted is not None:
+            return self.parted
+        finding = self.proof.finding
+        figure = figure_of((finding.classifier, change_of(self.proof)))
+        estimator = LanceEstimator(len(self.pairs))
+        return WordedPairs(finding.classifier, self.pairs, self.scope == "images", figure, estimator)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -122,7 +137,8 @@ class JoinedFinding:
             confirmed=self._confirmed,
             pairs=[Pair(pair.placebo, pair.edit, pair.loss) for pair in self.pairs],
         )
-        return draft.finding(told.number)
+        draft = self.worded.of(draft)
+        return replace(draft, tested=draft.tested or told.tested).finding(told.number)
 
     @property
     def listed_pairs(self) -> list[ProofPair]:
@@ -233,7 +249,15 @@ def joined_finding(proof: Proof, ledger: RunLedger, runs: Sequence[Run]) -> Join
     children = [pair for each in found if each.run.id != proof.parent for pair in each.pairs]
     if children and not any(map(_is_drawn, children)):
         found = [_kept(each, [pair for pair in each.pairs if not _is_drawn(pair)], "drawn") for each in found]
-    return JoinedFinding(proof, found)
+    joined = JoinedFinding(proof, found)
+    if not children or not joined.worded.is_narrower:
+        return joined
+    named = set(joined.worded.named)
+    narrower = [
+        _kept(each, [pair for pair in each.pairs if pair.edit.wording_key in named], "other-wording")
+        for each in found
+    ]
+    return JoinedFinding(proof, narrower, joined.worded)
 
 
 def _is_drawn(pair: FreshPair) -> bool:
@@ -258,10 +282,12 @@ def _pairs_of(run: Run, ledger: RunLedger, proof: Proof) -> RunPairs:
     seen = list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))
     placebos, name = fresh_placebos(seen), proof.finding.classifier
     all_placebos = [each for each in seen if each.kind == "placebo"]
+    wordings = {wording_key(each.removed, each.added) for each in proof.wordings}
     planned, dropped, pairs = 0, Counter[str](), list[FreshPair]()
     for each in chosen_changes(seen):
         if each.change == change_of(proof) and name in each.classifiers:
-            planned += len(each.edits)
-            dropped.update(each.dropped(all_placebos))
-            pairs += each.pairs(name, placebos)
+            own = each.of_wordings(wordings) if proof.finding.tested is not None else each
+            planned += len(own.edits)
+            dropped.update(own.dropped(all_placebos))
+            pairs += own.pairs(name, placebos)
     return RunPairs(run, planned, dict(sorted(dropped.items())), pairs)
