@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpose_core.contract.confirmation import WordingScope
 from counterpose_core.statistics.bootstrap import Floats
@@ -20,6 +21,7 @@ LEAST_PAIRS = 8
 """Pairs of a wording that is tested by itself: with fewer, no outcome survives a correction."""
 
 _RELABELLINGS = 4000
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class WordingTest:
         return self.is_tested and self.p <= LEVEL and self.loss >= LEAST_LOSS
 
 
-def test_of(pairs: PairColumns, generator: np.random.Generator) -> WordingTest:
+def wording_test(pairs: PairColumns, generator: np.random.Generator) -> WordingTest:
     """Test the pairs of one wording by themselves."""
     p = relabelled_p(pairs, generator) if pairs.sources.size >= LEAST_PAIRS else 1.0
     return WordingTest(pairs.sources.size, pairs.mean, p)
@@ -65,17 +67,20 @@ def parted_p(pairs: PairColumns, wordings: Sequence[WordingKey], generator: np.r
     strata = pairs.sources if pairs.redrawn else np.zeros_like(pairs.sources)
     order = np.argsort(strata, kind="stable")
     losses, labels, strata = pairs.losses[order], index[order], strata[order]
-    least = _between(losses, labels) - 1e-12
-    drawn = generator.random((_RELABELLINGS, labels.size))
-    # Sorted by image first and chance second: labels move among the pairs of an image only.
-    reached = sum(_between(losses, labels[np.lexsort((chances, strata))]) >= least for chances in drawn)
+    # Sorted by image first and chance second: wordings move among the pairs of an image only.
+    chances = generator.random((_RELABELLINGS, labels.size)) + strata
+    drawn = labels[np.argsort(chances, axis=1)]
+    reached = np.count_nonzero(_between(losses, drawn) >= _between(losses, labels[None, :]) - _ROUNDING)
     return float(reached + 1) / (_RELABELLINGS + 1)
 
 
-def _between(losses: Floats, labels: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
-    counts = np.bincount(labels)
-    means = np.bincount(labels, weights=losses) / counts
-    return float(np.sum(counts * (means - losses.mean()) ** 2))
+def _between(losses: Floats, labels: NDArray[np.int64]) -> Floats:
+    """Return the sum of squares between wordings under each labelling [labellings, n]."""
+    squares = np.zeros(len(labels))
+    for wording in range(int(labels.max()) + 1):
+        mine = labels == wording
+        squares += (mine @ losses) ** 2 / mine.sum(axis=1)
+    return squares
 
 
 def named(tests: Mapping[WordingKey, WordingTest], parted: float) -> list[WordingKey]:

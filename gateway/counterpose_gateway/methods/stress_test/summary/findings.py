@@ -131,7 +131,7 @@ def _tested(
     ]
     context = _Context(placebos, all_placebos, estimator, len(tests))
     results = zip(tests, losses, strict=True)
-    return _without_twins(
+    return without_twins(
         [
             context.draft(suspicion, each, groups.get(suspicion), *result)
             for (suspicion, each), result in zip(hypotheses, results, strict=True)
@@ -139,7 +139,7 @@ def _tested(
     )
 
 
-def _without_twins(drafts: Sequence[Draft]) -> list[Draft]:
+def without_twins(drafts: Sequence[Draft]) -> list[Draft]:
     """Merge a finding that was narrowed to one wording into a proven one of a change that has this wording.
 
     “The ball becomes a person” is then part of “a person is there”, among whose wordings it is counted.

@@ -13,7 +13,7 @@ from counterpose_core.contract.confirmation import SuspectedChange, WordingScope
 from counterpose_core.contract.findings import WordingCount
 from counterpose_core.stress_test.confirmation import PairColumns
 from counterpose_core.stress_test.screening import WordingKey
-from counterpose_core.stress_test.wordings import WordingTest, named, parted_p, scope_of, test_of
+from counterpose_core.stress_test.wordings import WordingTest, named, parted_p, scope_of, wording_test
 from counterpose_gateway.methods.stress_test.fresh_pairs import FreshPair
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, flips
@@ -41,7 +41,7 @@ class WordedPairs:
     def tests(self) -> Mapping[WordingKey, WordingTest]:
         """Each wording tested by itself."""
         return {
-            wording: test_of(self._columns(pairs), self._generator("/".join(_said(pairs))))
+            wording: wording_test(self._columns(pairs), self._generator("/".join(_said(pairs))))
             for wording, pairs in self.by_wording.items()
         }
 
