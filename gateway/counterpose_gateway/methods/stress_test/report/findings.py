@@ -16,6 +16,7 @@ from counterpose_gateway.methods.stress_test.observations import answer
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
+from counterpose_gateway.methods.stress_test.summary.finding_sentences import when_changed
 from counterpose_gateway.methods.stress_test.summary.hints import as_findings
 from counterpose_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
 from counterpose_gateway.reports.images import Album, Inline
@@ -56,6 +57,10 @@ class ShownPair:
     answer_before: Answer
     answer_after: Answer
     control: str
+
+
+LEAST_WORDINGS = 2
+"""Wordings of a change that are told apart."""
 
 
 @dataclass(frozen=True)
@@ -204,11 +209,24 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
         ]
     corrected = f"{p_in_words(tested.p_adjusted)} after Holm's correction over {tested.family_size} changes"
     return [
+        *_by_wording(finding),
         f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {p_in_words(tested.p)}, {corrected}."
         f"{stopped}",
         # Older versions counted pairs by the loss alone.
         f"{tested.n_pairs or tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
     ]
+
+
+def _by_wording(finding: Finding) -> list[str]:
+    """What each wording came to, where a change was shown by several."""
+    if len(finding.wordings) < LEAST_WORDINGS:
+        return []
+    said = [
+        f"{when_changed(each.removed, each.added).removeprefix('once ')}: {each.flipped} of {each.n}"
+        f"{' turn wrong' if each.named else ', which parts from the others and is not counted'}"
+        for each in finding.wordings
+    ]
+    return [f"By wording: {'; '.join(said)}."]
 
 
 def _tested_on(tested: Confirmed) -> str:

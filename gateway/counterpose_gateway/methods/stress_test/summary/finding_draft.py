@@ -17,6 +17,7 @@ from counterpose_core.contract.findings import (
     Screened,
     WordingCount,
 )
+from counterpose_core.stress_test.screening import WordingKey
 from counterpose_gateway.methods.stress_test.observations import Observation, answer
 from counterpose_gateway.methods.stress_test.summary.finding_sentences import finding_sentence, when_changed
 
@@ -62,9 +63,11 @@ class Draft:
         return self.confirmed.loss.estimate
 
     def finding(self, number: int) -> Finding:
-        """Return the finding, its images in order of their distance from the median loss."""
+        """Return the finding; its images by their distance from the median loss, wordings in turns."""
         middle = float(np.median([pair.loss for pair in self.pairs])) if self.pairs else 0.0
-        pairs = sorted(self.pairs, key=lambda pair: (abs(pair.loss - middle), pair.edit.id))
+        pairs = _wordings_in_turns(
+            sorted(self.pairs, key=lambda pair: (abs(pair.loss - middle), pair.edit.id))
+        )
         wrong = Counter(
             said for pair in pairs if (said := self._answer(pair.edit)) not in ("", self.object_class)
         )
@@ -147,6 +150,16 @@ def flips(control: Observation | None, edit: Observation, classifier: str) -> bo
     if control is None:
         return False
     return control.after[classifier].rank_true == 1 < edit.after[classifier].rank_true
+
+
+def _wordings_in_turns(pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs with those of each wording in turns, so that the first ones show all of them."""
+    turns = Counter[WordingKey]()
+    placed: list[tuple[int, int]] = []
+    for place, pair in enumerate(pairs):
+        placed.append((turns[pair.edit.wording_key], place))
+        turns[pair.edit.wording_key] += 1
+    return [pairs[place] for _, place in sorted(placed)]
 
 
 def _wordings(edits: Iterable[Observation]) -> list[WordingCount]:
