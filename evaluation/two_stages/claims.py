@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from evaluation.validity.truth import Truth, true_drop
 
 from .replay import Replayed
 from .report import ClaimReport, Stages
+
+UNSAID = {"weather": "clear", "companion": "none"}
+"""The value of an attribute that a caption does not mention."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,29 @@ def true_on_class(claim: Claim, truth: Truth, generator: np.random.Generator) ->
     return true_drop(drops, generator) if drops.size else UNKNOWN
 
 
+def true_by_words(claim: Claim, truth: Truth, generator: np.random.Generator) -> Estimate:
+    """The mean true drop on the class of what the claim's sentence says, whatever its edits did.
+
+    “X is gone” is a removal without replacement, “Y is there” an addition without removal: the other value is
+    the one that captions do not mention. Sentences of replacements are true or false as their edits are.
+    """
+    drops = _class_drops(map(_as_said(claim), claim.edits), claim.said.object_class, truth)
+    return true_drop(drops, generator) if drops.size else UNKNOWN
+
+
+def _as_said(claim: Claim) -> Callable[[Change], Change]:
+    said = claim.said
+    is_open = bool(said.removed) != bool(said.added) and getattr(said, "wording_scope", "plain") == "plain"
+
+    def change(edit: Change) -> Change:
+        unsaid = UNSAID.get(edit.attribute)
+        if not is_open or unsaid is None:
+            return edit
+        return replace(edit, added=unsaid) if said.removed else replace(edit, removed=unsaid)
+
+    return change
+
+
 def _class_drops(edits: Iterable[Change], object_class: str, truth: Truth) -> Floats:
     applied = [(edit.attribute, edit.removed, edit.added) for edit in edits]
     drops = [
@@ -150,7 +176,7 @@ def claim_reports(
         if not (claim.is_tested or claim.state in ("breaks", "suspected")):
             continue
         said, truth = claim.said, truths[claim.said.classifier]
-        on_class = true_on_class(claim, truth, generator)
+        on_class, by_words = (judge(claim, truth, generator) for judge in (true_on_class, true_by_words))
         bugs = [one.name for one in planted if claim.names(one)]
         yield ClaimReport(
             roster=roster,
@@ -173,4 +199,6 @@ def claim_reports(
             true_on_class=on_class,
             bugs=bugs,
             verdict=verdict_of(on_class, bugs),
+            true_by_words=by_words,
+            verdict_by_words=verdict_of(by_words, []),
         )

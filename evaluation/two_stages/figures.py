@@ -72,11 +72,21 @@ def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures
     broken = [one for one in counted.claims if one.state == "breaks"]
     suspected = [one for one in counted.claims if one.state == "suspected"]
     fates = Counter(one.fate for one in counted.chances)
+    # Apart, so that the figures of before draw what they drew.
+    words_generator = np.random.default_rng(0)
     return StageFigures(
         runs=len(counted.runs),
         recall=clustered_share(((one.classifier, one.fate == "found") for one in counted.chances), generator),
         fates={fate: fates[fate] for fate in get_args(Fate) if fates[fate]},
         precision=_of_verdict(broken, "true", generator),
+        precision_by_words=clustered_share(
+            (
+                (one.classifier, one.verdict_by_words == "true")
+                for one in broken
+                if one.verdict_by_words is not None
+            ),
+            words_generator,
+        ),
         false_alarms=_of_verdict(broken, "false-alarm", generator),
         controls_with_a_finding=share([one.breaks > 0 for one in counted.controls]),
         controls_with_a_false_alarm=share([one.false_alarms > 0 for one in counted.controls]),

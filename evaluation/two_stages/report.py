@@ -51,7 +51,9 @@ class ClaimReport(Part):
     """A finding that ``breaks`` or is ``suspected``, or was tested, compared with rendered truth.
 
     ``true_on_images``: on its own sources. ``true_on_class``: on all images of its class in the stretch
-    to which its changes apply. ``verdict``: by the truth of the class. One stage: a significant insight.
+    to which its changes apply. ``verdict``: by the truth of the class. ``true_by_words``: on the class, of
+    what the sentence says, such as a removal without replacement; null in results from before sentences were
+    judged. One stage: a significant insight.
     """
 
     roster: str
@@ -74,6 +76,8 @@ class ClaimReport(Part):
     true_on_class: Estimate
     bugs: list[str]
     verdict: Verdict
+    true_by_words: Estimate | None = None
+    verdict_by_words: Verdict | None = None
 
 
 class ChanceReport(Part):
@@ -106,12 +110,14 @@ class StageFigures(Part):
 
     Shares of bugs and findings resample classifiers; a control in a run is one trial. ``bias``: estimated
     less true loss of findings that break, on their own images; ``bias_on_class`` against their class.
+    ``precision`` judges findings by their edits, ``precision_by_words`` by what their sentences say.
     """
 
     runs: int
     recall: Estimate
     fates: dict[str, int]
     precision: Estimate
+    precision_by_words: Estimate | None = None
     false_alarms: Estimate
     controls_with_a_finding: Estimate
     controls_with_a_false_alarm: Estimate

@@ -9,7 +9,7 @@ import pytest
 
 from counterpose_core.types import Estimate
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, change, insight, scene, truth
-from evaluation.two_stages.claims import Claim, true_on_class, true_on_images
+from evaluation.two_stages.claims import Claim, true_by_words, true_on_class, true_on_images
 from evaluation.validity.changes import Change
 from evaluation.validity.detection import Chance, verdict_of
 
@@ -45,6 +45,18 @@ def test_the_truth_of_the_class_asks_all_images_that_the_change_applies_to() -> 
     assert found.estimate == pytest.approx(0.2)
     # The boat in the snow is on no water to take away.
     assert found.n == 4
+
+
+def test_what_a_sentence_says_is_judged_by_its_words_and_not_by_its_edits() -> None:
+    scenes = [scene(nuisance=number, companion="ball") for number in range(3)]
+    world = truth(scenes, {("companion", "person"): 0.1, ("companion", "none"): 0.9})
+    edits = [change(number, attribute="companion", removed="ball", added="person") for number in range(3)]
+    gone = claim(edits, removed="next to a ball")
+    # Persons hurt; a ball that is gone, as the sentence says, does not.
+    assert true_on_class(gone, world, rng()).estimate == pytest.approx(0.8)
+    assert true_by_words(gone, world, rng()).estimate == pytest.approx(0.0)
+    replaced = claim(edits, removed="ball", added="person")
+    assert true_by_words(replaced, world, rng()).estimate == pytest.approx(0.8)
 
 
 def test_a_finding_without_a_change_of_one_attribute_has_no_truth() -> None:

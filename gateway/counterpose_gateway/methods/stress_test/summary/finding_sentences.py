@@ -49,7 +49,7 @@ def finding_sentence(
     for most in range(_LONGEST_PHRASE, 0, -1):
         when = when_changed(removed, added, most, edit_type, scope)
         if not (removed or added) and any(mostly):
-            when = f"mostly {when_changed(*mostly, most)}"
+            when = f"mostly {when_changed(*mostly, most, scope='mixed')}"
         objects = plural(_short(object_class, most))
         effect, counted = _effect(state, taken_for and _short(taken_for, most), flipped, of, drawn)
         said = f"{classifier} {effect.replace('{}', objects, 1)} {when}: {counted}."
@@ -84,7 +84,7 @@ def _effect(
 _OPEN_SIDE: Mapping[WordingScope, tuple[str, str]] = {
     "plain": ("once {} is gone", "once {} is there"),
     "replaced": ("once {} becomes something else", "once something becomes {}"),
-    "mixed": ("once {} changes", "once {} is brought in"),
+    "mixed": ("once {} changes", "once {} comes in"),
 }
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from counterpose_core.contract.confirmation import WordingScope
 from counterpose_core.contract.findings import FindingState, Screened
 from counterpose_core.stress_test.insights import LEAST_SOURCES
-from counterpose_core.stress_test.screening import LEAST_LOSS
+from counterpose_core.stress_test.screening import LEAST_LOSS, WordingKey
+from counterpose_core.stress_test.wordings import scope_of
 from counterpose_gateway.methods.stress_test.fresh_pairs import Suspicion
 from counterpose_gateway.methods.stress_test.observed_items import ScreenedGroup
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -46,10 +52,19 @@ def untested(group: ScreenedGroup, state: FindingState, mostly: tuple[str, str] 
     """The finding that a group of the screen gives rise to; ``mostly``: the words behind one without any."""
     change, words = group.change, (group.removed, group.added)
     found = [Pair(control, edit, loss) for control, edit, loss in group.one_per_unit()]
-    return Draft(
+    draft = Draft(
         state, group.classifier, change.object_class, change.edit_type, words, group.seen, None, found,
         mostly,
     )  # fmt: skip
+    return replace(draft, wording_scope=_scope(found))
+
+
+def _scope(pairs: Sequence[Pair]) -> WordingScope:
+    """What the wordings have in common, as far as the screen alone can tell which hurt."""
+    losses: dict[WordingKey, list[float]] = {}
+    for pair in pairs:
+        losses.setdefault(pair.edit.wording_key, []).append(pair.loss)
+    return scope_of({wording: fmean(each) >= LEAST_LOSS for wording, each in losses.items()})
 
 
 def seen_in_screen(group: ScreenedGroup | None) -> Screened:

@@ -72,7 +72,7 @@ def test_edits_that_share_no_words_are_told_by_their_type_and_the_words_behind_t
     said = sentence("breaks", removed="", edit_type="object")
     assert said == "resnet50 takes plates for kites when the object changes: 14 of 15 images."
     assert sentence("breaks", removed="", edit_type="object", mostly=("the ball", "")) == (
-        "resnet50 takes plates for kites mostly once “the ball” is gone: 14 of 15 images."
+        "resnet50 takes plates for kites mostly once “the ball” changes: 14 of 15 images."
     )
 
 

@@ -48,14 +48,14 @@ def test_a_hint_names_the_words_that_do_it() -> None:
     [finding] = findings(replaced(*BALLS, *OTHERS))
     assert (finding.removed, finding.added, finding.of) == ("ball", "", 4)
     assert finding.sentence == (
-        "leaning takes sleds for boats once “ball” is gone: 4 of 4 images, not yet tested."
+        "leaning takes sleds for boats once “ball” becomes something else: 4 of 4 images, not yet tested."
     )
 
 
 def test_a_tested_type_of_edits_keeps_its_images_and_tells_the_words_beside() -> None:
     [finding] = findings(replaced(*BALLS, *OTHERS), significant=True)
     assert (finding.state, finding.removed, finding.of) == ("breaks", "", 7)
-    assert finding.sentence == "leaning takes sleds for boats mostly once “ball” is gone: 4 of 7 images."
+    assert finding.sentence == "leaning takes sleds for boats mostly once “ball” changes: 4 of 7 images."
 
 
 def test_a_type_of_edits_that_hurts_whatever_its_words_is_told_as_such() -> None:
