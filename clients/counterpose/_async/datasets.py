@@ -108,7 +108,7 @@ class AsyncDatasets:
     ) -> Uploaded:
         """Create a dataset from a folder or a dataset object, and add its images.
 
-        Images that cannot be read are skipped and named in the result.
+        Images that cannot be read, or lie in no class's folder, are skipped and named in the result.
 
         Args:
             source: an ImageFolder, which has one subfolder per class; a sequence of (image, label), such as a
@@ -240,7 +240,7 @@ def _upload_of(
             )
         images = images_in(source, captions, groups, names)
         called = {image.folder: image.label for image in images if image.folder != image.label}
-        return Upload(images, called)
+        return Upload(images, called, skipped=list(images.left_out))
     if captions:
         raise InvalidRequest("captions are for folders: a row of a dataset object has no name to look up")
     if isinstance(groups, Mapping):

@@ -109,7 +109,7 @@ class Datasets:
     ) -> Uploaded:
         """Create a dataset from a folder or a dataset object, and add its images.
 
-        Images that cannot be read are skipped and named in the result.
+        Images that cannot be read, or lie in no class's folder, are skipped and named in the result.
 
         Args:
             source: an ImageFolder, which has one subfolder per class; a sequence of (image, label), such as a
@@ -241,7 +241,7 @@ def _upload_of(
             )
         images = images_in(source, captions, groups, names)
         called = {image.folder: image.label for image in images if image.folder != image.label}
-        return Upload(images, called)
+        return Upload(images, called, skipped=list(images.left_out))
     if captions:
         raise InvalidRequest("captions are for folders: a row of a dataset object has no name to look up")
     if isinstance(groups, Mapping):
