@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from counterpose._datasets.groups import require_one_class
 from counterpose._datasets.uploads import LabelledImage
 from counterpose_core.contract.datasets import RejectedSource
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
@@ -98,8 +97,23 @@ def images_in(
         for path in listed.images
         for name in [f"{path.parent.name}/{path.name}"]
     ]
-    require_one_class(found)
+    _require_one_class(found)
     return ImageFiles(found, left_out)
+
+
+def _require_one_class(images: Iterable[ImageFile]) -> None:
+    """Refuse a group whose images are of several classes, before any of them is sent.
+
+    Raises:
+        InvalidRequest: a group spans classes; both are named.
+    """
+    class_of: dict[str, str] = {}
+    for image in images:
+        if image.group is not None and class_of.setdefault(image.group, image.label) != image.label:
+            raise InvalidRequest(
+                f"the group {image.group!r} has images of the classes {class_of[image.group]!r} and "
+                f"{image.label!r}; give each class groups of its own"
+            )
 
 
 def read_captions(path: Path) -> dict[str, str]:
