@@ -108,7 +108,7 @@ class AsyncDatasets:
     ) -> Uploaded:
         """Create a dataset from a folder or a dataset object, and add its images.
 
-        Images that cannot be read are skipped and named in the result.
+        Images that cannot be read, or lie in no class's folder, are skipped and named in the result.
 
         Args:
             source: an ImageFolder, which has one subfolder per class; a sequence of (image, label), such as a
@@ -117,6 +117,7 @@ class AsyncDatasets:
             name: the dataset's name.
             captions: by image of the folder (``"plate/1.png"``); the captioner describes all other images.
             classes: the class names by number; default: the object's own ``classes``, or its label's names.
+                The dataset has them in this order, in which a classifier without class names answers.
             groups: which images are not independent, such as frames of one video: names by image of the
                 folder, or one for each row of an object, None for an image that stands alone. Default: the
                 column ``group`` of the folder's ``metadata.jsonl`` or ``metadata.csv``, or of the object.
@@ -127,12 +128,13 @@ class AsyncDatasets:
         Raises:
             DatasetEmpty: there are no images.
             InvalidRequest: a caption or group names an image that does not exist, a group has images of
-                several classes, a subfolder is a WordNet id without a name, or the first row of an object is
-                not a labelled image.
+                several classes, a subfolder is a WordNet id without a name, the classes of an object are no
+                list of names, the first row of it is not a labelled image, or the dataset exists with other
+                classes.
         """
         upload = _upload_of(source, captions, classes, groups, names)
         # Also if it exists: the same name is the same dataset, and equal images are added once.
-        await self.create(name=name)
+        await self.create(name=name, classes=upload.classes)
         return upload.total([await self._taken(name, batch) for batch in upload.batches()])
 
     async def import_from(
@@ -238,10 +240,10 @@ def _upload_of(
             )
         images = images_in(source, captions, groups, names)
         called = {image.folder: image.label for image in images if image.folder != image.label}
-        return Upload(images, called)
+        return Upload(images, called, skipped=list(images.left_out))
     if captions:
         raise InvalidRequest("captions are for folders: a row of a dataset object has no name to look up")
     if isinstance(groups, Mapping):
         raise InvalidRequest("groups of a dataset object are by row: pass a sequence with one for each")
     rows = dataset_object(source, classes, groups, names)
-    return Upload(rows, rows.names)
+    return Upload(rows, rows.names, rows.dataset_classes)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from counterpose._datasets.groups import read_groups, require_one_class
 from counterpose._datasets.uploads import LabelledImage
+from counterpose_core.contract.datasets import RejectedSource
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
+from counterpose_core.folder_metadata import metadata_notes
+from counterpose_core.image_folders import left_out_loose, read_class_folders
 from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
-
-# The three formats that the gateway decodes; it would reject all others.
-IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,21 @@ class ImageFile(LabelledImage):
             return None
 
 
+class ImageFiles(list[ImageFile]):
+    """The images of a folder in order; ``left_out`` names what in it is none of them."""
+
+    def __init__(self, images: Iterable[ImageFile], left_out: Sequence[RejectedSource]) -> None:
+        super().__init__(images)
+        self.left_out = left_out
+
+
 def images_in(
     folder: str | Path,
     captions: Mapping[str, str] | None = None,
     groups: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
-) -> list[ImageFile]:
-    """List the images of an ImageFolder, which has one subfolder per class.
+) -> ImageFiles:
+    """List the images of an ImageFolder, which has one subfolder per class; hidden ones are passed over.
 
     Args:
         folder: the ImageFolder.
@@ -66,34 +73,47 @@ def images_in(
 
     Raises:
         DatasetEmpty: ``folder`` holds no images.
-        InvalidRequest: a caption or a group names an image that does not exist, or a group spans classes; a
-            subfolder is a WordNet id without a name, or the names name no subfolder.
+        InvalidRequest: a caption, a group or a line of metadata names an image that does not exist; a group
+            spans classes; a subfolder is a WordNet id without a name, or the names name no subfolder.
     """
     root = Path(folder)
-    captions = captions or {}
-    own_groups = read_groups(root) if groups is None else groups
-    # Sorted: disks list in any order, and one folder must always give the same name and batches.
-    files = [
-        path for path in sorted(root.glob("*/*")) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
-    ]
-    if not files:
+    listed = read_class_folders(root)
+    left_out = [*listed.left_out, *left_out_loose(listed.loose, "move it into one")]
+    if not listed.images:
+        reason = f"; {left_out[0].filename!r}: {left_out[0].detail}" if left_out else ""
         raise DatasetEmpty(
             f"no images in {str(folder)!r}: expected one subfolder per class with PNG, JPEG or WebP files"
+            + reason
         )
+    if groups is None:
+        groups = {name: note["group"] for name, note in metadata_notes(root, ("group",)).items()}
+    # A misspelt name would silently leave its image to the captioner, or let it count as independent.
+    captions, groups = listed.by_image("caption", captions or {}), listed.by_image("group", groups)
     if names is None and (root / NAMES).is_file():
         names = read_names(root / NAMES)
-    classes = folder_classes((path.parent.name for path in files), names)
+    classes = folder_classes((path.parent.name for path in listed.images), names)
     found = [
-        ImageFile(classes[path.parent.name], path, captions.get(name), own_groups.get(name))
-        for path in files
+        ImageFile(classes[path.parent.name], path, captions.get(name), groups.get(name))
+        for path in listed.images
         for name in [f"{path.parent.name}/{path.name}"]
     ]
-    # A misspelt name would silently leave its image to the captioner.
-    for what, named in (("caption", captions), ("group", groups or {})):
-        if unmatched := sorted(set(named) - {image.name for image in found}):
-            raise InvalidRequest(f"{unmatched[0]!r} has a {what}, but {str(root)!r} has no such image")
-    require_one_class(found)
-    return found
+    _require_one_class(found)
+    return ImageFiles(found, left_out)
+
+
+def _require_one_class(images: Iterable[ImageFile]) -> None:
+    """Refuse a group whose images are of several classes, before any of them is sent.
+
+    Raises:
+        InvalidRequest: a group spans classes; both are named.
+    """
+    class_of: dict[str, str] = {}
+    for image in images:
+        if image.group is not None and class_of.setdefault(image.group, image.label) != image.label:
+            raise InvalidRequest(
+                f"the group {image.group!r} has images of the classes {class_of[image.group]!r} and "
+                f"{image.label!r}; give each class groups of its own"
+            )
 
 
 def read_captions(path: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from counterpose._datasets.object_classes import class_list, own_classes
 from counterpose._datasets.pixels import encoded
 from counterpose._datasets.uploads import LabelledImage
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
@@ -60,7 +61,7 @@ class DatasetObject:
 
     Raises:
         DatasetEmpty: it has no rows.
-        InvalidRequest: it is no dataset, or its first row cannot be sent.
+        InvalidRequest: it is no dataset, its classes are no list of names, or its first row cannot be sent.
     """
 
     about: str
@@ -70,6 +71,14 @@ class DatasetObject:
     groups: Sequence[Any] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     """What classes are called that have another name, by the object's own."""
+
+    @property
+    def dataset_classes(self) -> list[str] | None:
+        """The classes by number, which a classifier without class names answers by; None without a list."""
+        if self.classes is None:
+            return None
+        # Two of the object's classes may be given one name.
+        return list(dict.fromkeys(self.names.get(name, name) for name in self.classes))
 
     def __post_init__(self) -> None:
         if not self.length:
@@ -137,11 +146,12 @@ def dataset_object(
         names: what to call the classes, by the object's own names. A class of the object's own that is called
             by a WordNet id is called as ImageNet-1k does; ``classes`` are taken as they are.
     """
-    found = _read_object(source, classes, groups)
-    # Classes that are no text, such as torchvision's tuples of synonyms, are refused row by row.
-    own: Sequence[object] = () if classes is not None or found.classes is None else found.classes
-    known = [name for name in own if isinstance(name, str)]
-    called = folder_classes(known, names) if known else dict(names or {})
+    found = _read_object(source, class_list(classes), groups)
+    called = (
+        dict(names or {})
+        if classes is not None or not found.classes
+        else folder_classes(found.classes, names)
+    )
     return replace(found, names={each: name for each, name in called.items() if each != name})
 
 
@@ -161,7 +171,7 @@ def _read_object(source: Any, classes: Sequence[str] | None, groups: Sequence[An
             f"a {about} is no dataset: expected a folder, a sequence of (image, label), a dataset with an "
             "image and a label column, or (images, labels)"
         )
-    known = getattr(source, "classes", None) if classes is None else classes
+    known = own_classes(source) if classes is None else classes
     return DatasetObject(about, len(source), lambda at: _pair(source[at]), known, groups)
 
 
@@ -170,8 +180,10 @@ def _unreadable(about: str, error: Exception) -> InvalidRequest:
 
 
 def _pair(row: Any) -> tuple[Any, Any]:
-    if not isinstance(row, (tuple, list)) or len(row) != 2:
+    if not isinstance(row, (tuple, list)):
         raise TypeError(f"expected (image, label), not {type(row).__name__}")
+    if len(row) != 2:
+        raise TypeError(f"expected (image, label), not {len(row)} values")
     return row[0], row[1]
 
 

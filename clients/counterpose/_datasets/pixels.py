@@ -12,6 +12,10 @@ from typing import Any
 from counterpose_core.errors import InvalidRequest
 
 _PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA"})
+_WITH_ALPHA = {"La": "LA", "PA": "RGBA", "RGBa": "RGBA"}
+"""Modes that no PNG has, and those that keep their transparency."""
+_ORIENTATION = 0x0112
+"""The EXIF tag for how a photograph was held."""
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 """PNG's number for grey, RGB and RGBA, by channels."""
 
@@ -32,14 +36,43 @@ def encoded(image: Any, about: str) -> bytes:
     if isinstance(image, dict):
         return _undecoded(image, about)
     if hasattr(image, "save") and hasattr(image, "mode"):
-        file = io.BytesIO()
-        (image if image.mode in _PNG_MODES else image.convert("RGB")).save(file, format="PNG")
-        return file.getvalue()
+        return _saved(_upright(image), about)
     if hasattr(image, "detach") or hasattr(image, "__array__"):
         return _png(_uint8(image, about))
     raise InvalidRequest(
         f"{about} is a {type(image).__name__}, not an image: expected a PIL image or an array"
     )
+
+
+def _saved(image: Any, about: str) -> bytes:
+    """Return a PIL image as a PNG that shows what the image's own file would."""
+    if image.mode == "F":
+        return _png(_uint8(image, about))
+    if image.mode.startswith("I"):
+        # A PNG has 16 bits, as the file had: Pillow's conversion to RGB would clip them to white.
+        low, high = image.convert("I").getextrema()
+        if not (low >= 0 and high <= 65535) or 0 < high <= 255:
+            raise InvalidRequest(
+                f"{about} has mode {image.mode!r} and values from {low} to {high}: expected 16-bit levels, "
+                "up to 65535; convert 8-bit levels to mode 'L'"
+            )
+        image = image.convert("I").convert("I;16")
+    elif image.mode not in _PNG_MODES:
+        image = image.convert(_WITH_ALPHA.get(image.mode, "RGB"))
+    file = io.BytesIO()
+    image.save(file, format="PNG")
+    return file.getvalue()
+
+
+def _upright(image: Any) -> Any:
+    """Turn a photograph as its EXIF data say, which a PNG would lose."""
+    try:
+        if image.getexif().get(_ORIENTATION, 1) == 1:
+            return image
+        return importlib.import_module("PIL.ImageOps").exif_transpose(image)
+    # Many cameras write broken EXIF; the gateway keeps the orientation of such a file, too.
+    except Exception:
+        return image
 
 
 def _undecoded(image: dict[Any, Any], about: str) -> bytes:

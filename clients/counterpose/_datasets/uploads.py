@@ -53,11 +53,13 @@ class Uploaded(SourcesAdded):
 class Upload:
     """An upload of labelled images: batches to send, and the images that were skipped.
 
-    ``names``: the classes that are not called as their folders, by folder.
+    ``names``: the classes that are not called as their folders, by folder. ``classes``: those of the dataset
+    in order, or None to take them from the labels.
     """
 
     images: Iterable[LabelledImage]
     names: Mapping[str, str] = field(default_factory=dict)
+    classes: Sequence[str] | None = None
     skipped: list[RejectedSource] = field(default_factory=list)
 
     def batches(self) -> Iterator[list[SourceUpload]]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterpose_core.contract.datasets import RejectedSource
+from counterpose_core.folder_metadata import metadata_notes
+from counterpose_core.image_folders import left_out_loose, read_class_folders
 from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
-from counterpose_gateway.images.metadata import read_metadata
-
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +35,13 @@ class ImageFolder:
         images: the path of each, and its path below the folder.
         notes: what the metadata says, by path below the folder.
         called: the class of each folder whose images have no label in the metadata.
+        left_out: what in the folder is none of its images, and why.
     """
 
     images: Sequence[tuple[Path, str]]
     notes: Mapping[str, Mapping[str, str]]
     called: Mapping[str, str]
+    left_out: Sequence[RejectedSource]
 
     def __iter__(self) -> Iterator[RawSource]:
         for path, name in self.images:
@@ -53,25 +55,35 @@ class ImageFolder:
             )
 
 
-def read_folder(folder: Path, classes: Sequence[str] | None = None) -> ImageFolder:
+def read_folder(
+    folder: Path, classes: Sequence[str] | None = None, *, with_captions: bool = True
+) -> ImageFolder:
     """Read an ImageFolder (one folder per class), with what its metadata says of labels, captions and groups.
 
     Without a label there, the class of an image is its folder's: one of ``classes`` that is called so, else
     the name in ``names.json``, else ImageNet-1k's for a WordNet id, else the folder's own name.
 
     Raises:
-        InvalidRequest: the metadata or the names are not of the form that is read, or a WordNet id has no
-            name.
+        InvalidRequest: the metadata or the names are not of the form that is read or name an image that does
+            not exist, or a WordNet id has no name.
     """
-    notes = read_metadata(folder)
+    listed = read_class_folders(folder)
+    fields = ("label", "caption", "group") if with_captions else ("label", "group")
+    notes = listed.by_image("note", metadata_notes(folder, fields))
+    loose = [path for path in listed.loose if "label" not in notes.get(path.name, {})]
     images = [
-        (path, name)
-        for path in _images(folder)
-        for name in [path.relative_to(folder).as_posix()]
-        if path.parent != folder or name in notes
+        (path, path.relative_to(folder).as_posix())
+        for path in sorted((*listed.loose, *listed.images))
+        if path not in loose
     ]
     unsaid = dict.fromkeys(path.parent.name for path, name in images if "label" not in notes.get(name, {}))
-    return ImageFolder(images, notes, _classes_of(folder, unsaid, classes or ()))
+    remedy = "move it into one, or give it a label in the metadata"
+    return ImageFolder(
+        images,
+        notes,
+        _classes_of(folder, unsaid, classes or ()),
+        [*listed.left_out, *left_out_loose(loose, remedy)],
+    )
 
 
 def _classes_of(folder: Path, names: Iterable[str], classes: Sequence[str]) -> dict[str, str]:
@@ -79,12 +91,6 @@ def _classes_of(folder: Path, names: Iterable[str], classes: Sequence[str]) -> d
     others = [name for name in names if name not in kept]
     given = read_names(folder / NAMES) if others and (folder / NAMES).is_file() else {}
     return kept | folder_classes(others, given)
-
-
-def _images(folder: Path) -> list[Path]:
-    # Two levels only, so that a link to its own parent is not followed without end.
-    found = sorted((*folder.glob("*"), *folder.glob("*/*")))
-    return [path for path in found if path.suffix.lower() in SUFFIXES and path.is_file()]
 
 
 def _read(path: Path) -> bytes | None:

@@ -6,7 +6,6 @@ import base64
 import binascii
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 from pydantic import TypeAdapter, ValidationError
@@ -220,27 +219,27 @@ def register_folder(
     if not folder.is_dir():
         raise InvalidRequest(f"{str(folder)!r} is not a folder; name one that holds a folder for each class")
     classes = checked_classes(_read_classes(folder / CLASSES))
-    sources = read_folder(folder, classes)
     # A written caption differs from the captioner's: a run uses one kind or the other.
-    wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
+    sources = read_folder(folder, classes, with_captions=with_captions)
     known = next((found for found in ledger.dataset_list() if found.name == name), None)
     labels, groups = ([], None) if known is None else (known.classes, ledger.group_classes(name))
     room = _room(name, ledger, quotas)
-    taken, rejected = take_in(wanted, store, classes, labels=classes or labels, groups=groups, room=room)
+    taken, rejected = take_in(sources, store, classes, labels=classes or labels, groups=groups, room=room)
     # Checked before the dataset is made: a folder without images leaves no empty dataset behind.
     if not taken:
         if any(one.code == QuotaExceeded.code for one in rejected):
             raise _refusal_of_all(rejected)
+        reason = "".join(f"; {one.filename!r}: {one.detail}" for one in [*rejected, *sources.left_out][:1])
         raise DatasetEmpty(
             f"no image could be read from {str(folder)!r}; "
-            "put PNG, JPEG or WebP files into a folder for each class"
+            f"put PNG, JPEG or WebP files into a folder for each class{reason}"
         )
     ledger.create_dataset(name, classes, None if quotas is None else quotas.check_datasets)
     check = None if quotas is None else quotas.check
     # In chunks, so that other writers get their turn.
     for start in range(0, len(taken), _BATCH):
         ledger.add_sources(name, taken[start : start + _BATCH], check=check)
-    ledger.add_sources(name, [], rejected)
+    ledger.add_sources(name, [], [*rejected, *sources.left_out])
     return notes_on_names(sources.called)
 
 

@@ -12,7 +12,7 @@ from counterpose_core.errors import ImportRefused, InvalidRequest
 
 SETTING = "COUNTERPOSE_IMPORT_FROM"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_TAR = re.compile(r"\.tar(\.\w+)?$", re.IGNORECASE)
+_TAR = re.compile(r"\.(tar(\.\w+)?|t(gz|bz2|xz|zst))$", re.IGNORECASE)
 _HUB = re.compile(r"^(hf://datasets/[^/@]+/[^/@]+)(@[^/]+)?(/.*)?$")
 
 

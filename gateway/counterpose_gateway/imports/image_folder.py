@@ -1,6 +1,6 @@
 """A folder with a subfolder of images for each class, on any file system.
 
-A part of it is some files of one class.
+A part of it is some files of one class, or what lies beside the folders of the classes, which is refused.
 """
 
 from __future__ import annotations
@@ -8,17 +8,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from counterpose_core.errors import InvalidRequest, ShardUnreadable
+from counterpose_core.errors import (
+    ImageUndecodable,
+    InvalidRequest,
+    RequestError,
+    ShardUnreadable,
+    UnsupportedMedia,
+)
+from counterpose_core.image_folders import METADATA, OTHER_SUFFIXES, SUFFIXES, is_hidden
 from counterpose_core.text.folder_names import NAMES, folder_classes
-from counterpose_gateway.images.folder import SUFFIXES, RawSource
+from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.images.intake import LARGEST_FILE
-from counterpose_gateway.imports.samples import Sample
+from counterpose_gateway.imports.samples import Sample, refused
 from counterpose_gateway.imports.storage import Storage
 from counterpose_gateway.ledger import NewShard
 
 FILES = 1_000
 """Files of one part; their names are all that is kept of a listing."""
 _LARGEST_NAMES = 4 << 20
+_EMPTY = ""
+"""Stands for the images of a class's folder that has none."""
+_NO_CLASS = ""
+"""The class of what lies beside the classes' folders."""
+_BESIDE = "\U0010ffff"
+"""Stands behind the name of every folder in a mark."""
 
 
 def find_shards(
@@ -32,10 +45,10 @@ def find_shards(
     """
     root = url.rstrip("/")
     given = _given_names(root, storage)
-    folders, _ = storage.folder(root)
+    folders, beside = storage.folder(root)
     done, _, last = (mark or "").partition("/")
     for folder in folders:
-        if folder < done:
+        if folder < done or is_hidden(folder):
             continue
         kept = classes is not None and folder in classes
         label = (
@@ -43,22 +56,58 @@ def find_shards(
             if kept
             else folder_classes([folder], {k: v for k, v in given.items() if k == folder})[folder]
         )
-        _, names = storage.folder(f"{root}/{folder}")
-        images = [name for name in names if f".{name.rpartition('.')[2].lower()}" in SUFFIXES]
+        entries = _entries(*storage.folder(f"{root}/{folder}")) or [_EMPTY]
         if folder == done:
-            images = [name for name in images if name > last]
-        for start in range(0, len(images), FILES):
-            files = images[start : start + FILES]
+            entries = [name for name in entries if name > last]
+        for start in range(0, len(entries), FILES):
+            files = entries[start : start + FILES]
             yield NewShard(path=f"{root}/{folder}", label=label, files=files, mark=f"{folder}/{files[-1]}")
+    if done != _BESIDE and (files := _entries([], beside)):
+        yield NewShard(path=root, label=_NO_CLASS, files=files, mark=f"{_BESIDE}/")
 
 
 def read_files(path: str, files: Sequence[str], label: str, storage: Storage, start: int) -> Iterator[Sample]:
-    """Yield the images of a part from the ``start``-th file on; one that cannot be read has no content."""
-    folder = path.rpartition("/")[2]
+    """Yield the images of a part from the ``start``-th file on; one that cannot be read has no content.
+
+    What is no image of a class is refused by name.
+    """
+    folder = "" if label == _NO_CLASS else f"{path.rpartition('/')[2]}/"
     for number, name in enumerate(files[start:], start=start):
+        if (fault := _fault(name, label)) is not None:
+            yield Sample(refused(f"{folder}{name}", fault), number + 1)
+            continue
         content = _content(f"{path}/{name}", storage)
-        source = RawSource(filename=f"{folder}/{name}", label=label, caption=None, content=content)
+        source = RawSource(filename=f"{folder}{name}", label=label, caption=None, content=content)
         yield Sample(source, number + 1)
+
+
+def _entries(folders: Sequence[str], files: Sequence[str]) -> list[str]:
+    """Return what of a folder is taken in or refused by name; all else is none of its images."""
+    named = [name for name in files if _ending(name) in SUFFIXES | OTHER_SUFFIXES or name in METADATA]
+    return sorted(
+        [*(f"{name}/" for name in folders if not is_hidden(name)), *(n for n in named if not is_hidden(n))]
+    )
+
+
+def _fault(name: str, label: str) -> RequestError | None:
+    """Say why an entry of a part is refused without being read."""
+    if name == _EMPTY:
+        return ImageUndecodable("the folder has no PNG, JPEG or WebP image")
+    if name.endswith("/"):
+        return InvalidRequest("a folder below a class's folder is not read; move its images up")
+    if name in METADATA:
+        return InvalidRequest(
+            "an import reads no metadata; upload the folder, or import it as tar or Parquet"
+        )
+    if label == _NO_CLASS:
+        return InvalidRequest("the image lies in no class's folder; move it into one")
+    if _ending(name) in OTHER_SUFFIXES:
+        return UnsupportedMedia("the file has another format; convert it to PNG, JPEG or WebP")
+    return None
+
+
+def _ending(name: str) -> str:
+    return f".{name.rpartition('.')[2].lower()}"
 
 
 def _content(url: str, storage: Storage) -> bytes | None:

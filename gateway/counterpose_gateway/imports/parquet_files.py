@@ -63,7 +63,10 @@ def read_parquet(
     """
     file = _parquet_file(opened, path)
     image, label = _columns(file, path, request)
-    own = names if names is not None else _feature_names(_features(file).get(label))
+    own = _feature_names(_features(file).get(label))
+    # The caller's names may be others, but not the same in another order: the numbers are the file's.
+    if own is None or (request.classes and names is not None and set(own) != set(names)):
+        own = names
     stem = path.rpartition("/")[2]
     groups, row = _groups_from(file, start)
     for batch in _batches(file, path, groups, [image, label]):

@@ -2,13 +2,15 @@
 
 Members in a row that share a key, the path up to the first dot of the name, are one sample: an image, its
 label in ``.cls``, ``.json`` or ``.txt``, and its caption in ``.json`` or in a ``.txt`` that is not the label.
+A longer ending, such as ``.mask.png``, is another field of the sample. Hidden members are passed over.
 """
 
 from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import IO
 
@@ -19,11 +21,18 @@ from counterpose_core.errors import (
     RequestError,
     ShardUnreadable,
 )
-from counterpose_gateway.images.folder import SUFFIXES, RawSource
+from counterpose_core.image_folders import SUFFIXES, is_hidden
+from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.images.intake import LARGEST_FILE
 from counterpose_gateway.imports.samples import LARGEST_TEXT, Sample, class_of, refused
 
-_LABELS = frozenset({".cls", ".json", ".txt"})
+_IMAGE = "image"
+_KINDS = frozenset({_IMAGE, ".cls", ".json", ".txt"})
+_CAPTIONS = ("caption", "text", "prompt", "description", "title")
+_LONGEST_NAME = 5
+"""Words: no class of ImageNet-1k is called by more."""
+_TELLS = 200
+"""Characters of a .json's keys that a refusal tells."""
 _EXTENDED = frozenset((
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -40,14 +49,36 @@ class _Member(tarfile.TarInfo):
         return found
 
 
+@dataclass
+class _Field:
+    """A member of a sample that is read; ``other`` is the name of a second one that may be meant as well."""
+
+    name: str
+    is_plain: bool
+    content: bytes = b""
+    error: RequestError | None = None
+    other: str | None = None
+
+
 class _Gathered:
-    """The members of one sample so far."""
+    """The members of one sample so far: its image and its texts, by kind."""
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self.image: tuple[str, bytes | None] | None = None
-        self.texts: dict[str, bytes] = {}
+        self.fields: dict[str, _Field] = {}
         self.error: RequestError | None = None
+
+    def has_own(self, kind: str, name: str, *, is_plain: bool) -> bool:
+        """Whether the sample has a member of this kind that comes before this one.
+
+        ``1.png`` comes before ``1.mask.png``, which is another field of the sample ``1``.
+        """
+        field = self.fields.get(kind)
+        if field is None or (is_plain and not field.is_plain):
+            return False
+        if field.is_plain == is_plain:
+            field.other = name
+        return True
 
     def source(self, names: Sequence[str] | None, label_key: str) -> RawSource:
         """Return the image with its label.
@@ -57,27 +88,52 @@ class _Gathered:
         """
         if self.error is not None:
             raise self.error
-        if self.image is None:
+        image = self.fields.get(_IMAGE)
+        if image is None:
             raise ImageUndecodable(f"{self.key!r} has no PNG, JPEG or WebP member")
-        label, caption = self._told(label_key)
-        filename, content = self.image
-        return RawSource(filename=filename, label=class_of(label, names), caption=caption, content=content)
+        if image.error is not None:
+            raise image.error
+        if image.other is not None:
+            raise InvalidRequest(
+                f"{self.key!r} has two images, {image.name!r} and {image.other!r}; give the one to leave "
+                "out a longer ending, such as .mask.png"
+            )
+        label, caption = self._told(names or (), label_key)
+        return RawSource(
+            filename=image.name, label=class_of(label, names), caption=caption, content=image.content
+        )
 
-    def _told(self, label_key: str) -> tuple[object, str | None]:
-        said = _object(self.key, self.texts[".json"]) if ".json" in self.texts else {}
+    def _told(self, names: Sequence[str], label_key: str) -> tuple[object, str | None]:
+        json_text = self._text(".json")
+        said = {} if json_text is None else _object(self.key, json_text)
         caption = said.get("caption")
         if caption is not None and not isinstance(caption, str):
             raise InvalidRequest(f"the caption of {self.key!r} is no text")
-        words = _text(self.key, self.texts[".txt"]) if ".txt" in self.texts else None
-        if ".cls" in self.texts:
-            return _text(self.key, self.texts[".cls"]), caption or words
+        words, label = self._text(".txt"), self._text(".cls")
+        if label is not None:
+            return label, caption or words
         if label_key in said:
             return said[label_key], caption or words
         if words is None:
+            keys = f", which has {', '.join(map(repr, said))[:_TELLS]}" if said else ""
             raise InvalidRequest(
-                f"{self.key!r} has no label: no .cls, no .txt, and no {label_key!r} in a .json"
+                f"{self.key!r} has no label: no .cls, no .txt, and no {label_key!r} in a .json{keys}"
+            )
+        if words not in names and _is_caption(words, said):
+            raise InvalidRequest(
+                f"{self.key!r} has no label: its .txt is a caption; write labels to .cls, or give the import "
+                "`classes`"
             )
         return words, caption
+
+    def _text(self, kind: str) -> str | None:
+        field = self.fields.get(kind)
+        # Of two with longer endings, such as 1.left.json and 1.right.json, neither is the sample's own.
+        if field is None or field.other is not None:
+            return None
+        if field.error is not None:
+            raise field.error
+        return _decoded(self.key, field.content)
 
 
 def read_tar(
@@ -96,14 +152,14 @@ def read_tar(
             while (member := tar.next()) is not None:
                 # The library keeps every member that it has met.
                 tar.members.clear()  # type: ignore[attr-defined]
-                if member.isdir():
+                if member.isdir() or any(map(is_hidden, PurePosixPath(member.name).parts)):
                     continue
-                key, suffix = _key(member.name)
+                key, ending = _key(member.name)
                 if gathered is not None and gathered.key != key:
                     yield _sample(gathered, shard, names, label_key, start + member.offset)
                     gathered = None
                 gathered = gathered or _Gathered(key)
-                _gather(gathered, tar, member, suffix, shard)
+                _gather(gathered, tar, member, ending, shard)
             end = start + tar.offset
     except (tarfile.TarError, EOFError) as error:
         if start and isinstance(error, tarfile.ReadError) and str(error) == "empty file":
@@ -123,25 +179,23 @@ def _sample(
 
 
 def _gather(
-    gathered: _Gathered, tar: tarfile.TarFile, member: tarfile.TarInfo, suffix: str, shard: str
+    gathered: _Gathered, tar: tarfile.TarFile, member: tarfile.TarInfo, ending: str, shard: str
 ) -> None:
     fault = _fault(member)
     if fault is not None:
         gathered.error = gathered.error or InvalidRequest(fault)
-    elif suffix in SUFFIXES and gathered.image is None:
-        if member.size > LARGEST_FILE:
-            gathered.error = ImageTooLarge(
-                f"{member.name!r} has {member.size} bytes, more than {LARGEST_FILE}"
-            )
-        else:
-            gathered.image = (f"{shard}/{member.name}", _content(tar, member))
-    elif suffix in _LABELS:
-        if member.size > LARGEST_TEXT:
-            gathered.error = InvalidRequest(
-                f"{member.name!r} has {member.size} bytes, more than {LARGEST_TEXT}"
-            )
-        else:
-            gathered.texts[suffix] = _content(tar, member)
+        return
+    suffix = "." + ending.rpartition(".")[2]
+    kind, most = (_IMAGE, LARGEST_FILE) if suffix in SUFFIXES else (suffix, LARGEST_TEXT)
+    if kind not in _KINDS or gathered.has_own(kind, member.name, is_plain="." not in ending):
+        return
+    field = _Field(f"{shard}/{member.name.removeprefix('./')}", "." not in ending)
+    if member.size > most:
+        refusal = ImageTooLarge if kind == _IMAGE else InvalidRequest
+        field.error = refusal(f"{member.name!r} has {member.size} bytes, more than {most}")
+    else:
+        field.content = _content(tar, member)
+    gathered.fields[kind] = field
 
 
 def _fault(member: tarfile.TarInfo) -> str | None:
@@ -167,17 +221,24 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 def _key(name: str) -> tuple[str, str]:
     folder, slash, file = name.rpartition("/")
     stem, _, suffixes = file.partition(".")
-    return f"{folder}{slash}{stem}", "." + suffixes.rpartition(".")[2].lower()
+    return f"{folder}{slash}{stem}", suffixes.lower()
 
 
-def _text(key: str, data: bytes) -> str:
+def _is_caption(words: str, said: Mapping[str, object]) -> bool:
+    """Whether the words of a .txt are a caption: the .json's own, or more than a class is called by."""
+    captions = [text.split() for key in _CAPTIONS if isinstance(text := said.get(key), str)]
+    phrases = words.replace(";", ",").replace("\n", ",").split(",")
+    return words.split() in captions or any(len(phrase.split()) > _LONGEST_NAME for phrase in phrases)
+
+
+def _decoded(key: str, data: bytes) -> str:
     try:
         return data.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"the text of {key!r} is not UTF-8") from error
 
 
-def _object(key: str, data: bytes) -> dict[str, object]:
+def _object(key: str, data: str) -> dict[str, object]:
     try:
         said = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -69,8 +69,16 @@ def class_names(url: str, storage: Storage) -> Sequence[str] | None:
     data = storage.small_file(beside(url, "classes.txt"), LARGEST_CLASSES)
     if data is None:
         return None
-    lines = data.decode("utf-8-sig", errors="replace").splitlines()
-    return [line.strip() for line in lines if line.strip()]
+    try:
+        lines = [line.strip() for line in data.decode("utf-8-sig").strip().splitlines()]
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{beside(url, 'classes.txt')!r} is not UTF-8; save it as UTF-8") from error
+    if "" in lines:
+        # Left out, it would give each number behind it another class's name.
+        raise InvalidRequest(
+            f"line {lines.index('') + 1} of {beside(url, 'classes.txt')!r} names no class; leave none empty"
+        )
+    return lines
 
 
 def expanded(url: str) -> Iterator[str]:

@@ -208,7 +208,9 @@ class Datasets(LedgerPart):
             ) from None
         known = row["classes"] if row["fixed_classes"] else None
         if known != (None if classes is None else list(classes)):
-            raise InvalidRequest(f"a dataset {name!r} with other classes exists already", pointer="/name")
+            raise InvalidRequest(
+                f"a dataset {name!r} with other classes exists already; choose another name", pointer="/name"
+            )
 
 
 def stored_with(connection: Connection, row: RowMapping | None, tenant: str | None = None) -> Stored:

@@ -14,7 +14,7 @@ from counterpose_core.text.plain_text import strip_invisible
 NAMES = "names.json"
 """File of names that a folder of images may hold."""
 
-_WORDNET_ID = re.compile(r"n\d{8}")
+_WORDNET_ID = re.compile(r"(?P<id>n\d{8})(?:[-_. ]+(?P<after>.*))?|(?P<before>.+?)[-_. ]+(?P<last>n\d{8})")
 _TELLS = 3
 """So many of the folders that were named are spelt out."""
 
@@ -22,7 +22,8 @@ _TELLS = 3
 def folder_classes(folders: Iterable[str], given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the class that each folder's images are of.
 
-    It is the name that is given, else that of ImageNet-1k for a WordNet id, else the folder's own.
+    It is the name that is given, else that of ImageNet-1k for a WordNet id, else the words beside one
+    (``n02085620-Chihuahua``), else the folder's own.
 
     Args:
         folders: the names of folders, such as "boat" or "n02690373".
@@ -30,8 +31,8 @@ def folder_classes(folders: Iterable[str], given: Mapping[str, str] | None = Non
             all of ImageNet does. A folder given its own name keeps it.
 
     Raises:
-        InvalidRequest: a folder is named by an id that ImageNet-1k does not have and no name is given, or
-            ``given`` names none of the folders.
+        InvalidRequest: a folder is named by an id alone that ImageNet-1k does not have and no name is given,
+            two ids have the same words, or ``given`` names none of the folders.
     """
     given = given or {}
     found = dict.fromkeys(folders)
@@ -40,20 +41,47 @@ def folder_classes(folders: Iterable[str], given: Mapping[str, str] | None = Non
             f"the names are for {_shown(next(iter(given)))} and others, but no folder is called so; "
             f"one is called {_shown(min(found, default=''))}"
         )
-    return {folder: given[folder] if folder in given else _own_class(folder) for folder in found}
+    classes = {folder: given[folder] if folder in given else _own_class(folder) for folder in found}
+    _require_apart([folder for folder in found if folder not in given], classes)
+    return classes
+
+
+def name_of_id(name: str) -> str | None:
+    """Return what a WordNet id names, alone or beside words as in ``n02085620-Chihuahua``; None without one.
+
+    It is ImageNet-1k's name of the id, else the words.
+    """
+    match = _WORDNET_ID.fullmatch(name)
+    if match is None:
+        return None
+    words = (match["after"] or match["before"] or "").replace("_", " ").strip()
+    has_letters = any(letter.isalpha() for letter in words)
+    return class_names().get(match["id"] or match["last"]) or (words if has_letters else None)
 
 
 def _own_class(folder: str) -> str:
-    if not _WORDNET_ID.fullmatch(folder):
-        return folder
-    name = class_names().get(folder)
-    if name is None:
+    name = name_of_id(folder)
+    if name is None and _WORDNET_ID.fullmatch(folder):
         # As a class, the id would be in every caption and prompt.
         raise InvalidRequest(
             f"the folder {folder!r} is a WordNet id that ImageNet-1k does not have; name its class in "
             f'{NAMES}: {{"{folder}": "..."}}'
         )
-    return name
+    return folder if name is None else name
+
+
+def _require_apart(folders: Iterable[str], classes: Mapping[str, str]) -> None:
+    """Refuse two ids beside equal words, such as those of both kinds of crane, which would be one class."""
+    first: dict[str, tuple[str, str]] = {}
+    for folder in folders:
+        if match := _WORDNET_ID.fullmatch(folder):
+            number = match["id"] or match["last"]
+            other, other_number = first.setdefault(classes[folder], (folder, number))
+            if other_number != number:
+                raise InvalidRequest(
+                    f"the folders {other!r} and {folder!r} would both be called {classes[folder]!r}; name "
+                    f"them in {NAMES}"
+                )
 
 
 def notes_on_names(classes: Mapping[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterpose_core.errors import ClassMapMismatch
-from counterpose_core.text.imagenet_hierarchy import class_names
+from counterpose_core.text.folder_names import name_of_id
 from counterpose_services.models.cached_forward import Floats
 
 LabelMap = Mapping[str, Sequence[str]]
@@ -60,8 +60,9 @@ def read_class_map(file: Path) -> HeadClasses:
             f"{file.name} of {file.parent.name!r} has {twice!r} twice, ignoring case; keep one"
         )
     # Images of a folder that is named by an id have the class's name; a head may list the ids.
-    called = class_names()
-    return HeadClasses(tuple((name, called[name]) if name in called else (name,) for name in found))
+    return HeadClasses(
+        tuple((name,) if (called := name_of_id(name)) is None else (name, called) for name in found)
+    )
 
 
 def _is_names(value: object) -> bool:

@@ -52,7 +52,8 @@ def test_a_folder_per_class_becomes_a_dataset(tmp_path: Path, ledger: Ledger, st
     folder = write(tmp_path / "demo", "sled/a.png", "boat/b.PNG", "boat/c.webp.txt", "boat/deep/d.png")
     register_folder("demo", folder, ledger, store)
     dataset = ledger.dataset("demo")
-    assert (dataset.n_sources, dataset.classes, dataset.rejected) == (2, ["boat", "sled"], [])
+    assert (dataset.n_sources, dataset.classes) == (2, ["boat", "sled"])
+    assert [(one.filename, one.code) for one in dataset.rejected] == [("boat/deep", "invalid-request")]
     found = {source.filename: source for source in ledger.sources("demo")}
     assert found["sled/a.png"].label == "sled"
     assert (found["sled/a.png"].width, found["sled/a.png"].height) == (10, 12)
@@ -250,7 +251,7 @@ def test_groups_are_read_from_a_folders_metadata(tmp_path: Path, ledger: Ledger,
 def test_a_table_that_names_no_image_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "demo", "sled/a.png")
     (folder / "metadata.csv").write_text("name,group\nsled/a.png,video-1\n", encoding="utf-8")
-    with pytest.raises(InvalidRequest, match=r"line 2 of .*metadata\.csv' names no image"):
+    with pytest.raises(InvalidRequest, match=r"line 2 of .*metadata\.csv' is not .*: it names no image"):
         list(read_folder(folder))
 
 

@@ -132,3 +132,5 @@ def test_a_head_knows_imagenet_s_classes_by_the_names_that_folders_of_ids_get(tm
     ids = read_class_map(file)
     assert ids.own_names == ["n03126707", "boat", "n02690373"]
     assert ids.selection(["airliner", "n03126707", "boat"], {}).rows == ((2,), (0,), (1,))
+    file.write_text(json.dumps(["boat", "n02085620-Chihuahua", "n99999999-my_dog"]), encoding="utf-8")
+    assert read_class_map(file).selection(["Chihuahua", "my dog"], {}).rows == ((1,), (2,))

@@ -1,0 +1,70 @@
+"""What a folder's ``metadata.jsonl`` or ``metadata.csv`` says of its images, line by line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.image_folders import METADATA
+
+
+def metadata_notes(folder: Path, fields: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Return what the folder's metadata says of each image, by the name that it writes; {} without any.
+
+    A line of ``metadata.jsonl`` is ``{"file_name": "plate/1.png", "group": "video-3"}``, where all but the
+    name are optional; ``metadata.csv`` has columns of these names. Only ``fields`` are returned, empty ones
+    left out.
+
+    Raises:
+        InvalidRequest: the file cannot be read, a line has another form, or two lines of one image differ.
+    """
+    path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
+    if path is None:
+        return {}
+    try:
+        # Excel writes a mark before the first column's name.
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"cannot read {str(path)!r}: it is not UTF-8; save it as UTF-8") from error
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {str(path)!r}: {error}") from error
+    notes: dict[str, dict[str, str]] = {}
+    for number, row in _table(text) if path.suffix == ".csv" else _lines(text):
+        other_form = f'line {number} of {str(path)!r} is not {{"file_name": ..., "{fields[-1]}": ...}}'
+        name = row.get("file_name")
+        if not isinstance(name, str) or not name:
+            raise InvalidRequest(f"{other_form}: it names no image")
+        for field in fields:
+            value = row.get(field) or None
+            if not isinstance(value, str | None):
+                raise InvalidRequest(f"{other_form}: {field!r} has to be text")
+            if value and notes.setdefault(name, {}).setdefault(field, value) != value:
+                raise InvalidRequest(
+                    f"line {number} of {str(path)!r} gives {name!r} a second {field}; keep one"
+                )
+    return notes
+
+
+def _lines(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                said = json.loads(line)
+            except (ValueError, RecursionError):
+                said = None
+            yield number, _by_field(said) if isinstance(said, dict) else {}
+
+
+def _table(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
+    rows = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
+    for number, row in enumerate(rows, start=2):
+        yield number, _by_field(row)
+
+
+def _by_field(row: Mapping[str | None, object]) -> dict[str, object]:
+    # Cells without a column have None for its name.
+    return {name.strip().lower(): said for name, said in row.items() if name is not None}

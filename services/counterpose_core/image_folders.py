@@ -1,0 +1,167 @@
+"""A folder with a subfolder of images for each class: its images, and what in it is left out and named."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote
+
+from counterpose_core.contract.datasets import RejectedSource
+from counterpose_core.errors import ImageUndecodable, InvalidRequest, UnsupportedMedia
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp"})
+"""Endings of the three formats that are decoded."""
+OTHER_SUFFIXES = frozenset(
+    {".avif", ".bmp", ".gif", ".heic", ".heif", ".jp2", ".jxl", ".pgm", ".ppm", ".tga", ".tif", ".tiff"}
+)
+"""Endings of images that somebody would have to convert first."""
+METADATA = ("metadata.jsonl", "metadata.csv")
+"""What a folder says of its images; the first one that it has is read."""
+
+_OF_SYSTEMS = frozenset({"__MACOSX", "@eaDir", "$RECYCLE.BIN"})
+
+Note = TypeVar("Note")
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder is none of the user's: ``.ipynb_checkpoints``, ``._1.png``, ``__MACOSX``."""
+    return name in _OF_SYSTEMS or (name.startswith(".") and name not in (".", ".."))
+
+
+@dataclass(frozen=True)
+class ClassFolders:
+    """The images of a folder: those of its subfolders, and ``loose`` ones beside them, each in order.
+
+    ``left_out`` names all else that a user may take for images of the folder.
+    """
+
+    root: Path
+    images: Sequence[Path]
+    loose: Sequence[Path]
+    left_out: Sequence[RejectedSource]
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path in (*self.images, *self.loose):
+            name = path.relative_to(self.root).as_posix()
+            self._names[unicodedata.normalize("NFC", name)] = name
+            self._names[name] = name
+
+    def by_image(self, what: str, notes: Mapping[str, Note]) -> dict[str, Note]:
+        """Return notes on images by the image's path below the folder, whatever spelling they have.
+
+        Backslashes, ``./``, ``%20``, whole paths and those that begin with the folder's name are understood.
+
+        Raises:
+            InvalidRequest: an image has no note of its own, as there is none of its name or two differ.
+        """
+        found: dict[str, Note] = {}
+        for written in sorted(notes):
+            name = self._named(written)
+            if name is None:
+                other = next(iter(self._names.values()), None)
+                raise InvalidRequest(
+                    f"{written!r} has a {what}, but {str(self.root)!r} has no such image"
+                    + (f"; write the path below the folder, such as {other!r}" if other else "")
+                )
+            if found.setdefault(name, notes[written]) != notes[written]:
+                raise InvalidRequest(f"{name!r} has two {what}s under different spellings; keep one")
+        return found
+
+    def _named(self, written: str) -> str | None:
+        if written in self._names:
+            return self._names[written]
+        tops = (self.root.as_posix(), self.root.absolute().as_posix(), self.root.resolve().as_posix())
+        for spelling in (written, written.replace("\\", "/"), unquote(written.replace("\\", "/"))):
+            path = posixpath.normpath(unicodedata.normalize("NFC", spelling))
+            for top in ("", *(f"{each}/" for each in (*tops, self.root.name))):
+                name = path.removeprefix(top)
+                if name in self._names:
+                    return self._names[name]
+                # What is left out is named as such.
+                if any(name == out.filename or name.startswith(f"{out.filename}/") for out in self.left_out):
+                    return name
+        return None
+
+
+def read_class_folders(root: Path) -> ClassFolders:
+    """List a folder's images, which lie in one subfolder per class; nothing is opened."""
+    images: list[Path] = []
+    loose: list[Path] = []
+    left_out: list[RejectedSource] = []
+    # Sorted: disks list in any order, and one folder must always give the same name and batches.
+    for path in _entries(root, "", left_out):
+        if not path.is_dir():
+            loose += [path] if _is_image(path) else []
+            left_out += _not_read(path, path.name)
+            continue
+        inner: list[RejectedSource] = []
+        own = []
+        for entry in _entries(path, path.name, inner):
+            own += [entry] if _is_image(entry) else []
+            inner += _reasons(entry, f"{path.name}/{entry.name}")
+        images += own
+        left_out += inner
+        if not own and not inner:
+            left_out.append(
+                _left_out(f"{path.name}/", ImageUndecodable.code, "the folder has no PNG, JPEG or WebP image")
+            )
+    return ClassFolders(root, images, loose, left_out)
+
+
+def left_out_loose(images: Sequence[Path], remedy: str) -> Iterator[RejectedSource]:
+    """Name images that are of no class, as they lie in no subfolder."""
+    for path in images:
+        yield _left_out(path.name, InvalidRequest.code, f"the image lies in no class's folder; {remedy}")
+
+
+def _entries(folder: Path, name: str, left_out: list[RejectedSource]) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if not is_hidden(path.name))
+    except OSError as error:
+        if name:
+            left_out.append(
+                _left_out(f"{name}/", ImageUndecodable.code, f"the folder cannot be read: {error.strerror}")
+            )
+        return []
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and path.is_file()
+
+
+def _reasons(path: Path, name: str) -> list[RejectedSource]:
+    """Say why an entry of a class's folder is left out; nothing of images and of what is none of them."""
+    if path.is_dir():
+        # A link is not followed: it may lead to the whole disk.
+        has_image = path.is_symlink() or any(
+            Path(file).suffix.lower() in SUFFIXES | OTHER_SUFFIXES and not is_hidden(file)
+            for _, _, files in os.walk(path)
+            for file in files
+        )
+        detail = "a folder below a class's folder is not read; move its images up"
+        return [_left_out(name, InvalidRequest.code, detail)] if has_image else []
+    if path.name in METADATA:
+        detail = "metadata is read only beside the classes' folders; move its lines there"
+        return [_left_out(name, InvalidRequest.code, detail)]
+    return _not_read(path, name)
+
+
+def _not_read(path: Path, name: str) -> list[RejectedSource]:
+    if path.suffix.lower() in SUFFIXES and not path.is_file():
+        return [_left_out(name, ImageUndecodable.code, "it is no file; restore or remove it")]
+    if path.suffix.lower() not in OTHER_SUFFIXES:
+        return []
+    return [
+        _left_out(name, UnsupportedMedia.code, "the file has another format; convert it to PNG, JPEG or WebP")
+    ]
+
+
+def _left_out(name: str, code: str, detail: str) -> RejectedSource:
+    # JSON cannot hold the lone surrogates that stand for bytes of a non-UTF-8 file name.
+    return RejectedSource(filename=name.encode(errors="replace").decode()[:255], code=code, detail=detail)
