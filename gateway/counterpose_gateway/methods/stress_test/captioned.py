@@ -20,8 +20,8 @@ from counterpose_gateway.methods.stress_test.interventions import reworded
 from counterpose_gateway.methods.stress_test.observations import Observation, Place
 from counterpose_gateway.runs.seeds import derive_seed
 
-_SOURCES_OF_A_WORDING = 2 * LEAST_PAIRS
-"""Fresh sources for each wording that takes a turn: gates leave about half of the pairs."""
+BLOCK = 3 * LEAST_PAIRS // 2
+"""Images of a wording before the next one's turn: of so many, gates mostly leave pairs enough for a test."""
 
 MOST_REDRAWN = 5
 """Sources of one change that are drawn again: more of them would have fewer draws each."""
@@ -62,8 +62,8 @@ class CaptionedSources:
     def fresh(self, change: Change, wordings: Sequence[Wording]) -> list[Showing]:
         """The fresh sources that a wording applies to, each with one of them.
 
-        The first wordings take turns, so many that each can be expected to have pairs enough for a test of
-        its own; the others stand in where none of these applies. Of a group there is one source: pairs that
+        The first wording gets images enough for a test of its own before the next one has any; wordings
+        beyond the first few stand in where none of these applies. Of a group there is one source: pairs that
         are not independent would count as one.
         """
         return self._showing(change, wordings, fresh=True)
@@ -77,34 +77,41 @@ class CaptionedSources:
         sources = _one_of_a_group([*fresh, *self._showing(change, wordings, fresh=False)])[:MOST_REDRAWN]
         if not self._draws or len(sources) < LEAST_REDRAWN:
             return []
-        draws = range(1, MOST_DRAWS + 1)
-        first = _first(wordings, MOST_REDRAWN_PAIRS // LEAST_PAIRS)
-        fitting = [_applicable(each.source, first) or [each.wording] for each in sources]
-        # Each source shows each wording, in other draws.
+        turns = _Turns(_first(wordings, MOST_REDRAWN_PAIRS // LEAST_PAIRS))
+        fitting = [_applicable(each.source, wordings) for each in sources]
         return [
-            Showing(each.source, fitting[place][(draw + place) % len(fitting[place])], draw)
-            for draw in draws
+            Showing(each.source, turns.next(fitting[place]), draw)
+            for draw in range(1, MOST_DRAWS + 1)
             for place, each in enumerate(sources)
         ]
 
     def _showing(self, change: Change, wordings: Sequence[Wording], *, fresh: bool) -> list[Showing]:
-        applicable = [
-            (source, fitting)
-            for source in self._of_class.get(change.object_class, [])
-            if (source.kind == "caption") == fresh and (fitting := _applicable(source, wordings))
-        ]
-        units = len({source.unit for source, _ in applicable})
-        number = min(max(1, units // _SOURCES_OF_A_WORDING), MOST_PAIRS // LEAST_PAIRS)
-        first, used = _first(wordings, number), Counter[WordingKey]()
+        turns = _Turns(_first(wordings, MOST_PAIRS // LEAST_PAIRS))
         found: dict[Place, Showing] = {}
-        for source, fitting in applicable:
-            if (source.unit, None) in found:
+        for source in self._of_class.get(change.object_class, []):
+            if (source.kind == "caption") != fresh or (source.unit, None) in found:
                 continue
-            preferred = [each for each in fitting if each in first] or fitting[:1]
-            wording = min(preferred, key=lambda each: used[wording_key(each.removed, each.added)])
-            used[wording_key(wording.removed, wording.added)] += 1
-            found[source.unit, None] = Showing(source, wording)
+            if fitting := _applicable(source, wordings):
+                found[source.unit, None] = Showing(source, turns.next(fitting))
         return list(found.values())
+
+
+class _Turns:
+    """Deals out wordings: a block of images to each of the ``first`` ones, in their order."""
+
+    def __init__(self, first: Sequence[Wording]) -> None:
+        self._first, self._used = first, Counter[WordingKey]()
+
+    def next(self, fitting: Sequence[Wording]) -> Wording:
+        """The wording of the next image, of those that apply to its caption."""
+        preferred = [each for each in fitting if each in self._first] or fitting[:1]
+        wording = min(preferred, key=lambda each: self._used[_key(each)] // BLOCK)
+        self._used[_key(wording)] += 1
+        return wording
+
+
+def _key(wording: Wording) -> WordingKey:
+    return wording_key(wording.removed, wording.added)
 
 
 def _applicable(source: Observation, wordings: Iterable[Wording]) -> list[Wording]:
@@ -115,7 +122,7 @@ def _first(wordings: Iterable[Wording], number: int) -> list[Wording]:
     """The first ``number`` wordings, with all that say the same in other articles."""
     by_key: dict[WordingKey, list[Wording]] = {}
     for each in wordings:
-        by_key.setdefault(wording_key(each.removed, each.added), []).append(each)
+        by_key.setdefault(_key(each), []).append(each)
     return [each for alike in list(by_key.values())[:number] for each in alike]
 
 

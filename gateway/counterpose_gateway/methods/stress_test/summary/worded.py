@@ -59,7 +59,9 @@ class WordedPairs:
     @property
     def scope(self) -> WordingScope:
         """What the named wordings have in common."""
-        return scope_of({wording: self.tests[wording].breaks for wording in self.named})
+        alone = len(self.tests) == 1
+        # The test of the change is the test of its only wording.
+        return scope_of({wording: alone or self.tests[wording].breaks for wording in self.named})
 
     @property
     def counts(self) -> list[WordingCount]:
