@@ -43,6 +43,7 @@ TEMPLATES.filters |= {
     "points_interval": numbers.points_interval,
     "duration": numbers.duration,
     "count": numbers.count,
+    "counted": numbers.counted,
     "p_value": numbers.p_value,
     "decimal": numbers.decimal,
     "format_si": format_si,
