@@ -198,8 +198,8 @@ def _redraws(finding: Finding) -> str:
         return ""
     few = "this image" if finding.confirmed.n_sources == 1 else f"these {finding.confirmed.n_sources} images"
     return (
-        "A redraw is an image edited once more, from other random noise, beside a control of the same noise in "
-        f"which nothing was changed. The count speaks of {few}, not of others."
+        "A redraw is an image edited once more, from other random noise, beside a control of the same noise "
+        f"in which nothing was changed. The count speaks of {few}, not of others."
     )
 
 
@@ -299,8 +299,8 @@ def _tested_on(tested: Confirmed) -> str:
     if tested.scope == "class":
         return "Tested on images that the search did not use, each with a control of its own"
     return (
-        f"Tested on {counted(tested.n_sources, 'image')}, each edited and redrawn several times from other noise, as too few others were "
-        "left; of other images it says nothing"
+        f"Tested on {counted(tested.n_sources, 'image')}, each edited and redrawn several times from other "
+        "noise, as too few others were left; of other images it says nothing"
     )
 
 

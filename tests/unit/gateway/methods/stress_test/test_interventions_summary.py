@@ -171,7 +171,8 @@ def lost_by(losses: Sequence[float]) -> Ledgered:
 def test_a_sure_and_tiny_loss_breaks_nothing_and_is_not_shown() -> None:
     made = summary(lost_by([0.03, 0.05] * 200))
     hurt = made.interventions[0].models["leaning"]
-    assert hurt.p_adjusted is not None and hurt.p_adjusted < 0.001
+    assert hurt.p_adjusted is not None
+    assert hurt.p_adjusted < 0.001
     assert (hurt.status, hurt.significant) == ("not-shown", False)
     assert (
         made.interventions[0]
@@ -195,8 +196,10 @@ def test_no_edit_breaks_a_classifier_beside_an_interval_that_holds_nothing(numbe
 def test_a_verdict_that_the_interval_denies_names_the_interval() -> None:
     made = summary(lost_by([0.6, 0.35] * 5))
     hurt = made.interventions[0].models["leaning"]
-    assert hurt.p_adjusted is not None and hurt.p_adjusted <= SHOWN_LEVEL
-    assert hurt.delta_p.high is not None and hurt.delta_p.high > 0.0
+    assert hurt.p_adjusted is not None
+    assert hurt.p_adjusted <= SHOWN_LEVEL
+    assert hurt.delta_p.high is not None
+    assert hurt.delta_p.high > 0.0
     told = next(one for one in made.verdicts if one.classifier == "leaning")
     assert told.state == "cannot-tell"
     assert told.sentence.startswith("leaning: none is shown, as its interval holds 0; a loss of up to ")

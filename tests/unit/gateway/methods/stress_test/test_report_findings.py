@@ -47,8 +47,10 @@ def test_a_cell_shows_no_loss_that_is_too_small_to_count() -> None:
     ledgered.stress(sources, {"background": {"steady": 0.9, "leaning": 0.87}})
     summary = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
     cell = summary.models["leaning"].edit_types["background"]
-    assert cell.p_adjusted is not None and cell.p_adjusted < 0.001
-    assert cell.delta_p.high is not None and cell.delta_p.high < 0.0
+    assert cell.p_adjusted is not None
+    assert cell.p_adjusted < 0.001
+    assert cell.delta_p.high is not None
+    assert cell.delta_p.high < 0.0
     assert (cell.status, cell.why_not_shown) == ("not-shown", "a loss below 0.05 counts for nothing")
     assert "not shown: a loss below 0.05 counts for nothing" in report(ledgered, summary)
 

@@ -96,7 +96,8 @@ def test_the_first_screen_shows_original_control_and_edit_of_the_clearest_pair()
     likeness = {0: 0.9, 1: 0.7, 2: 0.95, 3: 0.8}
     edits = [item for item in ledgered.items if item.kind == "edit"]
     for at, edit in enumerate(edits):
-        assert edit.result is not None and edit.result.scores is not None
+        assert edit.result is not None
+        assert edit.result.scores is not None
         scores = edit.result.scores.model_copy(update={"image_image": likeness[at]})
         turned = {} if at != 2 else {"predictions": edit.result.original_predictions}
         result = edit.result.model_copy(update={"scores": scores, **turned})
