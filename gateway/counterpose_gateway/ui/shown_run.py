@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterpose_core.contract.runs import Run
+from counterpose_core.errors import ImagesOutsideSuite
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.reports.numbers import count, duration
@@ -75,7 +76,12 @@ class ShownRun:
     @property
     def can_resume(self) -> bool:
         """Whether there is something to try again."""
-        return self.run.state in _RESUMABLE
+        return self.run.state in _RESUMABLE and not self.is_refused
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it was stopped for its images, which are the same at every try."""
+        return self.run.problem is not None and self.run.problem.code == ImagesOutsideSuite.code
 
     @property
     def models(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from counterpose_core.commands import prove_command
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.errors import ImagesOutsideSuite
 from counterpose_gateway.methods.stress_test.report.classes import (
     class_accuracy_plot,
     class_sentences,
@@ -67,6 +68,7 @@ def render(
         **found,
         "models": model_rows(summary, found["findings"]),
         "share_explained": share_explained(summary),
+        "refused": summary.suite_fit if run.problem and run.problem.code == ImagesOutsideSuite.code else None,
         "lines": summary.verdict.splitlines(),
         "by_class": class_rows(summary),
         "by_kind": kind_rows(summary),
