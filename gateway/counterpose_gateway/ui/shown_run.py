@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+from pydantic import ValidationError
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import ImagesOutsideSuite
@@ -100,11 +104,21 @@ class ShownRun:
         """How many items need no more work."""
         return self.run.request_counts.total - self.run.request_counts.pending
 
+    @cached_property
+    def most_items(self) -> int:
+        """The most items that it can come to have, in all of its phases; at least 1."""
+        most = self.run.request_counts.total
+        if not self.has_ended:
+            # A run of an older version may have a configuration that this one cannot read.
+            with suppress(ValidationError):
+                most = METHODS[self.run.kind].most_items(self.run)
+        return max(1, most)
+
     @property
     def progress(self) -> str:
         """How far it is, in words."""
-        counts = self.run.request_counts
-        return f"{count(self.ended_items)} of {count(counts.total)}"
+        most = "" if self.most_items <= self.run.request_counts.total else "at most "
+        return f"{count(self.ended_items)} of {most}{count(self.most_items)}"
 
     @property
     def outcomes(self) -> str:
@@ -115,13 +129,16 @@ class ShownRun:
 
     @property
     def left(self) -> str:
-        """About how long the planned items will still take, once enough have ended to say so."""
-        counts, started = self.run.request_counts, self.run.started_at
-        if self.has_ended or started is None or self.ended_items < _LEAST_ENDED or not counts.pending:
+        """About how long the whole run will still take, once enough items have ended to say so."""
+        started, items = self.run.started_at, self.most_items - self.ended_items
+        if self.has_ended or started is None or self.ended_items < _LEAST_ENDED or items <= 0:
             return ""
         spent = (self.now - started).total_seconds()
-        seconds = spent / self.ended_items * counts.pending
-        return "less than a minute left" if seconds < 60 else f"about {duration(seconds)} left in this phase"
+        seconds = spent / self.ended_items * items
+        if seconds < 60:
+            return "less than a minute left"
+        about = "about" if self.most_items <= self.run.request_counts.total else "at most about"
+        return f"{about} {duration(seconds)} left"
 
     @property
     def age(self) -> str:

@@ -28,6 +28,7 @@ from counterpose_gateway.methods.stress_test.summary.hints import as_findings
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from counterpose_gateway.reports.environment import TEMPLATES
+from counterpose_gateway.reports.text import changed_words
 from fakes.findings import a_confirmation, a_finding, a_pair
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
@@ -183,6 +184,19 @@ def test_words_that_are_gone_are_told_without_a_second_preposition() -> None:
     )
     change = TEMPLATES.get_template("parts/images.html.j2").module.change(gone)
     assert text_of(str(change)) == "gone: with gifts"
+
+
+@pytest.mark.parametrize(
+    ("caption", "said"),
+    [
+        ("a boat [in] the [fog]", "in the fog"),
+        ("a [red] boat on the sand [at night]", "red … at night"),
+        ("a boat", ""),
+    ],
+)
+def test_changed_words_keep_the_word_between_them(caption: str, said: str) -> None:
+    pieces = [Segment(text, changed=bool(at % 2)) for at, text in enumerate(re.split(r"[\[\]]", caption))]
+    assert changed_words([piece for piece in pieces if piece.text]) == said
 
 
 def test_one_of_a_thing_is_not_many() -> None:
