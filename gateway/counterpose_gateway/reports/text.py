@@ -29,7 +29,7 @@ def changed_words(pieces: Sequence[Piece]) -> str:
     places = [place for place, piece in enumerate(pieces) if piece.changed]
     said = ""
     for place in places:
-        gap = "" if place == places[0] else pieces[place - 1].text
+        gap = "" if place == places[0] or pieces[place - 1].changed else pieces[place - 1].text
         said += (gap if len(gap.split()) <= _SHORT_GAP else " … ") + pieces[place].text
     return said
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import ImagesOutsideSuite
 from counterpose_core.types import FINAL_RUN_STATES
@@ -63,9 +64,19 @@ class ShownRun:
     @property
     def title(self) -> str:
         """Its name, or what it is."""
-        # A hunt is about labels, and no dataset.
-        subject = self.run.dataset or ", ".join(self.labels or self.models)
-        return self.run.name or f"{self.kind} of {subject}"
+        return self.run.name or self.about
+
+    @property
+    def about(self) -> str:
+        """What it is, whole: of a run without a dataset, its labels and classifiers say what it is about."""
+        config = self.run.resolved_config
+        if proof := config.get("proof"):
+            return f"Proof of finding {proof['finding']['number']} of run {proof['parent']:.8}"
+        if self.run.parent and (edits := (config.get("request") or {}).get("interventions")):
+            said = ", ".join(Intervention.model_validate(edit).in_words() for edit in edits)
+            return f"Application of {said} from run {self.run.parent:.8}"
+        subject = self.run.dataset or ", ".join([*self.labels, *self.models[:3]]) or "nothing"
+        return f"{self.kind} of {subject}"
 
     @property
     def state(self) -> str:

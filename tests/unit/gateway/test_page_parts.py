@@ -13,7 +13,7 @@ from counterpose_core.types import RunKind
 from counterpose_gateway.http.origin import is_own
 from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.ui import live_figures
-from counterpose_gateway.ui.environment import evidence
+from counterpose_gateway.ui.environment import TEMPLATES, evidence
 from counterpose_gateway.ui.live_figures import LEAST_AGE_SECONDS, LiveFigures
 from counterpose_gateway.ui.run_page import report_body
 from counterpose_gateway.ui.shown_run import ShownRun
@@ -146,6 +146,21 @@ def test_a_run_that_is_watched_is_summed_up_now_and_then(monkeypatch: pytest.Mon
     assert summed == [1]
     assert of(2) is not first
     assert summed == [2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "said"),
+    [
+        ("bug-hunt", {"labels": ["boat"], "classifiers": ["leaning-vit"]}, "Bug hunt of boat, leaning-vit"),
+        ("gate", {"classifiers": ["leaning-vit"]}, "Gate of leaning-vit"),
+        ("transfer", {"classifiers": ["one", "two"]}, "Transfer of one, two"),
+    ],
+)
+def test_a_run_without_a_dataset_has_a_whole_title(kind: str, request_: dict[str, Any], said: str) -> None:
+    run = shown(kind=kind, dataset="", resolved_config={"request": request_})
+    assert (run.title, run.about) == (said, said)
+    head = TEMPLATES.get_template("run_head.html.j2").render(shown=run, children=[])
+    assert f"{said}, 1 minute ago" in head
 
 
 def test_every_kind_of_run_has_a_name_in_words() -> None:
