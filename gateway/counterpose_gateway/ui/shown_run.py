@@ -81,7 +81,7 @@ class ShownRun:
     @property
     def state(self) -> str:
         """Its state in words."""
-        return STATES[self.run.state]
+        return "stopped" if self.is_refused else STATES[self.run.state]
 
     @property
     def has_ended(self) -> bool:
@@ -168,7 +168,7 @@ class ShownRun:
         plan = self.run.resolved_config.get("confirmation")
         if not isinstance(plan, dict) or plan.get("reason"):
             return []
-        names = ("screen: find suspects", "caption fresh images", "confirm on fresh images")
+        names = ("screen: find suspects", "test them on fresh images", "test more images of what is left")
         stage = self.run.stage if not self.has_ended else len(names) + 1
         return [
             (name, "done" if number < stage else "now" if number == stage else "later")

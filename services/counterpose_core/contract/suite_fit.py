@@ -91,14 +91,11 @@ class SuiteFitSummary(ResponseBody):
 
     @property
     def remedy(self) -> str:
-        """What to do about it, in one sentence."""
-        return (
-            "Its models cannot edit such images, so choose a suite with published weights "
-            "(docs/how-to/gpu.md)."
-        )
+        """What to do about it, as an imperative."""
+        return "choose a suite with published weights (docs/how-to/gpu.md)"
 
     def __str__(self) -> str:
-        return f"{self.warning} {self.remedy}"
+        return f"{self.warning} Its models cannot edit such images, so {self.remedy}."
 
 
 _WHY: dict[Measure, str] = {

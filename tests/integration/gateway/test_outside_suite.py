@@ -71,7 +71,16 @@ async def test_the_page_of_a_stopped_run_has_one_warning_one_next_step_and_no_re
     assert text.count("choose a suite with published weights") == 1
     assert text.count("Next: ") == 1
     assert "Stopped early: suite “miniature” does not know such images." in text
-    for absent in ("/resume", "No verdict", "gate-", 'id="models"', 'id="by-kind"', "Can I trust this?"):
+    assert ">stopped<" in page
+    for absent in (
+        "/resume",
+        ">failed<",
+        "No verdict",
+        "gate-",
+        'id="models"',
+        'id="by-kind"',
+        "Can I trust this?",
+    ):
         assert absent not in page
     row = (await gateway.http.get("/ui?state=failed")).text
     assert "/resume" not in row
