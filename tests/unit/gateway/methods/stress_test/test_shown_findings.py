@@ -6,7 +6,6 @@ import base64
 import csv
 import io
 import re
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +13,6 @@ from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.suite_fit import SuiteFitSummary
 from counterpose_core.types import EditType, Estimate
-from counterpose_gateway.methods.stress_test.report.captions import Segment
 from counterpose_gateway.methods.stress_test.report.downloads import findings_csv, report_md
 from counterpose_gateway.methods.stress_test.report.findings import Rate, rates
 from counterpose_gateway.methods.stress_test.report.report import render
@@ -27,8 +25,6 @@ from counterpose_gateway.methods.stress_test.summary.headline import verdict_tex
 from counterpose_gateway.methods.stress_test.summary.hints import as_findings
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
-from counterpose_gateway.reports.environment import TEMPLATES
-from counterpose_gateway.reports.text import changed_words
 from fakes.findings import a_confirmation, a_finding, a_pair
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
@@ -176,27 +172,6 @@ def test_the_caption_of_an_edit_says_what_came_or_went(kind: EditType, said: str
     ledgered = Ledgered()
     ledgered.stress([f"source-{index}" for index in range(4)], {kind: SHAKEN})
     assert said in text_of(page(ledgered, confirmed(ledgered)))
-
-
-def test_words_that_are_gone_are_told_without_a_second_preposition() -> None:
-    gone = SimpleNamespace(
-        caption=[Segment("a sled ", changed=False), Segment("with gifts", changed=True)], edited_caption=[]
-    )
-    template = TEMPLATES.from_string('{% from "parts/images.html.j2" import change %}{{ change(pair) }}')
-    assert text_of(template.render(pair=gone)) == "gone: with gifts"
-
-
-@pytest.mark.parametrize(
-    ("caption", "said"),
-    [
-        ("a boat [in] the [fog]", "in the fog"),
-        ("a [red] boat on the sand [at night]", "red … at night"),
-        ("a boat", ""),
-    ],
-)
-def test_changed_words_keep_the_word_between_them(caption: str, said: str) -> None:
-    pieces = [Segment(text, changed=bool(at % 2)) for at, text in enumerate(re.split(r"[\[\]]", caption))]
-    assert changed_words([piece for piece in pieces if piece.text]) == said
 
 
 def test_one_of_a_thing_is_not_many() -> None:
