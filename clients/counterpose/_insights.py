@@ -80,6 +80,7 @@ def insight_request(
         {name: request[name] for name in _KEPT if name in request}
         | {
             "interventions": [chosen.model_dump()],
+            "applied_from": summary.run_id,
             "max_edits_per_image": 0,
             "lance_r_edits_per_image": 0,
             **({"functions": functions} if functions else {}),

@@ -69,6 +69,7 @@ class StressTestOptions(TypedDict, total=False):
         this; None groups only what the dataset names and equal images.
     outside_suite: ``"stop"`` a run whose first images are unlike those that the suite was trained on, or
         ``"continue"``.
+    applied_from: id of the stress test one of whose changes ``interventions`` repeat, to be listed under it.
     """
 
     edit_types: Sequence[EditType]
@@ -86,6 +87,7 @@ class StressTestOptions(TypedDict, total=False):
     confirm_share: float
     near_duplicates: float | None
     outside_suite: OutsideSuite
+    applied_from: str | None
 
 
 class HuntOptions(LabelImageOptions, total=False):

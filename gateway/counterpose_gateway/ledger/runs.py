@@ -202,9 +202,9 @@ class Runs(LedgerPart):
         cursor = cursors.write_pair(page[-1]["created_at"], page[-1]["id"], self._tenant) if more else None
         return RunList(runs=[rows.run(row) for row in page], after=cursor)
 
-    def children(self, run_id: str) -> list[Run]:
-        """Return the runs that continue a run, oldest first; none if it does not exist."""
-        query = select(schema.runs).where(_runs.parent == run_id, rows.KEPT, *self._mine)
+    def children(self, *run_ids: str) -> list[Run]:
+        """Return the runs that continue one of some runs, oldest first; none if these do not exist."""
+        query = select(schema.runs).where(_runs.parent.in_(run_ids), rows.KEPT, *self._mine)
         query = query.order_by(_runs.created_at, _runs.id)
         with self._database.reading() as connection:
             return [rows.run(row) for row in connection.execute(query).mappings()]

@@ -66,6 +66,7 @@ ENDED_ITEMS = text("state IN ('done', 'filtered', 'failed', 'cancelled')")
 RUNS_TO_SERVE = text("state IN ('queued', 'in_progress') AND idle_until IS NULL")
 IDLE_RUNS = text("idle_until IS NOT NULL")
 RUNS_TO_PLAN = text("state IN ('validating', 'finalizing')")
+RUNS_OF_PARENTS = text("parent IS NOT NULL")
 RUNS_UNDER_WAY = text("state IN ('queued', 'in_progress')")
 OPEN_JOBS = text("state IN ('queued', 'in_progress', 'cancelling')")
 
@@ -202,6 +203,7 @@ runs = Table(
     _partial("runs_idle", "idle_until", where=IDLE_RUNS),
     _partial("runs_to_plan", "planning_due_at", "created_at", "id", where=RUNS_TO_PLAN),
     _partial("runs_under_way", "created_at", where=RUNS_UNDER_WAY),
+    _partial("runs_of_parents", "parent", where=RUNS_OF_PARENTS),
 )
 """``functions``: the addresses of the functions that the run tests, by name. They hold secrets: only workers
 and the plans of child runs read them, and `rows.run` leaves them out.

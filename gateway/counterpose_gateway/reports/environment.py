@@ -12,6 +12,7 @@ from markupsafe import Markup
 from counterpose_core.types import format_si
 from counterpose_gateway.reports import numbers
 from counterpose_gateway.reports.first_screen import END_OF_FIRST_SCREEN
+from counterpose_gateway.reports.text import changed_words
 
 SCRIPT = files("counterpose_gateway.reports").joinpath("templates/report.js").read_text(encoding="utf-8")
 """Sorting, arrow keys and copying; a report is complete without it."""
@@ -43,6 +44,8 @@ TEMPLATES.filters |= {
     "points_interval": numbers.points_interval,
     "duration": numbers.duration,
     "count": numbers.count,
+    "counted": numbers.counted,
+    "changed_words": changed_words,
     "p_value": numbers.p_value,
     "decimal": numbers.decimal,
     "format_si": format_si,

@@ -83,6 +83,11 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def counted(number: int, noun: str) -> str:
+    """A count with its noun: 1 image, 2 images."""
+    return f"{count(number)} {noun}{'s' if number != 1 else ''}"
+
+
 def count(number: int) -> str:
     """A count with thin spaces between thousands."""
     return f"{number:,}".replace(",", " ")

@@ -82,6 +82,11 @@ def of_events_alone(run_id: str, context: RecordedRuns) -> None:
     """Return no revision: the figures change with the run's events alone."""
 
 
+def planned_items(run: Run) -> int:
+    """Return the number of items planned so far: of a run of one stage, all that it will have."""
+    return run.request_counts.total
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     """A method: the types of its requests, items and summaries, and the functions on its runs.
@@ -105,6 +110,8 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
         view: the choice for summaries that pages show.
         revision: the revision of what a summary depends on besides the run's events, or None.
         next_stage: plans the next stage; None of methods that plan their runs whole.
+        most_items: the most items that a run can come to have, told from its row alone. It never grows as
+            the run goes on, so that what has ended is a share of it that never falls.
         rest_of_plan: yields the items of a run's first stage from an ordinal on, as they were planned before;
             they depend on the run's resolved configuration and on the inputs alone, and no service is
             called. `Plan.items` of such a method is an iterator, and `Plan.sources` is set.
@@ -126,6 +133,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     view: ViewT | None = None
     revision: Callable[[str, RecordedRuns], Hashable] = of_events_alone
     next_stage: NextStage | None = None
+    most_items: Callable[[Run], int] = planned_items
     rest_of_plan: Callable[[Run, PlanInputs, int], Iterator[PlannedItem]] | None = None
     look: Callable[[LeasedGroup, RunLedger], Look] | None = None
     keep_columns: Callable[[Run, RecordedRuns], int] | None = None

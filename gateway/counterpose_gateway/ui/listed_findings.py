@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Run
-from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.errors import NotFound
 from counterpose_gateway.methods.stress_test.columns import read_columns
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.findings import under_test
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.runs.summaries import summary_of
 
@@ -24,6 +26,13 @@ def listed_findings(
         return list(figures.findings)
     key = ("findings", run.id, context.ledger.last_event(run.id).id)
     return context.cache.get(key, lambda: findings_of(figures, read_columns(run, context.ledger)))
+
+
+def findings_under_test(run: Run, context: GatewayContext) -> list[Finding]:
+    """The changes that a stress test tests while it goes on, as far as its screen has seen them."""
+    config = StressTestConfig.model_validate(run.resolved_config)
+    columns = read_columns(run, context.ledger, context.columns)
+    return under_test(run, columns, config, LanceEstimator(config.request.seed))
 
 
 def finding_of(run: Run, number: int, context: GatewayContext) -> Finding:

@@ -9,9 +9,12 @@ from threading import Lock
 
 from pydantic import BaseModel
 
+from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Run
+from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.ui.headlines import summary_for
+from counterpose_gateway.ui.listed_findings import findings_under_test
 
 LEAST_AGE_SECONDS = 8.0
 """For which figures are shown before they are summed up again."""
@@ -50,7 +53,7 @@ class LiveFigures:
             return None if known is None else known.summary
         try:
             started = time.monotonic()
-            summary = summary_for(run, context)
+            summary = _so_far(run, context)
             now = time.monotonic()
             with self._lock:
                 self._known[run.id] = _Figures(summary, ended, now, now - started)
@@ -63,3 +66,18 @@ class LiveFigures:
     def _is_fresh(self, known: _Figures, ended: int) -> bool:
         rest = max(LEAST_AGE_SECONDS, known.took / SHARE_OF_TIME)
         return known.ended == ended or time.monotonic() - known.made_at < rest
+
+
+def _so_far(run: Run, context: GatewayContext) -> BaseModel:
+    """The summary of a run that goes on, in which what it tests right now comes first."""
+    summary = summary_for(run, context)
+    if not isinstance(summary, StressTestSummary) or run.stage == 1:
+        return summary
+    tested = findings_under_test(run, context)
+    words = {_words(finding) for finding in tested}
+    others = [finding for finding in summary.findings if _words(finding) not in words]
+    return summary.model_copy(update={"findings": [*tested, *others]})
+
+
+def _words(finding: Finding) -> tuple[str, ...]:
+    return finding.classifier, finding.object_class, finding.edit_type, finding.removed, finding.added

@@ -28,7 +28,8 @@ from counterpose_gateway.ui.shown_run import ShownRun
 router = APIRouter(prefix="/ui/runs/{run_id}", route_class=PageRoute)
 
 _FINDING = re.compile(
-    r'(<article class="card finding" id="finding-(\d+)">(?:(?!</article>).)*?)(</div>\s*</article>)',
+    r'(<article class="card finding(?: hero)?" id="finding-(\d+)">(?:(?!</article>).)*?)'
+    r"(</div>\s*</article>)",
     re.DOTALL,
 )
 

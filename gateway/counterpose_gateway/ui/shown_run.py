@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from pydantic import ValidationError
+
+from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Run
+from counterpose_core.errors import ImagesOutsideSuite
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.reports.numbers import count, duration
@@ -58,14 +64,24 @@ class ShownRun:
     @property
     def title(self) -> str:
         """Its name, or what it is."""
-        # A hunt is about labels, and no dataset.
-        subject = self.run.dataset or ", ".join(self.labels or self.models)
-        return self.run.name or f"{self.kind} of {subject}"
+        return self.run.name or self.about
+
+    @property
+    def about(self) -> str:
+        """What it is, whole: of a run without a dataset, its labels and classifiers say what it is about."""
+        config = self.run.resolved_config
+        if proof := config.get("proof"):
+            return f"Proof of finding {proof['finding']['number']} of run {proof['parent']:.8}"
+        if self.run.parent and (edits := (config.get("request") or {}).get("interventions")):
+            said = ", ".join(Intervention.model_validate(edit).in_words() for edit in edits)
+            return f"Application of {said} from run {self.run.parent:.8}"
+        subject = self.run.dataset or ", ".join([*self.labels, *self.models[:3]]) or "nothing"
+        return f"{self.kind} of {subject}"
 
     @property
     def state(self) -> str:
         """Its state in words."""
-        return STATES[self.run.state]
+        return "stopped" if self.is_refused else STATES[self.run.state]
 
     @property
     def has_ended(self) -> bool:
@@ -75,7 +91,12 @@ class ShownRun:
     @property
     def can_resume(self) -> bool:
         """Whether there is something to try again."""
-        return self.run.state in _RESUMABLE
+        return self.run.state in _RESUMABLE and not self.is_refused
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it was stopped for its images, which are the same at every try."""
+        return self.run.problem is not None and self.run.problem.code == ImagesOutsideSuite.code
 
     @property
     def models(self) -> list[str]:
@@ -94,11 +115,21 @@ class ShownRun:
         """How many items need no more work."""
         return self.run.request_counts.total - self.run.request_counts.pending
 
+    @cached_property
+    def most_items(self) -> int:
+        """The most items that it can come to have, in all of its phases; at least 1."""
+        most = self.run.request_counts.total
+        if not self.has_ended:
+            # A run of an older version may have a configuration that this one cannot read.
+            with suppress(ValidationError):
+                most = METHODS[self.run.kind].most_items(self.run)
+        return max(1, most)
+
     @property
     def progress(self) -> str:
         """How far it is, in words."""
-        counts = self.run.request_counts
-        return f"{count(self.ended_items)} of {count(counts.total)}"
+        most = "" if self.most_items <= self.run.request_counts.total else "at most "
+        return f"{count(self.ended_items)} of {most}{count(self.most_items)}"
 
     @property
     def outcomes(self) -> str:
@@ -109,13 +140,16 @@ class ShownRun:
 
     @property
     def left(self) -> str:
-        """About how long the planned items will still take, once enough have ended to say so."""
-        counts, started = self.run.request_counts, self.run.started_at
-        if self.has_ended or started is None or self.ended_items < _LEAST_ENDED or not counts.pending:
+        """About how long the whole run will still take, once enough items have ended to say so."""
+        started, items = self.run.started_at, self.most_items - self.ended_items
+        if self.has_ended or started is None or self.ended_items < _LEAST_ENDED or items <= 0:
             return ""
         spent = (self.now - started).total_seconds()
-        seconds = spent / self.ended_items * counts.pending
-        return "less than a minute left" if seconds < 60 else f"about {duration(seconds)} left in this phase"
+        seconds = spent / self.ended_items * items
+        if seconds < 60:
+            return "less than a minute left"
+        about = "about" if self.most_items <= self.run.request_counts.total else "at most about"
+        return f"{about} {duration(seconds)} left"
 
     @property
     def age(self) -> str:
@@ -134,7 +168,7 @@ class ShownRun:
         plan = self.run.resolved_config.get("confirmation")
         if not isinstance(plan, dict) or plan.get("reason"):
             return []
-        names = ("screen: find suspects", "caption fresh images", "confirm on fresh images")
+        names = ("screen: find suspects", "test them on fresh images", "test more images of what is left")
         stage = self.run.stage if not self.has_ended else len(names) + 1
         return [
             (name, "done" if number < stage else "now" if number == stage else "later")

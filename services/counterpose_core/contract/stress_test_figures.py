@@ -11,6 +11,13 @@ CellStatus = Literal["insufficient", "not-shown", "significant"]
 """What a test allows to say: nothing (too few sources with a placebo), no drop shown, a drop shown."""
 
 
+SHOWN_LEVEL = 0.05
+"""Family-wise, of the tests of kinds of change and of the user's own edits."""
+
+LEAST_SHOWN = 0.05
+"""The least mean loss of p(true class) that is worth a word, as for findings."""
+
+
 class Tested(ResponseBody):
     """A test of "p(true class) falls by more than the controls cost"."""
 
@@ -20,7 +27,9 @@ class Tested(ResponseBody):
         "was no test.",
     )
     significant: bool = Field(
-        default=False, description="Whether the drop is significant at the level of the family."
+        default=False,
+        description="Whether the drop is shown: significant at the level of the family, not too small to be "
+        "worth a word and, of a kind of change or an edit of the user's, with intervals that end before 0.",
     )
     beyond_controls: Estimate | None = Field(
         default=None,
@@ -78,6 +87,18 @@ class EditTypeSummary(Tested):
     drop: Estimate = Field(description="Drop of acc@1, original minus counterfactual.")
     n_images: int = Field(description="Number of counterfactuals.")
     n_sources: int = Field(default=0, description="Number of source images behind them.")
+
+    @property
+    def why_not_shown(self) -> str:
+        """The rule, in words, by which a drop is not shown although its p is low; empty for any other."""
+        beyond, change = self.beyond_controls, self.delta_p.estimate
+        if self.status != "not-shown" or beyond is None or beyond.estimate is None or change is None:
+            return ""
+        if self.p_adjusted is None or self.p_adjusted > SHOWN_LEVEL:
+            return ""
+        if min(beyond.estimate, -change) < LEAST_SHOWN:
+            return f"a loss below {LEAST_SHOWN:g} counts for nothing"
+        return "its interval holds 0"
 
 
 class ModelSummary(ResponseBody):

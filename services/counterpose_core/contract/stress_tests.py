@@ -177,6 +177,13 @@ class StressTestCreate(ClassifiersUnderTest):
         description="What to do if most of the first images lie outside what the suite's models were trained "
         "on, so that no edit of them can be trusted: `stop` the run after these, or `continue`.",
     )
+    applied_from: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Id of the stress test one of whose changes the interventions repeat; the run is listed "
+        "under it. Null for none.",
+    )
     seed: Seed = Field(description="Seed of every random draw.")
 
     @field_validator("classifiers", "edit_types")

@@ -79,14 +79,23 @@ class SuiteFitSummary(ResponseBody):
         """Whether most of the images lie outside."""
         return 2 * self.outside > self.share.n
 
-    def __str__(self) -> str:
+    @property
+    def warning(self) -> str:
+        """How many images lie outside, and by what, in one sentence."""
         why = "; ".join(f"{_WHY[name]} ({number})" for name, number in self.by.items() if number)
         lie = "lies" if self.outside == 1 else "lie"
         return (
             f"{self.outside} of {self.share.n} images {lie} outside what suite {self.suite!r} was trained "
-            f"on: {why}. Its models cannot edit such images, so choose a suite with published weights "
-            "(docs/how-to/gpu.md)."
+            f"on: {why}."
         )
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it, as an imperative."""
+        return "choose a suite with published weights (docs/how-to/gpu.md)"
+
+    def __str__(self) -> str:
+        return f"{self.warning} Its models cannot edit such images, so {self.remedy}."
 
 
 _WHY: dict[Measure, str] = {

@@ -12,6 +12,7 @@ from counterpose import AsyncClient, AsyncStressTest
 from counterpose_core.contract.suite_fit import KnownImages, OutsideSuite
 from counterpose_core.errors import NotFound, RequestError, error_for
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.pages import text_of
 from fakes.ports import FakeEditor
 from fakes.world import fake_suite
 
@@ -57,6 +58,33 @@ async def test_a_run_stops_after_its_first_images_and_says_why(gateway: FakeGate
     assert summary.warnings[0] in str(summary)
     report = await run.report()
     assert "images lie outside what suite" in report[report.index('<section id="verdict">') :][:600]
+
+
+async def test_the_page_of_a_stopped_run_has_one_warning_one_next_step_and_no_resume(
+    gateway: FakeGateway,
+) -> None:
+    run = await worked_off(gateway, "stop")
+    page = (await gateway.http.get(f"/ui/runs/{run.id}")).text
+    text = text_of(page)
+    assert text.count("images lie outside what suite") == 1
+    assert page.count('class="warning"') == 1
+    assert text.count("choose a suite with published weights") == 1
+    assert text.count("Next: ") == 1
+    assert "Stopped early: suite “miniature” does not know such images." in text
+    assert ">stopped<" in page
+    for absent in (
+        "/resume",
+        ">failed<",
+        "No verdict",
+        "gate-",
+        'id="models"',
+        'id="by-kind"',
+        "Can I trust this?",
+    ):
+        assert absent not in page
+    row = (await gateway.http.get("/ui?state=failed")).text
+    assert "/resume" not in row
+    assert "images lie outside what suite" in row
 
 
 async def test_a_run_that_goes_on_anyway_has_its_figures_and_the_warning(gateway: FakeGateway) -> None:

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from counterpose import AsyncClient
 from counterpose_gateway.ui.static_content import static_content
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.pages import text_of
@@ -94,7 +95,7 @@ async def test_a_gateway_without_runs_says_what_to_do_first(tmp_path: Path) -> N
 async def test_a_run_that_goes_shows_progress_suspicions_and_new_images(site: Site) -> None:
     html = await site.page(f"/ui/runs/{site.going}")
     said = text_of(html)
-    assert re.search(r"\b70 of 120\b", said)
+    assert re.search(r"\b70 of at most 200\b", said)
     assert "screen: find suspects" in said
     assert "? suspected 7 of 7" in said
     assert "The newest images" in said
@@ -193,6 +194,54 @@ async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_requ
         assert 'class="prove"' not in proven
         assert (await gateway.http.get(f"/ui/runs/{child.id}/findings/1")).status_code == 200
         assert f"/ui/runs/{run_id}" in (await gateway.http.get(f"/ui/runs/{child.id}")).text
+
+
+async def test_proofs_and_applications_are_listed_under_their_run(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        await gateway.upload("demo", 20, ("sled", "boat"))
+        run_id = await created(gateway, limit=10, confirm=False)
+        await gateway.worker().work_off()
+        other = await created(gateway, seed=4, limit=4, confirm=False)
+        proof = await gateway.http.post(f"/v1/stress-tests/{run_id}/findings/1:prove", json={"images": 2})
+        client = AsyncClient(http=gateway.http)
+        applied = await client.stress_tests.apply(run_id, 1)
+        ids = [run_id, str(proof.json()["id"]), applied.id]
+        await gateway.worker().work_off()
+        html = (await gateway.http.get("/ui")).text
+        # The run has new work under it, so that it stands above a younger one.
+        assert re.findall(r'<th scope="row"><a href="/ui/runs/([0-9a-f]+)"', html) == [*ids, other]
+        assert html.count('<tr class="child">') == 2
+        said = text_of(html)
+        assert f"Proof of finding 1 of run {run_id[:8]}" in said
+        assert re.search(rf"Application of “.+” .+ from run {run_id[:8]}", said)
+        alone = (await gateway.http.get("/ui?state=completed")).text
+        assert 'class="child"' not in alone
+        assert all(f'<a href="/ui/runs/{each}">' in alone for each in ids)
+        gateway.ledger.delete_run(run_id)
+        orphans = (await gateway.http.get("/ui")).text
+        assert all(f'<a href="/ui/runs/{each}">' in orphans for each in ids[1:])
+        refused = await gateway.http.post("/v1/stress-tests", json=BODY | {"applied_from": run_id})
+        assert refused.status_code == 404
+
+
+async def test_an_old_run_with_new_work_is_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterpose_gateway.ui.run_list.RUNS_OF_A_PAGE", 2)
+    async with fake_gateway(tmp_path) as gateway:
+        await gateway.upload("demo", 4, ("sled", "boat"))
+        first = await created(gateway, confirm=False)
+        await gateway.worker().work_off()
+        others = [await created(gateway, seed=seed, confirm=False) for seed in (5, 6, 7)]
+        child = await created(gateway, applied_from=first, confirm=False)
+        seen: list[str] = []
+        address: str | None = "/ui"
+        while address is not None:
+            html = (await gateway.http.get(address)).text
+            seen += re.findall(r'<th scope="row"><a href="/ui/runs/([0-9a-f]+)"', html)
+            older = re.search(r'class="button" href="([^"]+)">Older', html)
+            address = None if older is None else unescape(older[1])
+        assert seen == [first, child, *reversed(others)]
 
 
 async def test_an_item_shows_where_it_comes_from(site: Site) -> None:

@@ -75,7 +75,7 @@ def test_from_the_first_address_through_a_run_to_its_finding(tab: Tab, served: S
     # The page is not loaded again from here on: what is new comes by itself.
     tab.value("window.isTheSamePage = true")
     served.work(14)
-    until(tab, says("70 of 120"))
+    until(tab, says("70 of at most 200"))
     until(tab, "document.querySelectorAll('#suspicions img').length >= 3")
     until(tab, says("The newest images"))
     assert tab.value("window.isTheSamePage")

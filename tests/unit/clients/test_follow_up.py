@@ -59,7 +59,7 @@ def test_the_insight_s_words_are_the_only_edit_of_the_new_run(kind: str) -> None
     assert json.loads(seen[-1].content) == {
         "dataset": "demo", "classifiers": CONFIG["request"]["classifiers"], "preset": "lance",
         "selection": "released", "exclude": ["bus/1.png"], "seed": 4, "max_edits_per_image": 0,
-        "lance_r_edits_per_image": 0,
+        "lance_r_edits_per_image": 0, "applied_from": "run-1",
         "interventions": [{"removed": "on the grass", "added": "in the snow"}],
     }  # fmt: skip
 

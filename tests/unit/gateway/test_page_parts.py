@@ -7,14 +7,17 @@ from typing import Any, get_args
 
 import pytest
 
+from counterpose_core.contract.confirmation import ConfirmationPlan
 from counterpose_core.contract.runs import RequestCounts, Run
 from counterpose_core.types import RunKind
 from counterpose_gateway.http.origin import is_own
+from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.ui import live_figures
-from counterpose_gateway.ui.environment import evidence
+from counterpose_gateway.ui.environment import TEMPLATES, evidence
 from counterpose_gateway.ui.live_figures import LEAST_AGE_SECONDS, LiveFigures
 from counterpose_gateway.ui.run_page import report_body
 from counterpose_gateway.ui.shown_run import ShownRun
+from fakes.results import fake_config
 from fakes.sdk import a_run, a_summary, figure
 
 CREATED = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -82,9 +85,25 @@ def test_the_age_of_a_run_in_words(seconds: float, said: str) -> None:
 def test_the_time_that_is_left_is_told_once_enough_has_ended() -> None:
     going: dict[str, Any] = {"state": "in_progress"}
     assert shown(100.0, request_counts=counts(9, 90), **going).left == ""
-    assert shown(100.0, request_counts=counts(10, 40), **going).left == "about 5 min 00 s left in this phase"
+    assert shown(100.0, request_counts=counts(10, 40), **going).left == "about 5 min 00 s left"
     assert shown(100.0, request_counts=counts(39, 40), **going).left == "less than a minute left"
     assert shown(100.0, request_counts=counts(40, 40), state="completed").left == ""
+
+
+def test_the_time_left_is_of_the_whole_run_and_its_bar_leaves_room_for_what_may_follow() -> None:
+    config, screen = fake_config(), 216
+    per_source = items_per_source(config.request)
+    plan = ConfirmationPlan(screened=24, fresh=24, budget=120)
+    known = {"resolved_config": config.model_copy(update={"confirmation": plan}).model_dump(mode="json")}
+    most = 24 * per_source + 24 + 120
+    first = shown(60.0, state="in_progress", request_counts=counts(screen, screen), **known)
+    assert (first.most_items, first.progress) == (most, f"216 of at most {most}")
+    assert first.left.startswith("at most about ") or first.left == "less than a minute left"
+    assert "phase" not in first.left
+    last = shown(60.0, state="in_progress", stage=3, request_counts=counts(291, 300), **known)
+    assert (last.most_items, last.progress) == (300, "291 of 300")
+    ended = shown(60.0, state="completed", request_counts=counts(291, 291), **known)
+    assert ended.most_items == 291
 
 
 def test_a_run_of_one_phase_names_none() -> None:
@@ -127,6 +146,21 @@ def test_a_run_that_is_watched_is_summed_up_now_and_then(monkeypatch: pytest.Mon
     assert summed == [1]
     assert of(2) is not first
     assert summed == [2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "said"),
+    [
+        ("bug-hunt", {"labels": ["boat"], "classifiers": ["leaning-vit"]}, "Bug hunt of boat, leaning-vit"),
+        ("gate", {"classifiers": ["leaning-vit"]}, "Gate of leaning-vit"),
+        ("transfer", {"classifiers": ["one", "two"]}, "Transfer of one, two"),
+    ],
+)
+def test_a_run_without_a_dataset_has_a_whole_title(kind: str, request_: dict[str, Any], said: str) -> None:
+    run = shown(kind=kind, dataset="", resolved_config={"request": request_})
+    assert (run.title, run.about) == (said, said)
+    head = TEMPLATES.get_template("run_head.html.j2").render(shown=run, children=[])
+    assert f"{said}, 1 minute ago" in head
 
 
 def test_every_kind_of_run_has_a_name_in_words() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from counterpose_core.contract.adversarial_datasets import AdversarialItem
+from counterpose_core.contract.adversarial_datasets import AdversarialDatasetConfig, AdversarialItem
+from counterpose_core.contract.runs import Run
 from counterpose_gateway.methods.adversarial_dataset.export import export
 from counterpose_gateway.methods.adversarial_dataset.plan import plan
 from counterpose_gateway.methods.adversarial_dataset.process import process
@@ -10,6 +11,18 @@ from counterpose_gateway.methods.adversarial_dataset.report import render
 from counterpose_gateway.methods.adversarial_dataset.stages import next_stage
 from counterpose_gateway.methods.adversarial_dataset.summary import summarize
 from counterpose_gateway.runs.method import Method, OfItems, OfSummary, verdict_alone
+
+
+def _most_items(run: Run) -> int:
+    config, planned = AdversarialDatasetConfig.model_validate(run.resolved_config), run.request_counts.total
+    images = config.request.images
+    # After the first stage nobody knows any more how many of its items made no image.
+    return (
+        planned + images - config.request.baseline * len(config.labels)
+        if run.stage == 1
+        else max(planned, images)
+    )
+
 
 ADVERSARIAL_DATASET = Method(
     kind="adversarial-dataset",
@@ -21,5 +34,6 @@ ADVERSARIAL_DATASET = Method(
     report=OfSummary(render),
     headline=verdict_alone,
     next_stage=next_stage,
+    most_items=_most_items,
     export=export,
 )

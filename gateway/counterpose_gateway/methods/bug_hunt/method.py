@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
-from counterpose_core.contract.bug_hunts import HuntItem
+from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntItem
 from counterpose_core.contract.runs import Run
+from counterpose_gateway.methods.bug_hunt.estimate import most_captions
 from counterpose_gateway.methods.bug_hunt.hunted_items import read_items
 from counterpose_gateway.methods.bug_hunt.plan import plan
 from counterpose_gateway.methods.bug_hunt.process import process
@@ -31,6 +32,12 @@ def _headline(summary: BugHuntSummary) -> Headline:
     return Headline(summary.verdict, summary.bugs[0].state if summary.bugs else "")
 
 
+def _most_items(run: Run) -> int:
+    config = BugHuntConfig.model_validate(run.resolved_config)
+    captions = most_captions(config.request, config.shares.varied)
+    return max(run.request_counts.total, config.request.budget.images + captions)
+
+
 BUG_HUNT = Method(
     kind="bug-hunt",
     title="Bug hunt",
@@ -41,4 +48,5 @@ BUG_HUNT = Method(
     report=OfSummary(render),
     headline=_headline,
     next_stage=_next_stage,
+    most_items=_most_items,
 )

@@ -144,6 +144,7 @@ def items_hash(config: StressTestConfig) -> str:
         "self_replace",
         "thresholds",
         "outside_suite",
+        "applied_from",
     }
     hashed = config.model_dump(
         mode="json",

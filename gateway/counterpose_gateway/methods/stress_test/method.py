@@ -10,12 +10,13 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestS
 from counterpose_gateway.methods.stress_test import proof_stages
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.export import export
+from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.methods.stress_test.pairs import counterfactual_pairs
 from counterpose_gateway.methods.stress_test.plan import plan, rest_of_plan
 from counterpose_gateway.methods.stress_test.process import process
 from counterpose_gateway.methods.stress_test.report.report import render
 from counterpose_gateway.methods.stress_test.report.shown_items import MOST_READ, shown_items
-from counterpose_gateway.methods.stress_test.stages import next_stage
+from counterpose_gateway.methods.stress_test.stages import LAST_STAGE, next_stage
 from counterpose_gateway.methods.stress_test.suite_fit import look
 from counterpose_gateway.methods.stress_test.summary.proof_summary import revision_of_proof, with_proof
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
@@ -31,6 +32,17 @@ def _next_stage(run: Run, results: StageResults) -> StagePlan | None:
     if config.proof is not None:
         return proof_stages.next_stage(run, config, results.recorded())
     return next_stage(run, results.recorded())
+
+
+def _most_items(run: Run) -> int:
+    """Return the most items of a run: what its later stages may add is in its configuration."""
+    planned, config = run.request_counts.total, StressTestConfig.model_validate(run.resolved_config)
+    if config.proof is not None and run.stage == 1:
+        return planned + 2 * config.proof.images
+    plan = config.confirmation
+    if plan is None or plan.reason is not None or run.stage >= LAST_STAGE:
+        return planned
+    return plan.screened * items_per_source(config.request) + plan.fresh + plan.budget
 
 
 def _summarize(
@@ -79,6 +91,7 @@ STRESS_TEST = Method(
     headline=_headline,
     revision=_events_of_joined,
     next_stage=_next_stage,
+    most_items=_most_items,
     rest_of_plan=rest_of_plan,
     look=look,
     keep_columns=_keep_columns,

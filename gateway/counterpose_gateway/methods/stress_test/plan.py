@@ -43,6 +43,7 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
     Raises:
         QuotaExceeded: it would have more items than a run may.
         UnknownDataset: the dataset does not exist.
+        NotFound: the run that it applies a change of does not exist.
         DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `plan_stress_test`.
     """
     # One thread for all that is read: callers that wait at once would wait for a second one too.
@@ -53,11 +54,13 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
     )  # fmt: skip
     confirms = config.confirmation is not None and config.confirmation.reason is None
     read = {dataset.name: len(sources)}
-    return Plan(dataset.name, config, items, staged=confirms, sources=read)
+    return Plan(dataset.name, config, items, staged=confirms, sources=read, parent=create.applied_from)
 
 
 def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, SourceTable]:
     dataset = named_dataset(create.dataset, "/dataset", context.ledger)
+    if create.applied_from is not None:
+        context.ledger.run(create.applied_from, "stress-test")
     # Multiplied out before the sources are read: too large a plan would not fit into memory.
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
     require_quota(n_sources * items_per_source(create), context, "/limit")

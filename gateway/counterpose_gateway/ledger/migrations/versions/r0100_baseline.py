@@ -154,6 +154,7 @@ def _create_runs() -> None:
         _partial("runs_idle", "idle_until", where="idle_until IS NOT NULL"),
         sa.Index("runs_newest", "created_at", "id"),
         sa.Index("runs_newest_of_tenant", "tenant", "created_at", "id"),
+        _partial("runs_of_parents", "parent", where="parent IS NOT NULL"),
         _partial("runs_to_plan", "planning_due_at", "created_at", "id", where=_TO_PLAN),
         _partial("runs_to_serve", "served_at", "created_at", "id", where=_TO_SERVE),
         _partial("runs_under_way", "created_at", where="state IN ('queued', 'in_progress')"),

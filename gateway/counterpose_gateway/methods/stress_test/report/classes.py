@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from counterpose_core.contract.stress_tests import ClassSummary, StressTestSummary
 from counterpose_core.types import Estimate
-from counterpose_gateway.reports.numbers import percent, share_interval
+from counterpose_gateway.reports.numbers import counted, percent, share_interval
 from counterpose_gateway.reports.plots import Plot, fitted_axis, plot
 
 SHOWN_CLASSES = 20
@@ -57,7 +57,7 @@ def _mean(figures: ClassSummary, models: Sequence[str]) -> float | None:
 
 
 def _covered(figures: ClassSummary, models: Sequence[str]) -> str:
-    return f"{max((figures.models[model].n_sources for model in models), default=0)} sources"
+    return counted(max((figures.models[model].n_sources for model in models), default=0), "source")
 
 
 def _yield_in_words(classes: Mapping[str, ClassSummary]) -> list[str]:
@@ -90,5 +90,5 @@ def _accuracy_in_words(classes: Mapping[str, ClassSummary]) -> list[str]:
     return [
         f"Lowest accuracy on counterfactuals: {model} on {name}, {percent(low)} "
         f"({share_interval(figures.counterfactual)}), compared with {percent(figures.original.estimate)} "
-        f"on the same originals, n={figures.n_sources} sources."
+        f"on the same originals, {counted(figures.n_sources, 'source')}."
     ]

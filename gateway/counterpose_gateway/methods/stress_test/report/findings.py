@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from counterpose_core.commands import SHORT_ID, next_command
@@ -11,6 +11,13 @@ from counterpose_core.contract.findings import Confirmed, Finding, FindingPair
 from counterpose_core.contract.groups import Grouping
 from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
 from counterpose_core.contract.stress_tests import Insight, StressTestSummary
+from counterpose_core.stress_test.confirmation import (
+    LEAST_REDRAWN,
+    LEAST_SOURCE_LOSS,
+    LOSING_SHARE,
+    MARGIN,
+)
+from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.observations import answer
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
@@ -20,7 +27,7 @@ from counterpose_gateway.methods.stress_test.summary.finding_sentences import wh
 from counterpose_gateway.methods.stress_test.summary.hints import as_findings
 from counterpose_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
 from counterpose_gateway.reports.images import Album, Inline
-from counterpose_gateway.reports.numbers import percent, signed
+from counterpose_gateway.reports.numbers import counted, percent, signed
 from counterpose_gateway.reports.states import BADGES
 
 SHOWN_FINDINGS = 9
@@ -46,7 +53,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class ShownPair:
-    """An original and its edit with the classifier's answers; ``control`` is its answer on the control."""
+    """An original and its edit with the classifier's answers, and its answer on the control.
+
+    ``redrawn`` is the image of the control where it is shown: in the pairs of the first screen.
+    """
 
     item: str
     label: str
@@ -56,7 +66,8 @@ class ShownPair:
     edited_caption: list[Segment]
     answer_before: Answer
     answer_after: Answer
-    control: str
+    control: Answer | None
+    redrawn: Inline | None = None
 
 
 LEAST_WORDINGS = 2
@@ -92,6 +103,7 @@ class ShownFinding:
     state: str
     finding: Finding
     sentence: str
+    redraws: str
     pairs: list[ShownPair]
     confidence: str
     certainty: list[str]
@@ -131,6 +143,37 @@ def shown_findings(
     return [_shown(finding, summary, made, album) for finding in findings[:SHOWN_FINDINGS]]
 
 
+def first_of(shown: Sequence[ShownFinding], made: Made, album: Album, run: str) -> ShownFinding | None:
+    """The finding of the first screen, its clearest pair first and every pair with its control; or None."""
+    first = next((one for one in shown if one.pairs and one.state in ("breaks", "suspected")), None)
+    if first is None:
+        return None
+    name = first.finding.classifier
+    known = [pair for pair in first.finding.pairs if _knows(name, made.get(pair.edit))]
+    clearest = max(known, key=lambda pair: _clearness(pair, name, made))
+    chosen = [clearest, *(pair for pair in known if pair is not clearest)][:SHOWN_PAIRS]
+    pairs = [_pair(first.finding, pair, made, album, run, with_control=True) for pair in chosen]
+    return replace(first, pairs=pairs)
+
+
+def _clearness(pair: FindingPair, classifier: str, made: Made) -> tuple[bool, float]:
+    """How well a pair shows its change alone: the control is answered rightly, the edit is not.
+
+    Then by CLIP's likeness to the original of whichever, edit or control, is less like it: weather that comes
+    or goes beside the words lowers it. Of pairs without scores the first, median one stays.
+    """
+    edit = made[pair.edit][1]
+    _, control = made.get(pair.control or "", (None, None))
+    both = [edit] if control is None else [edit, control]
+    right = [_is_right(one.predictions.get(classifier)) for one in both]
+    turned = not right[0] and right[-1] and _is_right(edit.original_predictions.get(classifier))
+    return turned, min((one.scores.image_image for one in both if one.scores is not None), default=-1.0)
+
+
+def _is_right(prediction: PredictionPair | None) -> bool:
+    return prediction is not None and prediction.rank_true == 1
+
+
 def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Album) -> ShownFinding:
     is_hint = not summary.findings and finding.state == "cannot-tell"
     known = [pair for pair in finding.pairs if _knows(finding.classifier, made.get(pair.edit))]
@@ -139,6 +182,7 @@ def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Albu
         state="hint" if is_hint else finding.state,
         finding=finding,
         sentence=finding.sentence,
+        redraws=_redraws(finding),
         pairs=[_pair(finding, pair, made, album, summary.run_id) for pair in known[:SHOWN_PAIRS]],
         confidence=_confidence(finding, known, made),
         certainty=_certainty(finding, summary.insights),
@@ -153,10 +197,24 @@ def _knows(classifier: str, found: tuple[Item, ItemResult] | None) -> bool:
     )
 
 
-def _pair(finding: Finding, pair: FindingPair, made: Made, album: Album, run: str) -> ShownPair:
+def _redraws(finding: Finding) -> str:
+    """What a count of redraws means, where the sentence has one."""
+    if finding.confirmed is None or finding.confirmed.scope != "images":
+        return ""
+    few = "this image" if finding.confirmed.n_sources == 1 else f"these {finding.confirmed.n_sources} images"
+    return (
+        "A redraw is an image edited once more, from other random noise, beside a control of the same noise "
+        f"in which nothing was changed. The count speaks of {few}, not of others."
+    )
+
+
+def _pair(
+    finding: Finding, pair: FindingPair, made: Made, album: Album, run: str, *, with_control: bool = False
+) -> ShownPair:
     item, result = made[pair.edit]
     control = made.get(pair.control or "")
     said = control[1].predictions.get(finding.classifier) if control else None
+    shows = with_control and control is not None and said is not None
     return ShownPair(
         item=item.id,
         label=item.label,
@@ -166,7 +224,8 @@ def _pair(finding: Finding, pair: FindingPair, made: Made, album: Album, run: st
         edited_caption=mark(result.edited_caption or result.caption, result.added),
         answer_before=Answer.of(result.original_predictions[finding.classifier]),
         answer_after=Answer.of(result.predictions[finding.classifier]),
-        control="" if said is None else Answer.of(said).text,
+        control=None if said is None else Answer.of(said),
+        redrawn=album.generated(control[1].image, run=run, item=control[0].id) if control and shows else None,
     )
 
 
@@ -191,7 +250,7 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
         insight = _insight(finding, insights)
         told = [insight.sentence] if insight is not None else []
         screened = finding.screened
-        fall = f"{signed(-screened.loss, 2)} on {screened.n_sources} images"
+        fall = f"{signed(-screened.loss, 2)} on {counted(screened.n_sources, 'image')}"
         return [
             *told,
             f"Change of confidence beyond the control of the same image: {fall}. It was chosen because it is "
@@ -207,11 +266,10 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
             "together, which holds however often one looks and goes on.",
             f"{tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
         ]
-    corrected = f"{p_in_words(tested.p_adjusted)} after Holm's correction over {tested.family_size} changes"
     return [
         *_by_wording(finding),
-        f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {p_in_words(tested.p)}, {corrected}."
-        f"{stopped}",
+        f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {_p_of(tested)}.{stopped}",
+        *(_undecided(tested) if finding.state == "cannot-tell" else []),
         # Older versions counted pairs by the loss alone.
         f"{tested.n_pairs or tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
     ]
@@ -229,14 +287,38 @@ def _by_wording(finding: Finding) -> list[str]:
     return [f"By wording: {'; '.join(said)}."]
 
 
+def _p_of(tested: Confirmed) -> str:
+    """The p of a test and the corrected one, once where both read alike."""
+    plain, corrected = p_in_words(tested.p), p_in_words(tested.p_adjusted)
+    told = f"{corrected} after Holm's correction over {counted(tested.family_size, 'change')}"
+    return told if plain == corrected else f"{plain}, {told}"
+
+
+def _undecided(tested: Confirmed) -> list[str]:
+    """The rule by which a test decided nothing."""
+    low, high = tested.loss.estimate, tested.loss.high
+    if low is None or high is None or tested.stopped:
+        return []
+    rest = f"Nor does it hold: that takes a loss of {MARGIN:.2f} to be ruled out." if high >= MARGIN else ""
+    if tested.p_adjusted > LEVEL:
+        why = f"p must be at most {LEVEL:.2f} after the correction"
+    elif low < LEAST_LOSS:
+        why = f"a mean loss below {LEAST_LOSS:.2f} counts for nothing"
+    else:
+        why = (
+            f"at least {LEAST_REDRAWN} of the redrawn images, and {percent(LOSING_SHARE)} of them, must lose "
+            f"{LEAST_SOURCE_LOSS:.2f} or more, so that no odd image decides"
+        )
+    return [f"Why it cannot tell: {why}. {rest}".rstrip()]
+
+
 def _tested_on(tested: Confirmed) -> str:
     """Which images a test is about, as the start of a sentence."""
     if tested.scope == "class":
         return "Tested on images that the search did not use, each with a control of its own"
-    images = "1 image" if tested.n_sources == 1 else f"{tested.n_sources} images"
     return (
-        f"Tested on {images}, each edited and redrawn several times from other noise, as too few others were "
-        "left; of other images it says nothing"
+        f"Tested on {counted(tested.n_sources, 'image')}, each edited and redrawn several times from other "
+        "noise, as too few others were left; of other images it says nothing"
     )
 
 

@@ -12,7 +12,7 @@ from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.report.gallery import Pair, pair
 from counterpose_gateway.methods.stress_test.summary.own_edits import intervention_spoken_of
 from counterpose_gateway.reports.images import Album
-from counterpose_gateway.reports.numbers import signed, signed_interval
+from counterpose_gateway.reports.numbers import counted, signed, signed_interval
 from counterpose_gateway.reports.plots import Plot, fitted_axis, plot
 
 SHOWN_CLASSES = 20
@@ -64,7 +64,9 @@ def class_plot(summary: InterventionSummary, models: Sequence[str]) -> Plot:
     }
     shown = dict(list(groups.items())[:SHOWN_CLASSES])
     figures = [figure for group in shown.values() for figure in group.values()]
-    notes = {name: f"{max(figure.n for figure in group.values())} sources" for name, group in shown.items()}
+    notes = {
+        name: counted(max(figure.n for figure in group.values()), "source") for name, group in shown.items()
+    }
     return plot(shown, fitted_axis(figures, around=0.0), zero=0.0, notes=notes)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from counterpose_core.commands import prove_command
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.errors import ImagesOutsideSuite
 from counterpose_gateway.methods.stress_test.report.classes import (
     class_accuracy_plot,
     class_sentences,
@@ -27,12 +28,18 @@ from counterpose_gateway.methods.stress_test.report.findings import (
     SHOWN_FINDINGS,
     ShownFinding,
     findings_of,
+    first_of,
     shown_findings,
 )
 from counterpose_gateway.methods.stress_test.report.gallery import build_gallery, item_links, named_items
 from counterpose_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
 from counterpose_gateway.methods.stress_test.report.shown_items import ShownItems
-from counterpose_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
+from counterpose_gateway.methods.stress_test.report.tables import (
+    class_rows,
+    kind_rows,
+    model_rows,
+    share_explained,
+)
 from counterpose_gateway.methods.stress_test.report.trust import trust
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album
@@ -60,6 +67,8 @@ def render(
         "run": run,
         **found,
         "models": model_rows(summary, found["findings"]),
+        "share_explained": share_explained(summary),
+        "refused": summary.suite_fit if run.problem and run.problem.code == ImagesOutsideSuite.code else None,
         "lines": summary.verdict.splitlines(),
         "by_class": class_rows(summary),
         "by_kind": kind_rows(summary),
@@ -80,7 +89,9 @@ def _findings(summary: StressTestSummary, seen: ShownItems, album: Album) -> dic
     items, findings = seen.items, seen.findings
     made = {item.id: (item, item.result) for item in items if item.result is not None}
     shown = shown_findings(summary, findings, made, album)
-    hero = next((one for one in shown if one.pairs and one.state in ("breaks", "suspected")), None)
+    hero = first_of(shown, made, album, summary.run_id)
+    if hero is not None:
+        shown = [hero if one.anchor == hero.anchor else one for one in shown]
     in_cards = {pair.item for found in shown for pair in found.pairs}
     gallery = build_gallery(
         items,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from counterpose_core.contract.stress_tests import ClassFigures, EditTypeSummary, StressTestSummary
 from counterpose_gateway.methods.stress_test.report.findings import ShownFinding
-from counterpose_gateway.reports.numbers import MINUS, NOTHING, percent
+from counterpose_gateway.reports.numbers import MINUS, NOTHING, counted, percent
 from counterpose_gateway.reports.states import BADGES
 
 LEVELS = (0.05, 0.15, 0.30)
@@ -65,6 +65,25 @@ def model_rows(summary: StressTestSummary, findings: Sequence[ShownFinding] = ()
     ]
 
 
+def share_explained(summary: StressTestSummary) -> str:
+    """Why a model can break although its share of right answers hardly falls; empty where none does."""
+    shares = [
+        summary.models[verdict.classifier].counterfactual
+        for verdict in summary.verdicts
+        if verdict.state in ("breaks", "suspected") and verdict.finding is not None
+    ]
+    if not shares or not shares[0].n_images:
+        return ""
+    images, edits = (counted(most, noun) for most, noun in (
+        (max(share.n_sources for share in shares), "image"), (max(share.n_images for share in shares), "edit")
+    ))  # fmt: skip
+    return (
+        f"“Right before → after” is about all edits of the search, {edits} of {images}, most of which harm "
+        "nothing. A verdict is about one change, on images that show it: a model can break while the share "
+        "hardly falls."
+    )
+
+
 def _right(summary: StressTestSummary, name: str) -> str:
     model = summary.models[name]
     before, after = model.original.acc1.estimate, model.counterfactual.acc1.estimate
@@ -92,7 +111,7 @@ def class_rows(summary: StressTestSummary) -> list[HeatRow]:
     rows = [
         HeatRow(
             name,
-            f"{found.kept} edits",
+            counted(found.kept, "edit"),
             {model: _class_cell(found.models.get(model)) for model in summary.models},
         )
         for name, found in summary.classes.items()

@@ -86,6 +86,22 @@ def find(
     return findings, summarize_confirmation(run, config, len(seen), len(suspicions(changes)))
 
 
+def under_test(
+    run: Run, columns: ItemColumns, config: StressTestConfig, estimator: LanceEstimator
+) -> list[Finding]:
+    """Return the changes that a run tests while it goes on, as its screen saw them; none once it has ended.
+
+    They are suspicions, if weaker ones than a run that ends without a test would tell.
+    """
+    if run.state in FINAL_RUN_STATES or run.stage < LOOK_STAGE:
+        return []
+    chosen = suspicions(chosen_changes(list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))))
+    groups = screened_groups(columns, config.request.classifiers)
+    drafts = [untested(groups[suspicion], "suspected") for suspicion, _ in chosen if suspicion in groups]
+    drafts.sort(key=lambda draft: (-draft.loss, draft.classifier, draft.words))
+    return [draft.finding(number) for number, draft in enumerate(drafts, start=1)]
+
+
 def summarize_confirmation(
     run: Run, config: StressTestConfig, later: int, hypotheses: int
 ) -> ConfirmationSummary | None:

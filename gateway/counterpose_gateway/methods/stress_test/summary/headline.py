@@ -13,6 +13,21 @@ _MOST_CHOSEN = 8
 _MOST_REASONS = 3
 
 
+_DROPPED = {
+    "gate-direction": "the image does not change as its caption does",
+    "gate-image-image": "the edited image strays from the original",
+    "gate-image-text": "an image does not fit its caption",
+    "gate-closer": "the image is still closer to the original caption",
+    "gate-new-word": "the image is not closer to the new word",
+    "no-edit": "no edit was proposed",
+    "label-in-edit": "the words concern the class",
+    "edit-too-similar": "the new words say the same",
+    "duplicate-edit": "the edit was proposed twice",
+    "not-applicable": "the caption lacks the words",
+}
+"""Reasons of filtered items in words."""
+
+
 def verdict_text(
     verdicts: Sequence[ClassifierVerdict],
     findings: Sequence[Finding],
@@ -54,7 +69,8 @@ def verdict_text(
 def _most_dropped(dropped: Mapping[str, int]) -> str:
     """The most frequent reasons in brackets; nothing where no item was filtered."""
     often = sorted(dropped, key=lambda reason: (-dropped[reason], reason))[:_MOST_REASONS]
-    return f" ({', '.join(f'{dropped[reason]} {reason}' for reason in often)})" if often else ""
+    told = (f"{dropped[reason]}: {_DROPPED.get(reason, reason)}" for reason in often)
+    return f" ({'; '.join(told)})" if often else ""
 
 
 def _chosen(interventions: Sequence[InterventionSummary]) -> list[str]:

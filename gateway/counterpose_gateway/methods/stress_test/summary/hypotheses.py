@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from counterpose_core.contract.stress_test_figures import LEAST_SHOWN, SHOWN_LEVEL
 from counterpose_core.contract.stress_tests import CellStatus, Tested
 from counterpose_core.statistics.contrast import Contrast, sources_needed
 from counterpose_core.statistics.p_values import benjamini_hochberg, holm, rejectable
@@ -15,16 +16,29 @@ from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstim
 
 @dataclass(frozen=True)
 class Family:
-    """Hypotheses that are corrected together: the method, the level, and the smallest drop worth a claim."""
+    """Hypotheses that are corrected together: the method, the level, and the smallest drop worth a claim.
+
+    ``clear_of_zero``: whether the intervals that stand beside a claim must not hold 0. They cover a mean at
+    any number of sources, so they are wider than a test by relabelling, and a reader believes them.
+    """
 
     name: str
     level: float
     correct: Callable[[Sequence[float]], list[float]]
     least_drop: float = 0.0
+    clear_of_zero: bool = False
 
 
-CLASSIFIERS = Family("classifiers x (losses, gains), Holm at 0.05", 0.05, holm)
-EDIT_TYPES = Family("classifier x edit type, Holm at 0.05", 0.05, holm)
+CLASSIFIERS = Family(
+    "classifiers x (losses, gains), Holm at 0.05",
+    SHOWN_LEVEL,
+    holm,
+    least_drop=LEAST_SHOWN,
+    clear_of_zero=True,
+)
+EDIT_TYPES = Family(
+    "classifier x edit type, Holm at 0.05", SHOWN_LEVEL, holm, least_drop=LEAST_SHOWN, clear_of_zero=True
+)
 
 CHANGES = Family(
     "classifier x class x words, Benjamini-Hochberg at 0.10", 0.10, benjamini_hochberg, least_drop=0.05
@@ -86,10 +100,12 @@ class Hypotheses:
                 sources_needed=self.sources_needed(figure),
             )
         beyond = contrast.estimate(self.estimator.generator(f"{figure}/beyond-controls"))
-        status: CellStatus = "significant" if figure in self.found else "not-shown"
+        denied = self.family.clear_of_zero and _denied(beyond, change, self.family.least_drop)
+        shown = figure in self.found and not denied
+        status: CellStatus = "significant" if shown else "not-shown"
         return Tested(
             status=status if figure in self.adjusted else "insufficient",
-            significant=figure in self.found,
+            significant=shown,
             beyond_controls=beyond,
             p=self._p(figure, contrast),
             p_adjusted=self.adjusted.get(figure),
@@ -139,6 +155,15 @@ class Hypotheses:
     @cached_property
     def _raw(self) -> dict[str, float]:
         return {}
+
+
+def _denied(loss: Estimate, change: Estimate | None, least: float) -> bool:
+    """Whether the interval of a loss, or the change shown beside it with its own, speaks against a loss."""
+    if loss.low is None or loss.low <= 0.0:
+        return True
+    if change is None or change.estimate is None or change.high is None:
+        return False
+    return change.high >= 0.0 or -change.estimate < least
 
 
 def _reach(loss: Estimate) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.stress_test_figures import LEAST_SHOWN, SHOWN_LEVEL
 from counterpose_core.contract.stress_tests import EditTypeSummary, InterventionSummary, StressTestConfig
 from counterpose_core.statistics.coded import Flags
 from counterpose_core.statistics.p_values import holm
@@ -17,7 +18,9 @@ from counterpose_gateway.methods.stress_test.summary.evidence import Evidence, S
 from counterpose_gateway.methods.stress_test.summary.hypotheses import Family, Hypotheses
 from counterpose_gateway.methods.stress_test.summary.sentences import intervention_sentence
 
-INTERVENTIONS = Family("classifier x intervention, Holm at 0.05", 0.05, holm)
+INTERVENTIONS = Family(
+    "classifier x intervention, Holm at 0.05", SHOWN_LEVEL, holm, least_drop=LEAST_SHOWN, clear_of_zero=True
+)
 
 _Found = Mapping[str, Shots]
 """Classifier → the kept images of one intervention."""

@@ -8,7 +8,6 @@ from counterpose_core.contract.findings import FindingState
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.stress_tests import EditTypeSummary, InterventionSummary
 from counterpose_core.stress_test.confirmation import MARGIN
-from counterpose_core.stress_test.screening import LEAST_LOSS
 from counterpose_gateway.methods.stress_test.summary.sentences import points
 
 Judged = tuple[FindingState, str]
@@ -30,7 +29,9 @@ def judged_by_own_edits(name: str, interventions: Sequence[InterventionSummary])
         ruled_out = f"a loss of accuracy above {points(high)} points is ruled out"
         return "holds", f"{name} held on {images} images under your edits: {ruled_out}."
     hidden = f"a loss of up to {points(high)} points could hide when {_in_words(spoken)}"
-    return "cannot-tell", f"{name}: too few images to tell; {hidden}."
+    # What a test sees and the interval denies is no verdict; which of the two decided must be said.
+    why = f"none is shown, as {rule}" if (rule := figure.why_not_shown) else "too few images to tell"
+    return "cannot-tell", f"{name}: {why}; {hidden}."
 
 
 def intervention_spoken_of(
@@ -45,12 +46,7 @@ def intervention_spoken_of(
 
 
 def _losing(name: str, interventions: Sequence[InterventionSummary]) -> list[InterventionSummary]:
-    # A loss that is sure and tiny is no finding, as in a run that plans its edits.
-    return [
-        one
-        for one in interventions
-        if one.models[name].drop.n and one.models[name].significant and _lost(one.models[name]) >= LEAST_LOSS
-    ]
+    return [one for one in interventions if one.models[name].drop.n and one.models[name].significant]
 
 
 def _in_words(intervention: InterventionSummary) -> str:
@@ -62,9 +58,9 @@ def _lost(figure: EditTypeSummary) -> float:
 
 
 def _loss(figure: EditTypeSummary, kept: int) -> str:
-    """The loss of accuracy where there is one, or else the loss of certainty."""
+    """The loss of accuracy where its interval shows one, or else the loss of certainty."""
     drop, images = figure.drop, f"on {kept} images"
-    if drop.estimate is not None and drop.estimate > 0:
+    if drop.low is not None and drop.low > 0:
         return f"{points(drop.estimate)} points of accuracy {images}"
     return f"{points(_lost(figure))} points of certainty {images}"
 

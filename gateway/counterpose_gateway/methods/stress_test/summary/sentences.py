@@ -37,7 +37,9 @@ def intervention_sentence(classifier: str, intervention: Intervention, figures: 
         return f"{change}; without placebos to compare with, no drop can be shown."
     if figures.status == "insufficient":
         return f"{change}; a test needs {figures.sources_needed} sources, so no drop can be shown."
-    return f"{change}; not shown beyond the controls."
+    return (
+        f"{change}; not shown beyond the controls{': ' * bool(figures.why_not_shown)}{figures.why_not_shown}."
+    )
 
 
 def _change(delta_p: Estimate, tested: Tested) -> str:

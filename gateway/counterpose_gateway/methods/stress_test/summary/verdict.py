@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from counterpose_core.contract.findings import ClassifierVerdict, Finding, FindingState
 from counterpose_core.contract.stress_tests import InterventionSummary, ModelSummary
+from counterpose_core.stress_test.screening import LEAST_LOSS
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.own_edits import judged_by_own_edits
 from counterpose_gateway.methods.stress_test.summary.sentences import points
@@ -86,8 +87,10 @@ def _without_finding(name: str, model: ModelSummary, ruled_out: float | None) ->
         return "cannot-tell", f"{name}: no edit survived with its control, so there is no result."
     dropped = model.drop
     # Tested against the placebos: what redrawing alone costs is no fault of the classifier.
-    if model.p_adjusted is not None and model.p_adjusted <= ALPHA:
-        lost = points(None if model.beyond_placebo is None else model.beyond_placebo.estimate)
+    beyond = model.beyond_placebo
+    tested = model.p_adjusted is not None and model.p_adjusted <= ALPHA
+    if tested and _is_clear(beyond):
+        lost = points(None if beyond is None else beyond.estimate)
         return (
             "breaks",
             f"{name} loses {lost} points of accuracy on edited images; no single change explains it.",
@@ -98,8 +101,16 @@ def _without_finding(name: str, model: ModelSummary, ruled_out: float | None) ->
         return "holds", f"{name} held on {edits} edits: {least}."
     if ruled_out >= 1:
         return "cannot-tell", f"{name}: too few images to tell; {dropped.n} cannot rule out any loss."
-    hidden = f"a loss of up to {points(ruled_out)} points could hide"
-    return "cannot-tell", f"{name}: too few images to tell; {hidden}."
+    hidden = f"a loss of up to {points(ruled_out)} points could hide, above the {points(MARGIN)} of “holds”"
+    why = "no loss is shown clear of 0" if tested else "too few images to tell"
+    return "cannot-tell", f"{name}: {why}; {hidden}."
+
+
+def _is_clear(loss: Estimate | None) -> bool:
+    """Whether a loss is worth a word, and its interval does not speak against it."""
+    if loss is None or loss.estimate is None or loss.low is None:
+        return False
+    return loss.estimate >= LEAST_LOSS and loss.low > 0.0
 
 
 def _ruled_out(drop: Estimate) -> float | None:

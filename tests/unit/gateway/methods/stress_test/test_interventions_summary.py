@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 
+from counterpose_core.contract.stress_test_figures import LEAST_SHOWN, SHOWN_LEVEL
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL
 from counterpose_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
 from counterpose_gateway.methods.stress_test.report.report import render
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
@@ -154,16 +157,59 @@ def test_a_classifier_holds_if_the_users_own_edits_rule_out_a_loss() -> None:
     assert re.fullmatch(rf"steady held on 96 images under your edits: {ruled_out}\.", steady.sentence)
 
 
-def test_a_sure_and_tiny_loss_breaks_nothing() -> None:
+def lost_by(losses: Sequence[float]) -> Ledgered:
+    """A source with controls and the first intervention for each loss of ``leaning``."""
     ledgered = Ledgered()
-    for index in range(48):
-        source = f"source-{index}"
-        ledgered.add(source, "reconstruction")
-        ledgered.add(source, "placebo")
-        ledgered.add(source, "intervention", slot=0, before=LOST, after={"steady": 0.9, "leaning": 0.16})
-    made = summary(ledgered)
-    assert made.interventions[0].models["leaning"].significant
+    for index, loss in enumerate(losses):
+        for kind in ("reconstruction", "placebo"):
+            ledgered.add(f"source-{index}", kind)
+        after = {"steady": 0.9, "leaning": 0.9 - loss}
+        ledgered.add(f"source-{index}", "intervention", slot=0, after=after)
+    return ledgered
+
+
+def test_a_sure_and_tiny_loss_breaks_nothing_and_is_not_shown() -> None:
+    made = summary(lost_by([0.03, 0.05] * 200))
+    hurt = made.interventions[0].models["leaning"]
+    assert hurt.p_adjusted is not None
+    assert hurt.p_adjusted < 0.001
+    assert (hurt.status, hurt.significant) == ("not-shown", False)
+    assert (
+        made.interventions[0]
+        .sentences[1]
+        .endswith("not shown beyond the controls: a loss below 0.05 counts for nothing.")
+    )
     assert [one.state for one in made.verdicts] == ["holds", "holds"]
+
+
+@pytest.mark.parametrize("number", [6, 8, 10, 12, 16, 24, 40])
+def test_no_edit_breaks_a_classifier_beside_an_interval_that_holds_nothing(number: int) -> None:
+    made = summary(lost_by([0.6, 0.35] * (number // 2)))
+    hurt = made.interventions[0].models["leaning"]
+    verdict = next(one for one in made.verdicts if one.classifier == "leaning")
+    assert hurt.delta_p.high is not None
+    assert (verdict.state == "breaks") == hurt.significant
+    assert not hurt.significant or hurt.delta_p.high < 0.0
+    assert hurt.significant or number < 40
+
+
+def test_a_verdict_that_the_interval_denies_names_the_interval() -> None:
+    made = summary(lost_by([0.6, 0.35] * 5))
+    hurt = made.interventions[0].models["leaning"]
+    assert hurt.p_adjusted is not None
+    assert hurt.p_adjusted <= SHOWN_LEVEL
+    assert hurt.delta_p.high is not None
+    assert hurt.delta_p.high > 0.0
+    told = next(one for one in made.verdicts if one.classifier == "leaning")
+    assert told.state == "cannot-tell"
+    assert told.sentence.startswith("leaning: none is shown, as its interval holds 0; a loss of up to ")
+    assert len(told.sentence.split()) <= 25
+    assert "not shown beyond the controls: its interval holds 0." in made.verdict
+    assert "not shown: its interval holds 0" in report(lost_by([0.6, 0.35] * 5))
+
+
+def test_what_is_worth_a_word_is_the_same_in_tables_and_findings() -> None:
+    assert (LEAST_SHOWN, SHOWN_LEVEL) == (LEAST_LOSS, LEVEL)
 
 
 def test_the_verdict_shows_the_edit_that_it_speaks_of() -> None:

@@ -41,6 +41,20 @@ def test_every_cell_states_its_test_result() -> None:
     assert "not tested: a test takes 6 sources" in report(shaken(5))
 
 
+def test_a_cell_shows_no_loss_that_is_too_small_to_count() -> None:
+    ledgered = Ledgered()
+    sources = [f"source-{index}" for index in range(400)]
+    ledgered.stress(sources, {"background": {"steady": 0.9, "leaning": 0.87}})
+    summary = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
+    cell = summary.models["leaning"].edit_types["background"]
+    assert cell.p_adjusted is not None
+    assert cell.p_adjusted < 0.001
+    assert cell.delta_p.high is not None
+    assert cell.delta_p.high < 0.0
+    assert (cell.status, cell.why_not_shown) == ("not-shown", "a loss below 0.05 counts for nothing")
+    assert "not shown: a loss below 0.05 counts for nothing" in report(ledgered, summary)
+
+
 def test_tested_changes_and_suspicions_have_different_badges() -> None:
     assert "✗ breaks 20 of 20 leaning takes" in report(shaken(20))
     assert "? suspected 4 of 4 leaning takes" in report(shaken(4))

@@ -89,7 +89,7 @@ def test_each_image_of_the_gallery_names_its_item() -> None:
 
 def test_an_image_of_a_finding_is_not_repeated_in_the_gallery() -> None:
     _, _, html = standard()
-    in_findings = set(re.findall(r'<div class="pair" id="item-([^"]+)"', html))
+    in_findings = set(re.findall(r'<div class="pair[^"]*" id="item-([^"]+)"', html))
     in_gallery = set(re.findall(r'<article class="card kind[^>]* id="item-([^"]+)"', html))
     assert in_findings
     assert not in_findings & in_gallery

@@ -12,7 +12,7 @@ import pytest
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.suite_fit import SuiteFitSummary
-from counterpose_core.types import Estimate
+from counterpose_core.types import EditType, Estimate
 from counterpose_gateway.methods.stress_test.report.downloads import findings_csv, report_md
 from counterpose_gateway.methods.stress_test.report.findings import Rate, rates
 from counterpose_gateway.methods.stress_test.report.report import render
@@ -88,6 +88,98 @@ def test_what_is_proven_on_redrawn_images_says_nothing_of_others() -> None:
     assert "2 of 2 changes were proven, 1 of them only for a few images, each redrawn several times." in both
 
 
+def test_the_first_screen_shows_original_control_and_edit_of_the_clearest_pair() -> None:
+    ledgered = shaken()
+    likeness = {0: 0.9, 1: 0.7, 2: 0.95, 3: 0.8}
+    edits = [item for item in ledgered.items if item.kind == "edit"]
+    for at, edit in enumerate(edits):
+        assert edit.result is not None
+        assert edit.result.scores is not None
+        scores = edit.result.scores.model_copy(update={"image_image": likeness[at]})
+        turned = {} if at != 2 else {"predictions": edit.result.original_predictions}
+        result = edit.result.model_copy(update={"scores": scores, **turned})
+        ledgered.items[ledgered.items.index(edit)] = edit.model_copy(update={"result": result})
+    html = page(ledgered, confirmed(ledgered))
+    first = html[html.index('id="verdict"') : html.index('id="models"')]
+    # The third changes least, but its answer stays right.
+    assert first.count('class="pair of-3"') == 4
+    assert first.index(edits[0].id) < first.index(edits[1].id)
+    assert re.findall(r'class="which">([^<]+):', first)[:3] == ["Your image", "Redrawn", "Edited"]
+    answers = re.findall(r'class="answer (right|wrong)"', first)[:3]
+    assert answers == ["right", "right", "wrong"]
+    assert "4 pairs, the clearest first" in text_of(html)
+    others = html[html.index('id="models"') :]
+    assert 'class="pair of-3"' not in others
+
+
+def test_a_pair_that_lost_its_control_is_shown_without() -> None:
+    ledgered = shaken()
+    bare = confirmed(ledgered).model_copy(update={"pairs": [a_pair(pairs(ledgered)[0][0], "lost")]})
+    html = page(ledgered, bare)
+    assert 'class="pair"' in html[html.index('id="verdict"') : html.index('id="models"')]
+
+
+def test_a_count_of_redraws_is_explained_where_it_stands() -> None:
+    ledgered = shaken()
+    few = a_confirmation(scope="images", n_sources=4, n_pairs=18)
+    redrawn = confirmed(ledgered).model_copy(update={"confirmed": few})
+    text = text_of(page(ledgered, redrawn))
+    told = "The count speaks of these 4 images, not of others."
+    assert told in text.split("How sure is this?")[0]
+    assert told not in text_of(page(ledgered, confirmed(ledgered)))
+
+
+def test_a_share_that_hardly_falls_beside_a_model_that_breaks_is_explained() -> None:
+    ledgered = shaken()
+    told = "“Right before → after” is about all edits of the search, 4 edits of 4 images"
+    assert told in text_of(page(ledgered, confirmed(ledgered)))
+    assert told not in text_of(page(ledgered, a_finding(state="cannot-tell")))
+
+
+def test_a_p_that_no_correction_changes_is_told_once() -> None:
+    ledgered = shaken()
+    alike = confirmed(ledgered).model_copy(
+        update={"confirmed": a_confirmation(p=0.0001, p_adjusted=0.0002, family_size=2)}
+    )
+    text = text_of(page(ledgered, alike))
+    assert "n=12), p < 0.001 after Holm's correction over 2 changes." in text
+
+
+@pytest.mark.parametrize(
+    ("test", "why"),
+    [
+        ({"p": 0.001, "p_adjusted": 0.002}, "at least 2 of the redrawn images, and 60 % of them, must lose"),
+        ({"p": 0.1, "p_adjusted": 0.2}, "p must be at most 0.05 after the correction"),
+        (
+            {"p": 0.001, "p_adjusted": 0.002, "loss": Estimate(estimate=0.03, low=0.01, high=0.2, n=9)},
+            "a mean loss below 0.05 counts for nothing",
+        ),
+    ],
+)
+def test_a_test_that_cannot_tell_names_the_rule_that_decided(test: dict[str, object], why: str) -> None:
+    ledgered = shaken()
+    known = [a_pair(edit, placebo) for edit, placebo in pairs(ledgered)]
+    open_ = a_finding(state="cannot-tell", confirmed=a_confirmation(scope="images", **test), pairs=known)
+    text = text_of(page(ledgered, open_)).replace("\u00a0", " ")
+    assert f"Why it cannot tell: {why}" in text
+    assert "Why it cannot tell" not in text_of(page(ledgered, confirmed(ledgered)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("object", "added: with a dog"), ("background", "snow instead of grass")]
+)
+def test_the_caption_of_an_edit_says_what_came_or_went(kind: EditType, said: str) -> None:
+    ledgered = Ledgered()
+    ledgered.stress([f"source-{index}" for index in range(4)], {kind: SHAKEN})
+    assert said in text_of(page(ledgered, confirmed(ledgered)))
+
+
+def test_one_of_a_thing_is_not_many() -> None:
+    text = text_of(page(shaken(1)))
+    assert "1 source, 1 image" in text
+    assert not re.search(r"\b1 (sources|images|edits|pairs)\b", text)
+
+
 def test_a_test_that_stopped_says_so() -> None:
     ledgered = shaken()
     finding = a_finding(state="cannot-tell", confirmed=a_confirmation(stopped=True, dropped={}))
@@ -159,7 +251,7 @@ def test_findings_beyond_the_ninth_are_listed_in_words() -> None:
     ledgered = shaken()
     many = [confirmed(ledgered, number=number, object_class=f"class {number}") for number in range(1, 12)]
     html = page(ledgered, *many)
-    assert html.count('class="card finding"') == 9
+    assert html.count('<article class="card finding') == 9
     assert html.count("<li>") == 2
     places = re.findall(r' id="([^"]+)"', html)
     assert len(set(places)) == len(places)

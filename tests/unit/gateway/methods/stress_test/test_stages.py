@@ -15,10 +15,15 @@ from counterpose_core.contract.perturber import PerturbRequest, PerturbResponse
 from counterpose_core.contract.runs import Item
 from counterpose_core.contract.scorer import EditScores, ScoreItem
 from counterpose_core.errors import BackendUnavailable
+from counterpose_gateway.methods.stress_test.columns import columns_of
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.stages import next_stage
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
+from counterpose_gateway.methods.stress_test.summary.findings import under_test
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.services.ports import Services
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen, staged_run
@@ -342,3 +347,39 @@ def test_evidence_is_of_the_screen_alone(run: StagedRun) -> None:
     whole = Evidence.of(run.items, "leaning")
     assert [whole.edits.ids(), whole.placebos.ids()] == [alone.edits.ids(), alone.placebos.ids()]
     assert len(alone.placebos) == 40
+
+
+async def test_the_share_that_has_ended_never_falls_from_phase_to_phase() -> None:
+    run = await staged_run(per_class=30)
+    shares, planned = list[float](), list[int]()
+    stage: list[PlannedItem] | None = run.stages[0]
+    while stage is not None:
+        for share in (0.0, 0.5, 1.0):
+            ended = run.run.request_counts.total - len(stage) + int(share * len(stage))
+            shares.append(ended / STRESS_TEST.most_items(run.run))
+        planned.append(run.run.request_counts.total)
+        await run.work(stage)
+        stage = run.plan_next()
+    assert len(planned) == 3
+    assert planned[0] < planned[1] < planned[2]
+    assert shares == sorted(shares)
+    assert shares[2] < 1.0
+    assert shares[-1] == 1.0
+
+
+async def test_what_a_run_tests_is_told_while_it_goes_on_and_by_no_page_afterwards() -> None:
+    run = await staged_run(per_class=30)
+    estimator = LanceEstimator(run.config.request.seed)
+
+    def told(**changes: object) -> list[str]:
+        now = run.run.model_copy(update={"state": "in_progress", **changes})
+        columns = columns_of(run.items, {})
+        return [one.sentence for one in under_test(now, columns, run.config, estimator)]
+
+    assert told() == []
+    await run.work(run.stages[0])
+    assert run.plan_next() is not None
+    sentence, *_ = told()
+    assert sentence.startswith("leaning ")
+    assert "not yet tested" in sentence
+    assert told(state="completed") == []
