@@ -156,6 +156,10 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
         (each.label, each.classifier, each.failure.rate, _left_out(each.failure))
         for each in summary.baselines
     ]
+    edited = [
+        (each.label, each.classifier, str(each.captions), f"{each.failure.failures} of {each.failure.rate.n}")
+        for each in summary.edited
+    ]
     tried = [
         (each.prompt, each.source, each.classifier, each.discovery.rate, each.state)
         for each in summary.hypotheses
@@ -170,6 +174,7 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
             ),
             *_unless_empty(("bug", "in captions of the label", "part of all its images"), explained),
             *_unless_empty(("label", "classifier", "baseline rate", "left out"), baselines),
+            *_unless_empty(("label", "classifier", "edited captions", "failures on their images"), edited),
             *_unless_empty(("description", "from", "classifier", "discovery rate", "outcome"), tried),
             *(each.sentence for each in summary.mixtures),
             *failed,

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
 from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem
-from counterpose_core.gate.regression_set import LEAST_UNITS
+from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, RunKind, Seed
 
 GateOutcome = Literal["passed", "failed", "inconclusive", "error"]

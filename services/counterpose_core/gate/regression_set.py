@@ -10,9 +10,6 @@ from dataclasses import astuple, dataclass
 from counterpose_core.blobs import digest
 from counterpose_core.types import BlobRef
 
-LEAST_UNITS = 20
-"""Source images below which a change is not tested: with fewer no interval ends below a useful tolerance."""
-
 
 @dataclass(frozen=True, order=True)
 class FrozenPair:

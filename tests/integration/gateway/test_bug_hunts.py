@@ -304,6 +304,55 @@ async def test_edited_captions_show_what_the_label_alone_never_does(
     assert found.images <= 420
 
 
+class Wordy(FakePerturber):
+    """Edits the style of three captions in four, and the light of the fourth; each has a name of its own."""
+
+    def propose(self, item: PerturbItem) -> Perturbations:
+        """Different edits, one of them twice, and one that names another class."""
+        added = "at night" if item.seed % 4 == 0 else "as a sketch"
+        texts = [f"{item.caption} {added} by artist{item.seed % 7919}", f"{item.caption} as a sketch"]
+        texts += [f"{item.caption} AS a sketch", f"{item.caption} and a sled"]
+        return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts])
+
+
+async def test_edited_captions_are_drawn_once_each_and_evenly_and_their_failures_are_told(
+    gateway: FakeGateway,
+) -> None:
+    services = replace(gateway.services, perturber=Wordy())
+    found = await hunted(gateway, BODY | {"vary": 0.7}, services)
+    items = [item for item in gateway.ledger.items_of(found.run_id, HuntItem) if _phase(item) == "varied"]
+    prompts = [item.instruction.prompt or "" for item in items if item.instruction is not None]
+    assert len(set(prompts)) == len(prompts) == found.config.shares.varied > 80
+    # A quarter of the edits are at night; drawn as they come, a quarter of the images would be.
+    assert sum("at night" in prompt for prompt in prompts) > 0.28 * len(prompts)
+    by_classifier = {each.classifier: each for each in found.edited}
+    assert set(by_classifier) == {"steady", "leaning"}
+    told = by_classifier["leaning"]
+    failed = [item for item in items if item.result is not None and item.result.failed["leaning"]]
+    assert (told.captions, told.failure.failures, told.failure.rate.n) == (
+        len(prompts),
+        len(failed),
+        len(items),
+    )
+    assert len(failed) > 4
+    assert {each.caption for each in told.failed} <= set(prompts)
+    assert set(told.dropped) == {"repeated", "names-another-class"}
+    report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    assert f">{len(failed)} of {len(items)}<" in report
+    assert told.failed[0].caption in report
+
+
+async def test_a_hunt_without_a_bug_says_how_many_images_of_edited_captions_failed(
+    gateway: FakeGateway,
+) -> None:
+    services = replace(
+        gateway.services, perturber=Wordy(), classifiers=HuntClassifiers(gateway.world, never=True)
+    )
+    found = await hunted(gateway, BODY | {"vary": 0.7}, services)
+    images = sum(each.failure.rate.n for each in found.edited)
+    assert found.verdict.endswith(f"Of {images} answers to images of edited captions, 0 failed.")
+
+
 @pytest.mark.paper("BUGS-S3-likelihood")
 @pytest.mark.paper("BUGS-S3-greedy")
 @pytest.mark.paper("BUGS-S3-forced-prompt")

@@ -11,6 +11,7 @@ from counterpose_core.contract.bug_hunt_summary import (
     Bug,
     BugImage,
     Confusion,
+    EditedCaptions,
     FailureRate,
     HypothesisResult,
     LabelBaseline,
@@ -211,6 +212,7 @@ def verdict(
     config: BugHuntConfig,
     bugs: Sequence[Bug],
     baselines: Sequence[LabelBaseline],
+    edited: Sequence[EditedCaptions],
     tried: int,
 ) -> str:
     """Return the hunt in one sentence, or two: a label that mostly fails needs no description."""
@@ -222,10 +224,18 @@ def verdict(
     if config.request.descriptions and bugs:
         return bugs[0].sentence
     labels = ", ".join(config.request.labels[:3]) + (" …" if len(config.request.labels) > 3 else "")
-    alone = _mostly_failing(baselines)
+    alone, edits = _mostly_failing(baselines), _on_edited(edited)
     if not ended:
-        return f"{alone}No bug of {labels} is proven so far; {tried} descriptions were tried."
-    return f"{alone}No bug of {labels} was proven; {tried} descriptions were tried, which proves none absent."
+        return f"{alone}No bug of {labels} is proven so far; {tried} descriptions were tried.{edits}"
+    tested = f"{tried} descriptions were tried, which proves none absent"
+    return f"{alone}No bug of {labels} was proven; {tested}.{edits}"
+
+
+def _on_edited(edited: Sequence[EditedCaptions]) -> str:
+    """Say how many images of edited captions failed, where any was made: they are most of what was seen."""
+    images = sum(each.failure.rate.n for each in edited)
+    failures = sum(each.failure.failures for each in edited)
+    return f" Of {images} answers to images of edited captions, {failures} failed." if images else ""
 
 
 def _mostly_failing(baselines: Sequence[LabelBaseline]) -> str:

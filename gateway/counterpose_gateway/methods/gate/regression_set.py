@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from counterpose_core.contract.gates import RegressionSet, UntestedClasses
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
+from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.gate.regression_set import (
-    LEAST_UNITS,
     FrozenPair,
     digest_of,
     frozen,

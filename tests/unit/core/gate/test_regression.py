@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.gate.regression import LEVEL, Regression, decide, regression, units_needed
 from counterpose_core.gate.regression_set import (
-    LEAST_UNITS,
     FrozenPair,
     digest_of,
     frozen,
