@@ -270,6 +270,15 @@ async def test_a_winner_is_refined_to_the_words_that_it_needs(gateway: FakeGatew
     assert ">deep</td>" in report
 
 
+async def test_a_hunt_refines_by_itself_where_its_budget_allows(gateway: FakeGateway) -> None:
+    services = replace(gateway.services, editor=HuntEditor(gateway.world, snow="deep snow"))
+    body = {"budget": {"images": 1200}, "held_out": 32, "winners": 1, "hypotheses": 4}
+    found = await hunted(gateway, BODY | body, services)
+    assert [(bug.state, bug.words) for bug in found.bugs] == [("breaks", "in the snow")]
+    assert (found.config.request.refine, found.config.shares.refine) == (None, 32)
+    assert found.images <= 1200
+
+
 class NeverSnow(HuntEditor):
     """Draws snow where the prompt says so, and never else."""
 
@@ -310,7 +319,8 @@ class Wordy(FakePerturber):
     def propose(self, item: PerturbItem) -> Perturbations:
         """Different edits, one of them twice, and one that names another class."""
         added = "at night" if item.seed % 4 == 0 else "as a sketch"
-        texts = [f"{item.caption} {added} by artist{item.seed % 7919}", f"{item.caption} as a sketch"]
+        texts = [f"{item.caption} {added} by artist{(item.seed + n) % 7919}" for n in range(item.n)]
+        texts += [f"{item.caption} as a sketch"]
         texts += [f"{item.caption} AS a sketch", f"{item.caption} and a sled"]
         return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts])
 
@@ -324,7 +334,7 @@ async def test_edited_captions_are_drawn_once_each_and_evenly_and_their_failures
     prompts = [item.instruction.prompt or "" for item in items if item.instruction is not None]
     assert len(set(prompts)) == len(prompts) == found.config.shares.varied > 80
     # A quarter of the edits are at night; drawn as they come, a quarter of the images would be.
-    assert sum("at night" in prompt for prompt in prompts) > 0.28 * len(prompts)
+    assert sum("at night" in prompt for prompt in prompts) > len(prompts) / 3
     by_classifier = {each.classifier: each for each in found.edited}
     assert set(by_classifier) == {"steady", "leaning"}
     told = by_classifier["leaning"]

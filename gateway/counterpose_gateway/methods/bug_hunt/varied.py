@@ -24,10 +24,10 @@ from counterpose_gateway.runs.items import LeasedItem, PlannedItem
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.services.ports import Services
 
-EDITS = 2
+EDITS = 4
 """Edits of each type that are asked for of a caption."""
 SHOWN_FAILURES = 12
-_POOL = 3
+_POOL = 4
 """Edits that are asked for, as a multiple of the images: many say the same, and the rest is chosen among."""
 REPEATED = "repeated"
 """The reason of an edit that says what another one says."""

@@ -121,3 +121,37 @@ def test_two_winners_that_end_in_one_form_are_one() -> None:
         *samples(2200, 31, whole[1], 4), *samples(2300, 31, told(4, FLOWERS, "part", 2, "at night"), 4),
     ]  # fmt: skip
     assert prompts(refining(), items, 7) == {5: SHORTEST}
+
+
+def of_colour(number: int, colour: str, phase: str = "hypothesis") -> HuntInstruction:
+    """A description with an adjective that makes no difference."""
+    return HuntInstruction.model_validate(
+        {
+            "phase": phase, "prompt": f"a photo of a {colour} fly at night", "hypothesis": number,
+            "source": "caption", "words": f"{colour} night", "classifiers": ["model"],
+        }
+    )  # fmt: skip
+
+
+def test_two_winners_that_differ_by_an_idle_adjective_share_their_forms_and_are_one_bug() -> None:
+    winners = [of_colour(1, "white"), of_colour(2, "yellow")]
+    baseline = [sample(n, "bee" if n < 10 else "fly") for n in range(200)]
+    items = [*baseline, *samples(1000, 58, winners[0], 3, 60), *samples(1100, 57, winners[1], 3, 60)]
+    night = "a photo of a fly at night"
+    planned = prompts(refining(), items, 6)
+    assert list(planned.values()).count(night) == 1
+    items += samples(2000, 31, of_colour(1, "white", "refinement"), 4)
+    items += samples(2100, 30, of_colour(2, "yellow", "refinement"), 4)
+    for number, prompt in planned.items():
+        if number not in (1, 2):
+            failures = 30 if prompt == night else 2
+            items += samples(
+                2200 + 100 * (number or 0), failures, told(number or 0, prompt or "", "part", 1, "white"), 4
+            )
+    while None not in prompts(refining(), items, 7):
+        ((number, prompt),) = prompts(refining(), items, 7).items()
+        items += samples(
+            9000, 30 if prompt == night else 2, told(number or 0, prompt or "", "adjective", 1, "white"), 5
+        )
+    held_out = prompts(refining(), items, 8)
+    assert list(held_out.values()) == ["a photo of a fly", night]
