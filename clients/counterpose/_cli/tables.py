@@ -146,7 +146,15 @@ def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
 def bug_hunt_text(summary: BugHuntSummary) -> str:
     """The verdict, the bugs on held-out images, each label's baseline, the descriptions, and the cost."""
     bugs = [
-        (bug.state, bug.classifier, bug.description, bug.failure_rate, bug.discovery.rate, bug.taken_for)
+        (
+            bug.state,
+            bug.classifier,
+            bug.description,
+            bug.failure_rate,
+            None if bug.at_least is None else f"at least {bug.at_least:.2f}",
+            bug.discovery.rate,
+            bug.taken_for,
+        )
         for bug in summary.bugs
     ]
     explained = [
@@ -170,7 +178,16 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
             summary.verdict,
             "",
             *_unless_empty(
-                ("state", "classifier", "bug", "held-out rate", "discovery rate", "taken for"), bugs
+                (
+                    "state",
+                    "classifier",
+                    "bug",
+                    "held-out rate",
+                    "on your images",
+                    "discovery rate",
+                    "taken for",
+                ),
+                bugs,
             ),
             *_unless_empty(("bug", "in captions of the label", "part of all its images"), explained),
             *_unless_empty(("label", "classifier", "baseline rate", "left out"), baselines),

@@ -195,7 +195,16 @@ class Bug(ResponseBody):
     label: str = Field(description="The label.")
     classifier: str = Field(description="Name of the classifier.")
     hypothesis: int = Field(description="Number of the description in the hunt.")
-    failure_rate: Estimate = Field(description="Failure rate on held-out images, with its 95 % interval.")
+    failure_rate: Estimate = Field(
+        description="Failure rate on held-out images of the suite's generator, with its 95 % interval: what "
+        "further images of this generator do, not a user's own."
+    )
+    at_least: float | None = Field(
+        default=None,
+        description="Failure rate that a user's images of the description reach with 95 % confidence, given "
+        "how rates on the generator's images missed those of its world; null of bugs that are not proven, "
+        "under other rules than `fixed`, and where the suite's generator was not measured.",
+    )
     ratio: RatioOfRates = Field(description="The same against held-out images of the baseline.")
     held_out: FailureRate = Field(description="The counts behind the failure rate.")
     baseline: FailureRate = Field(description="Held-out images of the label alone.")

@@ -250,6 +250,11 @@ class BugHuntConfig(LabelImagesConfig):
         description="Smallest failure rate of a label alone of which the baseline shows two failures with "
         "80 % probability; rarer ones are hardly found.",
     )
+    generator_gap: float | None = Field(
+        default=None,
+        description="Standard deviation of the log-odds by which failure rates on a user's images differ "
+        "from those on images of the suite's generator; null where it was not measured.",
+    )
 
 
 class HuntInstruction(ResponseBody):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.bug_hunt.comparison import LEVEL
+from counterpose_core.bug_hunt.generator_gap import least_rate
 from counterpose_core.bug_hunt.sampling import Sampling
 from counterpose_core.contract.bug_hunt_summary import (
     Bug,
@@ -104,15 +105,17 @@ def _bug(
         for name in config.request.classifiers
         if name != classifier and items
     }
+    state = state_of(tested.described, tested.baseline, p_adjusted)
     bug = Bug(
         number=1,
-        state=state_of(tested.described, tested.baseline, p_adjusted),
+        state=state,
         description=final.told.prompt or "",
         words=final.told.words,
         label=label,
         classifier=classifier,
         hypothesis=hypothesis.number,
         failure_rate=held_out.rate,
+        at_least=_at_least(config, tested) if state == "breaks" else None,
         ratio=ratio_of(tested.described.counts, tested.baseline.counts, tested.rule),
         held_out=held_out,
         baseline=failure_rate(tested.baseline, criterion, tested.rule),
@@ -142,6 +145,14 @@ def _bug(
         sentence="",
     )
     return bug.model_copy(update={"sentence": sentence(bug)})
+
+
+def _at_least(config: BugHuntConfig, tested: _Tested) -> float | None:
+    """The failure rate that a user's own images surely reach; of numbers of images that no look chose."""
+    if config.generator_gap is None or not (tested.held_out.is_fixed and tested.described.is_whole):
+        return None
+    counts = tested.described.counts
+    return least_rate(counts.failures, counts.images, config.generator_gap)
 
 
 def _confusions(tested: _Tested, label: str) -> list[Confusion]:
@@ -190,7 +201,7 @@ def sentence(bug: Bug) -> str:
     said = (
         f"{bug.classifier}: “{bug.description}” {taken}: {counts.failures} of {counts.rate.n} held-out images"
     )
-    return f"{said} fail, {_against(bug.baseline, bug.ratio.ratio)}"
+    return f"{said} of this generator fail, {_against(bug.baseline, bug.ratio.ratio)}"
 
 
 def _against(baseline: FailureRate, ratio: float | None) -> str:

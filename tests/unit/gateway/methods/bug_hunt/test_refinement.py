@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from counterpose_core.bug_hunt.generator_gap import least_rate
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
 from counterpose_gateway.methods.bug_hunt.stages import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
@@ -108,6 +109,19 @@ def test_the_bug_tells_its_shorter_forms_with_rates_and_verdicts() -> None:
     assert [(each.left_out, each.need, each.failure.failures) for each in told_of.refinement] == [
         ("next to a dog", "not-needed", 30), ("among the flowers", "needed", 1), ("yellow", "not-needed", 31),
     ]  # fmt: skip
+
+
+def test_a_proven_bug_tells_what_a_users_images_surely_reach_where_the_generator_was_measured() -> None:
+    shortest = told(4, SHORTEST, "adjective", 2, "yellow").model_copy(update={"phase": "held-out"})
+    held_out = samples(5000, 60, shortest, 6, 64)
+    base = samples(6000, 2, HuntInstruction(phase="held-out", prompt="a photo of a fly"), 6, 64)
+    items = [*found(), *parts(), *adjectives(), *held_out, *base]
+    (unmeasured,) = summarize(hunt_run(refining(), 6), items).bugs
+    config = refining().model_copy(update={"generator_gap": 1.2})
+    (measured,) = summarize(hunt_run(config, 6), items).bugs
+    assert unmeasured.at_least is None
+    assert measured.at_least == least_rate(60, 64, 1.2)
+    assert "60 of 64 held-out images of this generator fail" in measured.sentence
 
 
 def test_two_winners_that_end_in_one_form_are_one() -> None:
