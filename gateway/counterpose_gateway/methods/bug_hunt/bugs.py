@@ -230,7 +230,8 @@ def verdict(
     proven = [bug for bug in bugs if bug.state == "breaks"]
     ended = run.state in FINAL_RUN_STATES
     if proven:
-        more = f" and {len(proven) - 1} more" if len(proven) > 1 else ""
+        others = len(proven) - 1
+        more = f"; {others} more bug{'s are' if others > 1 else ' is'} proven" if others else ""
         return f"{proven[0].sentence}{more}"
     if config.request.descriptions and bugs:
         return bugs[0].sentence
