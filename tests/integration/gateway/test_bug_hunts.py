@@ -15,7 +15,6 @@ from counterpose_core.contract.bug_hunts import HuntItem
 from counterpose_core.contract.captioner import LogLikelihoodRequest, LogLikelihoodResponse
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
 from counterpose_core.contract.editor import GenerateItem
-from counterpose_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import ImageUndecodable
 from counterpose_gateway.services.ports import Services
@@ -30,7 +29,7 @@ from fakes.hunted_world import (
     hunted_services,
 )
 from fakes.ledgers import Clock
-from fakes.ports import FakePerturber, refusing
+from fakes.ports import refusing
 from fakes.world import FakeWorld
 
 ROOT = "/v1/bug-hunts"
@@ -277,90 +276,6 @@ async def test_a_hunt_refines_by_itself_where_its_budget_allows(gateway: FakeGat
     assert [(bug.state, bug.words) for bug in found.bugs] == [("breaks", "in the snow")]
     assert (found.config.request.refine, found.config.shares.refine) == (None, 32)
     assert found.images <= 1200
-
-
-class NeverSnow(HuntEditor):
-    """Draws snow where the prompt says so, and never else."""
-
-    def drawn(self, item: GenerateItem) -> str:
-        """The image of a prompt and seed."""
-        told = item.prompt
-        told = told if any(place in told for place in CIRCUMSTANCES) else f"{told} on the grass"
-        return super().drawn(item.model_copy(update={"prompt": told}))
-
-
-class Snowing(FakePerturber):
-    """Edits the place of a caption."""
-
-    def propose(self, item: PerturbItem) -> Perturbations:
-        """Another place, once for each type."""
-        place = CIRCUMSTANCES[item.seed % 4]
-        text = item.caption.replace("on the grass", place)
-        return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[])])
-
-
-@pytest.mark.parametrize(("vary", "said"), [(0.0, []), (0.7, ["in the snow"])])
-async def test_edited_captions_show_what_the_label_alone_never_does(
-    vary: float, said: list[str], gateway: FakeGateway
-) -> None:
-    services = replace(gateway.services, editor=NeverSnow(gateway.world), perturber=Snowing())
-    found = await hunted(gateway, BODY | {"vary": vary, "seed": 8}, services)
-    assert [bug.words for bug in found.bugs if bug.state == "breaks"] == said
-    shares = found.config.shares
-    assert (shares.baseline + shares.varied, shares.varied > 0) == (152 if vary else 114, vary > 0.0)
-    # What edited captions show is no part of the label's own rate.
-    assert all(each.failure.made <= shares.baseline for each in found.baselines)
-    assert found.images <= 420
-
-
-class Wordy(FakePerturber):
-    """Edits the style of three captions in four, and the light of the fourth; each has a name of its own."""
-
-    def propose(self, item: PerturbItem) -> Perturbations:
-        """Different edits, one of them twice, and one that names another class."""
-        added = "at night" if item.seed % 4 == 0 else "as a sketch"
-        texts = [f"{item.caption} {added} by artist{(item.seed + n) % 7919}" for n in range(item.n)]
-        texts += [f"{item.caption} as a sketch"]
-        texts += [f"{item.caption} AS a sketch", f"{item.caption} and a sled"]
-        return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts])
-
-
-async def test_edited_captions_are_drawn_once_each_and_evenly_and_their_failures_are_told(
-    gateway: FakeGateway,
-) -> None:
-    services = replace(gateway.services, perturber=Wordy())
-    found = await hunted(gateway, BODY | {"vary": 0.7}, services)
-    items = [item for item in gateway.ledger.items_of(found.run_id, HuntItem) if _phase(item) == "varied"]
-    prompts = [item.instruction.prompt or "" for item in items if item.instruction is not None]
-    assert len(set(prompts)) == len(prompts) == found.config.shares.varied > 80
-    # A quarter of the edits are at night; drawn as they come, a quarter of the images would be.
-    assert sum("at night" in prompt for prompt in prompts) > len(prompts) / 3
-    by_classifier = {each.classifier: each for each in found.edited}
-    assert set(by_classifier) == {"steady", "leaning"}
-    told = by_classifier["leaning"]
-    failed = [item for item in items if item.result is not None and item.result.failed["leaning"]]
-    assert (told.captions, told.failure.failures, told.failure.rate.n) == (
-        len(prompts),
-        len(failed),
-        len(items),
-    )
-    assert len(failed) > 4
-    assert {each.caption for each in told.failed} <= set(prompts)
-    assert set(told.dropped) == {"repeated", "names-another-class"}
-    report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
-    assert f">{len(failed)} of {len(items)}<" in report
-    assert told.failed[0].caption in report
-
-
-async def test_a_hunt_without_a_bug_says_how_many_images_of_edited_captions_failed(
-    gateway: FakeGateway,
-) -> None:
-    services = replace(
-        gateway.services, perturber=Wordy(), classifiers=HuntClassifiers(gateway.world, never=True)
-    )
-    found = await hunted(gateway, BODY | {"vary": 0.7}, services)
-    images = sum(each.failure.rate.n for each in found.edited)
-    assert found.verdict.endswith(f"Of {images} answers to images of edited captions, 0 failed.")
 
 
 @pytest.mark.paper("BUGS-S3-likelihood")

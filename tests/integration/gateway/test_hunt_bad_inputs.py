@@ -14,17 +14,15 @@ from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, FailureRa
 from counterpose_core.contract.captioner import CaptionRequest, CaptionResponse
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from counterpose_core.contract.editor import GenerateItem
-from counterpose_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
 from counterpose_core.contract.transfers import TransferSummary
 from counterpose_core.errors import ImageUndecodable
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.runs.generation import MALFORMED
 from counterpose_gateway.runs.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import HuntCaptioner, HuntClassifiers, HuntEditor, hunted_services
 from fakes.ledgers import Clock
-from fakes.ports import FakePerturber, refusing
+from fakes.ports import refusing
 from fakes.store import blank_image
 from fakes.world import FakeWorld
 
@@ -205,53 +203,6 @@ async def test_seeds_whose_captions_lose_the_label_are_counted_and_generate_noth
     assert found.left_out == {"lost-label": 8}
     assert (found.seeds.captioned, found.captions, found.images) == (8, [], 0)
     assert found.verdict.startswith("No caption to generate from: 8 seeds were looked at")
-
-
-class Stuttering(FakePerturber):
-    """Edits captions rightly, writes a word that no generator knows, or a list without end."""
-
-    def propose(self, item: PerturbItem) -> Perturbations:
-        """Three edits of each caption."""
-        texts = [f"{item.caption} at night", f"zyx {item.caption}", f"{item.caption} and" * 100]
-        return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts])
-
-
-class Mumbling(HuntCaptioner):
-    """Begins every other caption with a word that no generator knows."""
-
-    async def caption(self, request: CaptionRequest) -> CaptionResponse:
-        """Captions with a stray word."""
-        answer = await super().caption(request)
-        outcomes = []
-        for item, outcome in zip(request.items, answer.outcomes, strict=True):
-            caption = outcome.unwrap()
-            stray = "" if int(item.image[-1], 16) % 2 else "zyx "
-            text = caption.model_copy(update={"text": f"{stray}{caption.text}"})
-            outcomes.append(outcome.model_copy(update={"value": text}))
-        return answer.model_copy(update={"outcomes": outcomes})
-
-
-async def test_a_caption_that_a_model_wrote_badly_is_counted_and_ends_no_run_with_failures(
-    gateway: FakeGateway,
-) -> None:
-    services = replace(
-        gateway.services,
-        editor=HuntEditor(gateway.world),
-        perturber=Stuttering(),
-        captioner=Mumbling(gateway.world),
-    )
-    body = HUNT | {"vary": 0.5, "budget": {"images": 200}}
-    found = BugHuntSummary.model_validate_json(await worked_off(gateway, HUNTS, body, services))
-    assert found.failed_codes == {}
-    assert found.filtered[MALFORMED] > 0
-    assert any(each.discovery.dropped.get(MALFORMED) for each in found.hypotheses)
-    await gateway.upload("mumbled", 8, ("plate",))
-    seeds = {"kind": "dataset", "dataset": "mumbled", "mistaken": False}
-    made = AdversarialDatasetSummary.model_validate_json(
-        await worked_off(gateway, DATASETS, DATASET | {"seeds": seeds}, services)
-    )
-    assert made.failed_codes == {}
-    assert made.dropped[MALFORMED] > 0
 
 
 class Unreading(HuntClassifiers):

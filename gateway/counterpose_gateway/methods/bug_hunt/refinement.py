@@ -125,7 +125,10 @@ def _next_forms(config: BugHuntConfig, hunt: RecordedHunt, label: str, refined: 
 def _forms(config: BugHuntConfig, label: str, of: Form) -> dict[Rule, list[Shortened]]:
     prompt, template = of.told.prompt or "", config.templates[label]
     parts = [] if of.told.source == "adjective" else single_parts(prompt, template, label)
-    return {"part": parts, "adjective": without_adjectives(prompt, template, label)}
+    # "A fly at night" is a part of "a white fly at night", and what is left without its adjective.
+    said = {each.prompt for each in parts}
+    shorter = [each for each in without_adjectives(prompt, template, label) if each.prompt not in said]
+    return {"part": parts, "adjective": shorter}
 
 
 def _number(hunt: RecordedHunt, label: str, prompt: str) -> int | None:

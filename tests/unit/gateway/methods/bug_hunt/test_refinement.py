@@ -169,3 +169,17 @@ def test_two_winners_that_differ_by_an_idle_adjective_share_their_forms_and_are_
         )
     held_out = prompts(refining(), items, 8)
     assert list(held_out.values()) == ["a photo of a fly", night]
+
+
+def test_a_form_that_is_a_part_and_what_an_adjective_leaves_is_drawn_and_told_once() -> None:
+    found_as = of_colour(1, "white")
+    items = [sample(n, "bee" if n < 10 else "fly") for n in range(200)]
+    items += samples(1000, 58, found_as, 3, 60) + samples(2000, 31, of_colour(1, "white", "refinement"), 4)
+    planned = {number: prompt for number, prompt in prompts(refining(), items, 7).items() if number != 1}
+    assert sorted(map(str, planned.values())) == ["a photo of a fly at night", "a photo of a white fly"]
+    for number, prompt in planned.items():
+        items += samples(2200 + 100 * (number or 0), 16, told(number or 0, prompt or "", "part", 1, "x"), 4)
+    assert None in prompts(refining(), items, 8)
+    held_out = samples(6000, 60, of_colour(1, "white", "held-out"), 6, 64)
+    (bug,) = summarize(hunt_run(refining(), 6), [*items, *held_out]).bugs
+    assert sorted(form.prompt for form in bug.refinement) == sorted(map(str, planned.values()))
