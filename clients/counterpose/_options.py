@@ -102,7 +102,7 @@ class HuntOptions(LabelImageOptions, total=False):
     winners: most of them that held-out images measure again.
     held_out: images of each of these, and of the label alone.
     refine: images of each shorter form of a winner, its parts alone and without its adjectives; 0 leaves
-        winners as they are.
+        winners as they are. Default: 32, 24 or 16, where a quarter of the budget suffices.
     vary: share of the label's images that are drawn from edited captions of the others instead.
     clusters: how failures are clustered before they are described, each cluster by itself: "none",
         "predicted" (by the class that they are taken for), or "features" (then by their images).
@@ -123,7 +123,7 @@ class HuntOptions(LabelImageOptions, total=False):
     hypotheses: int
     winners: int
     held_out: int
-    refine: int
+    refine: int | None
     vary: float
     clusters: HuntClusters
     words: HuntWords

@@ -28,12 +28,18 @@ FIGURES = (
     ("findings that break, and whose renderings fail surely more often than the label", "surely_above"),
     ("control hunts with a finding", "control_hunts_with_a_finding"),
     ("control hunts with a finding that renderings do not show", "control_hunts_with_a_false_finding"),
-    ("held-out intervals with the true rate, where a bug is named", "covered"),
-    ("held-out rate less true rate, where a bug is named", "difference"),
+    ("held-out intervals with the rate of further images of the generator", "drawn_covered"),
+    (
+        "held-out intervals with the rate on a user's scenes: what the prompt names, all else as there",
+        "user_covered",
+    ),
+    ("held-out intervals with the rate of the whole description, plain, where a bug is named", "covered"),
     (
         "held-out intervals with the rate of the added words in any style, where a bug is named",
         "words_covered",
     ),
+    ("rates that a user's scenes surely reach as the product says, and do", "at_least_holds"),
+    ("held-out rate less true rate, where a bug is named", "difference"),
     ("discovery rate less held-out rate", "winners_curse"),
 )
 BUG_COLUMNS = ("classifier", "bug", "strength taught", "true rate", "of the label alone", "outcome")
@@ -45,7 +51,10 @@ CLAIM_COLUMNS = (
 def hunts_page(file: Path = HUNTS) -> str:
     """Write the page."""
     made = HuntValidity.model_validate_json(file.read_bytes())
-    figures = [[title, *cells(getattr(made.figures, name), 2)] for title, name in FIGURES]
+    figures = [
+        [title, *(cells(found, 2) if (found := getattr(made.figures, name)).n else ("not measured", NONE))]
+        for title, name in FIGURES
+    ]
     body = [
         *table(("figure", "value", "n"), figures), "",
         "## Where bugs are lost", "",
@@ -66,11 +75,13 @@ def finding(made: HuntValidity) -> str:
     """Say what hunts find, and how often they find something where nothing is planted."""
     figures, setting = made.figures, made.setting
     images, alarms = setting.request["budget"]["images"], figures.control_hunts_with_a_finding
+    held = figures.user_covered if figures.user_covered.n else figures.covered
     done = f"{setting.hunts} of {setting.planned} hunts were run."
     return (
         f"Bug hunts of {images} images find {figure(figures.recall_of_strong, 2)} of the planted bugs with a"
         f" true failure rate of 0.3 or more (n = {size(figures.recall_of_strong)});"
-        f" {figure(figures.precision, 2)} of what they prove is true (n = {size(figures.precision)});"
+        f" {figure(figures.precision, 2)} of what they prove is true (n = {size(figures.precision)}), and"
+        f" {figure(held, 2)} of the held-out intervals hold the rate on rendered scenes (n = {size(held)});"
         f" {figure(alarms, 2)} of the hunts on classifiers without a planted bug prove something"
         f" (n = {size(alarms)}). {done}"
     )
@@ -95,7 +106,11 @@ def _bugs(made: HuntValidity) -> Iterator[list[str]]:
 
 def _claims(made: HuntValidity) -> Iterator[list[str]]:
     for claim in made.claims:
-        rates = (figure(claim.held_out, 2), size(claim.held_out), figure(claim.true_rate, 2))
+        rates = (
+            figure(claim.held_out, 2),
+            size(claim.held_out),
+            figure(claim.user_rate or claim.true_rate, 2),
+        )
         answers = ("yes" if claim.names_bug else NONE, "yes" if claim.is_true else "**no**")
         yield [claim.classifier, claim.description, *rates, *answers, claim.missed_by or NONE]
 
@@ -116,15 +131,38 @@ def _how(made: HuntValidity) -> list[str]:
         "",
         "A planted bug is a class under one circumstance that the training labels as another class. The true",
         f"rate is that of {setting.scenes} rendered scenes of the class under the circumstance; what else",
-        "of them is drawn as for the generator's training. The true rate of a finding is that of scenes that",
-        "its description fits as a whole caption: a photo, in clear weather, with nothing beside it, unless",
-        "it says otherwise. A finding is true if it names a planted bug of its classifier and label, or if",
-        "its renderings fail surely more often than those of the label's own prompt. Classifiers, bugs, and",
+        "of them is drawn as for the generator's training. Classifiers, bugs, and",
         "scenes come from seeds that nothing was tuned on; the hunts of a label share their first images, so",
         "their outcomes are not independent.",
+        "",
+        "A description is read in three ways. *Whole*: a photo, in clear weather, with nothing beside it,",
+        "unless it says otherwise. *A user's scenes*, the headline: what its prompt names, all else as",
+        "where the classifier is used (80 % photos, 55 % in clear weather, 55 % of one thing alone), as a",
+        "user takes a finding. *Added words*: these alone, all else as for the generator's training. The",
+        "first was chosen when six of the findings of stretch 2 had been seen; the second after an audit",
+        "of eight findings of other classifiers, before stretch 3 was. The held-out interval speaks of",
+        "the generator's images",
+        f"alone: it is held against {setting.drawn or 'as yet no'} further images of the same prompt.",
+        "",
+        *_when_true(made),
         "",
         "*Missed by*: the interval would hold the true rate if the images that the hunt's filter hid were",
         "counted (filter); or the generator's images fail more or less often than renderings do (generator).",
         f"True rates of findings are of {setting.scenes_of_a_finding:,} scenes.",
         "[How a hunt works](../design/bug-hunts.md), [how truth is made](../design/validity.md).",
+    ]
+
+
+def _when_true(made: HuntValidity) -> list[str]:
+    """What makes a finding true, as the file was made."""
+    effect = made.setting.effect
+    if effect is None:
+        return [
+            "A finding is true if it names a planted bug of its classifier and label, or if its",
+            "renderings, read whole, fail surely more often than those of the label's own prompt. The",
+            "true rate is of that reading.",
+        ]
+    return [
+        "A finding is true if the interval of its rate on a user's scenes lies by more than",
+        f"{100 * effect:g} points above that of the label as the generator was trained, whatever it names.",
     ]

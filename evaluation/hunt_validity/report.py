@@ -18,6 +18,10 @@ Missed = Literal["filter", "generator"]
 """What makes an interval miss the true rate: images that the hunt's filter hid, or the generator's images."""
 
 
+UNKNOWN = Estimate(estimate=None, low=None, high=None, n=0)
+"""What a result file of an earlier version does not have."""
+
+
 class BugReport(Part):
     """A planted bug and what its hunt made of it.
 
@@ -40,13 +44,18 @@ class BugReport(Part):
 class ClaimReport(Part):
     """A finding that breaks, compared with rendered truth.
 
-    ``true_rate``: failures on renderings of what its description says as a whole caption: its style, and
-    that there is nothing which it does not speak of. ``label_rate``: the same of the prompt of the label
-    alone. ``covered``: whether its held-out interval has
-    the true rate. ``difference``: held-out rate less true rate. ``words_rate``, ``words_covered``: the same
-    for renderings of the words that it adds to the label, whatever else they show. ``hidden``: held-out
-    images that do not show the label, by the hunt's own filter. ``surely_above``: the
-    true rate's interval lies above that of the label alone. ``is_true``: that, or it names a planted bug.
+    Three readings of its description, on renderings. ``true_rate``: the whole caption plain, its style, and
+    nothing which it does not speak of. ``user_rate``, the headline's: what its prompt names, all else as in
+    the scenes of a user. ``words_rate``: the words that it adds to the label, all else as the generator was
+    trained. ``covered``, ``user_covered``, ``words_covered``: whether its held-out interval has them.
+    ``drawn_rate``, ``drawn_covered``: the same for further images of the generator, which is what the
+    interval speaks of. ``at_least``: the rate that a user's scenes surely reach, as the product says.
+    ``label_rate``: of the label's prompt read as a whole caption. ``drawn_label_rate``: of the label, all
+    else as the generator was trained. ``difference``: held-out rate less ``user_rate``; less ``true_rate``
+    where that was not measured. ``hidden``: held-out images that do not show the label, by the hunt's own
+    filter. ``surely_above``: ``true_rate`` lies above ``label_rate``. ``is_true``: the interval of
+    ``user_rate`` lies above that of ``drawn_label_rate`` by the setting's ``effect``; where the setting has
+    none, it names a planted bug or is surely above.
     """
 
     classifier: str
@@ -59,8 +68,14 @@ class ClaimReport(Part):
     true_rate: Estimate
     label_rate: Estimate
     words_rate: Estimate
+    user_rate: Estimate | None = None
+    drawn_rate: Estimate | None = None
+    drawn_label_rate: Estimate | None = None
+    at_least: float | None = None
     covered: bool
     words_covered: bool
+    user_covered: bool | None = None
+    drawn_covered: bool | None = None
     hidden: int
     missed_by: Missed | None
     difference: float
@@ -84,7 +99,8 @@ class HuntReport(Part):
 class Setting(Part):
     """What was run, and of how much that was planned.
 
-    ``request``: what all hunts share. ``hunts``: done, of ``planned``.
+    ``request``: what all hunts share. ``hunts``: done, of ``planned``. ``effect``: by how much a true finding
+    fails more often. ``drawn``: further images of each.
     """
 
     stretch: int
@@ -96,6 +112,8 @@ class Setting(Part):
     request: dict[str, Any]
     scenes: int
     scenes_of_a_finding: int
+    effect: float | None = None
+    drawn: int | None = None
 
 
 class HuntFigures(Part):
@@ -105,7 +123,12 @@ class HuntFigures(Part):
     ``surely_above``: by their rates on renderings, whatever they name.
     ``control_hunts_with_a_finding``: hunts of a label without a planted bug by classifiers without any.
     ``covered``: findings whose held-out interval has the true rate, those that name a planted bug;
-    ``words_covered``: that has the rate of what the description adds to the label, whatever else is shown.
+    ``words_covered``: that has the rate of what the description adds to the label, whatever else is shown;
+    ``user_covered``, ``drawn_covered``: that has the rate on a user's scenes, and on further images of the
+    generator. ``at_least_holds``: the rate on a user's scenes reaches what the product says it surely does.
+    ``generator_gap``: standard deviation of the log-odds by which rates on a user's scenes differ from
+    those on the generator's images, sampling apart: what a suite states. All of findings that break,
+    whether or not they name a bug, but for ``covered`` and ``words_covered``.
     """
 
     recall_of_strong: Estimate
@@ -117,6 +140,10 @@ class HuntFigures(Part):
     control_hunts_with_a_false_finding: Estimate
     covered: Estimate
     words_covered: Estimate
+    user_covered: Estimate = UNKNOWN
+    drawn_covered: Estimate = UNKNOWN
+    at_least_holds: Estimate = UNKNOWN
+    generator_gap: float | None = None
     difference: Estimate
     winners_curse: Estimate
 

@@ -16,11 +16,16 @@ from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.types import Estimate
 from counterpose_miniature.training.bugs import Bug
 from counterpose_miniature.training.stage import write_atomically
+from counterpose_miniature.world.sampling import GENERATOR, Distribution
 
 from .fates import depicts, fate_of, names_bug, says
+from .figures import EFFECT, exceeds
 from .planted import Planned, Taught
 from .report import BugReport, ClaimReport, HuntReport, Missed
-from .truth import SCENES, SCENES_OF_A_FINDING, Truth
+from .truth import SCENES, SCENES_OF_A_FINDING, USERS, Truth
+
+DRAWN = 200
+"""Further images of a finding by the generator: what its held-out rate is the rate of."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +64,37 @@ class Study:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path(one), summary.model_dump_json().encode())
 
-    def rate(self, one: Planned, told: dict[str, str], scenes: int = SCENES) -> Estimate:
+    def drawn_again(self, one: Planned, summary: BugHuntSummary) -> BugHuntCreate | None:
+        """The request that draws further images of what a hunt proves, from other seeds; None of nothing."""
+        descriptions = list(dict.fromkeys(bug.description for bug in _proven(summary)))
+        if not descriptions:
+            return None
+        changes: dict[str, Any] = {
+            "descriptions": descriptions, "held_out": DRAWN, "refine": 0, "seed": self.shared["seed"] + 1,
+            "budget": {"images": DRAWN * (1 + len(descriptions))},
+        }  # fmt: skip
+        return BugHuntCreate.model_validate({**self.request(one).model_dump(mode="json"), **changes})
+
+    def drawn_path(self, one: Planned) -> Path:
+        """Where the summary of these images is kept."""
+        return self.path(one).with_suffix(".drawn.json")
+
+    def keep_drawn(self, one: Planned, summary: BugHuntSummary) -> None:
+        """Keep it."""
+        write_atomically(self.drawn_path(one), summary.model_dump_json().encode())
+
+    def drawn_rates(self, one: Planned) -> dict[str, Estimate]:
+        """The failure rates on further images of the generator, by description."""
+        if not self.drawn_path(one).exists():
+            return {}
+        found = BugHuntSummary.model_validate_json(self.drawn_path(one).read_bytes())
+        return {bug.description: bug.failure_rate for bug in found.bugs}
+
+    def rate(
+        self, one: Planned, told: dict[str, str], scenes: int = SCENES, rest: Distribution = GENERATOR
+    ) -> Estimate:
         """The failure rate of its classifier on renderings of its label under what is told."""
-        return self.truth.rate(self.models / one.taught.name, one.label, told, scenes)
+        return self.truth.rate(self.models / one.taught.name, one.label, told, scenes, rest)
 
     def bug_report(self, one: Planned, bug: Bug, summary: BugHuntSummary) -> BugReport:
         """What became of a bug that a hunt could find."""
@@ -81,13 +114,15 @@ class Study:
 
     def claims(self, one: Planned, summary: BugHuntSummary) -> Iterable[ClaimReport]:
         """Compare each finding of a hunt that breaks with rendered truth."""
-        alone = self.rate(one, depicts(summary.baselines[0].prompt))
+        alone = self.rate(one, depicts(summary.baselines[0].prompt), SCENES_OF_A_FINDING)
+        as_drawn = self.rate(one, {}, SCENES_OF_A_FINDING)
         sources = {each.number: each.source for each in summary.hypotheses}
+        drawn = self.drawn_rates(one)
         for bug in _proven(summary):
             true = self.rate(one, depicts(bug.description), SCENES_OF_A_FINDING)
-            of_words = self.rate(one, says(bug.words, one.label))
-            above = (true.low or 0.0) > (1.0 if alone.high is None else alone.high)
-            names = any(names_bug(bug.words, one.label, planted) for planted in one.bugs)
+            of_user = self.rate(one, says(bug.description, one.label), SCENES_OF_A_FINDING, USERS)
+            of_words = self.rate(one, says(bug.words, one.label), SCENES_OF_A_FINDING)
+            again = drawn.get(bug.description)
             yield ClaimReport(
                 classifier=one.taught.name,
                 label=one.label,
@@ -99,14 +134,20 @@ class Study:
                 true_rate=true,
                 label_rate=alone,
                 words_rate=of_words,
+                user_rate=of_user,
+                drawn_rate=again,
+                drawn_label_rate=as_drawn,
+                at_least=bug.at_least,
                 covered=_has(bug.failure_rate, true),
                 words_covered=_has(bug.failure_rate, of_words),
+                user_covered=_has(bug.failure_rate, of_user),
+                drawn_covered=None if again is None else _has(bug.failure_rate, again),
                 hidden=bug.held_out.dropped.get("does-not-show-label", 0),
-                missed_by=missed_by(bug.held_out, true),
-                difference=(bug.failure_rate.estimate or 0.0) - (true.estimate or 0.0),
-                names_bug=names,
-                surely_above=above,
-                is_true=names or above,
+                missed_by=missed_by(bug.held_out, of_user),
+                difference=(bug.failure_rate.estimate or 0.0) - (of_user.estimate or 0.0),
+                names_bug=any(names_bug(bug.words, one.label, planted) for planted in one.bugs),
+                surely_above=exceeds(true, alone, 0.0),
+                is_true=exceeds(of_user, as_drawn, EFFECT),
             )
 
     def hunt_report(self, one: Planned, summary: BugHuntSummary) -> HuntReport:

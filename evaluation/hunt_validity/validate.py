@@ -24,18 +24,19 @@ from evaluation.paths import RESULTS, STATE
 from evaluation.validity.roster import SUITE
 
 from .engines import load_engines
-from .figures import aims_of, by_attribute, fates_of, figures_of
+from .figures import EFFECT, aims_of, by_attribute, fates_of, figures_of
 from .hunting import hunt
 from .planted import CLASSES, Taught, planned_hunts, roster_of
 from .report import HuntValidity, Setting
-from .study import Study
+from .study import DRAWN, Study
 from .training import Training
 from .truth import SCENES, SCENES_OF_A_FINDING, Truth
 
 OUT = RESULTS / "hunt-validity.json"
 USUAL_WORDS = "frequency"
-VALIDATION = 2
-"""The stretch that nothing was tuned on. Stretch 0 is for tuning; 1 was seen when truth was read anew."""
+VALIDATION = 3
+"""The stretch that nothing was tuned on. Stretch 0 is for tuning; 1 was seen when truth was read anew, and 2
+when the generator's gap was set by it."""
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -133,6 +134,10 @@ def _work(given: argparse.Namespace, number: int, parts: int) -> None:
             took = f"{summary.images} images, {time.process_time() - began:.0f} s of the processor"
             sys.stdout.write(f"{one.taught.name} {one.label}: {took}; {summary.verdict}\n")
             sys.stdout.flush()
+        proven = study.done(one)
+        again = None if proven is None else study.drawn_again(one, proven)
+        if again is not None and not study.drawn_path(one).exists():
+            study.keep_drawn(one, hunt(again, engines, suite))
 
 
 def _family(one: Taught, roster: Sequence[Taught]) -> int:
@@ -160,6 +165,8 @@ def report(given: argparse.Namespace) -> None:
             request=study.shared,
             scenes=SCENES,
             scenes_of_a_finding=SCENES_OF_A_FINDING,
+            effect=EFFECT,
+            drawn=DRAWN,
         ),
         aims=aims_of(figures),
         figures=figures,

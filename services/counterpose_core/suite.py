@@ -237,7 +237,9 @@ class Suite(_SuitePart):
     """The settings of all five services.
 
     ``known_images`` says what the images that the models were trained for measure at least; a suite without
-    it says of no image that it lies outside.
+    it says of no image that it lies outside. ``generator_gap`` is the standard deviation of the log-odds by
+    which failure rates on a user's images differ from those on the generator's; a suite without it says
+    nothing of a user's images.
     """
 
     name: str
@@ -248,6 +250,7 @@ class Suite(_SuitePart):
     scorer: ScorerSuite
     classifiers: ClassifiersSuite
     known_images: KnownImages | None = None
+    generator_gap: float | None = Field(default=None, gt=0.0)
 
 
 def suite_names() -> list[str]:

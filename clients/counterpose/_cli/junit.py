@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
-from counterpose_core.contract.gates import GateCell, GateSummary
+from counterpose_core.contract.gates import GateCell, GateSummary, UntestedClasses
 
 SUITE = "counterpose gate"
 
@@ -18,7 +18,8 @@ def junit_xml(summary: GateSummary) -> str:
 
     ``failure`` of type ``regression``: a regression is proven; of type ``inconclusive``: neither proven nor
     ruled out, so the pipeline is not green either. ``error``: answers are missing. ``skipped``: too few
-    images for a test. Where no cell says what the gate says, a case named ``gate`` does.
+    images for a test, also of the single classes of each change. Where no cell says what the gate says, a
+    case named ``gate`` does.
     """
     suite = ET.Element("testsuite", name=SUITE)
     for cell in summary.cells:
@@ -26,6 +27,9 @@ def junit_xml(summary: GateSummary) -> str:
             suite, "testcase", classname=_text(f"counterpose.gate.{cell.classifier}"), name=_text(cell.name)
         )
         _say(case, cell)
+    for untested in summary.config.regression_set.untested or []:
+        if untested.sources:
+            _say_untested(suite, untested)
     if summary.outcome != "passed" and not _says_so(suite):
         _say_gate(suite, summary)
     counts = {
@@ -53,6 +57,12 @@ def _say_gate(suite: ET.Element, summary: GateSummary) -> None:
         ET.SubElement(case, "failure", type="inconclusive", message=_text(summary.verdict))
     else:
         ET.SubElement(case, "error", type="infrastructure", message=_text(summary.verdict))
+
+
+def _say_untested(suite: ET.Element, untested: UntestedClasses) -> None:
+    name = _text(f"{untested.change or 'source images'}, single classes")
+    case = ET.SubElement(suite, "testcase", classname="counterpose.gate", name=name)
+    ET.SubElement(case, "skipped", message=_text(f"too few source images for a test: {untested}"))
 
 
 def _say(case: ET.Element, cell: GateCell) -> None:

@@ -145,16 +145,25 @@ def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
 @summary_text.register
 def bug_hunt_text(summary: BugHuntSummary) -> str:
     """The verdict, the bugs on held-out images, each label's baseline, the descriptions, and the cost."""
+    columns = ("state", "classifier", "bug", "held-out rate", "on your images", "discovery rate", "taken for")
     bugs = [
-        (bug.state, bug.classifier, bug.description, bug.failure_rate, bug.discovery.rate, bug.taken_for)
+        (
+            bug.state, bug.classifier, bug.description, bug.failure_rate,
+            None if bug.at_least is None else f"at least {bug.at_least:.2f}", bug.discovery.rate,
+            bug.taken_for,
+        )
         for bug in summary.bugs
-    ]
+    ]  # fmt: skip
     explained = [
         (bug.description, bug.mentions, bug.contribution) for bug in summary.bugs if bug.contribution
     ]
     baselines = [
         (each.label, each.classifier, each.failure.rate, _left_out(each.failure))
         for each in summary.baselines
+    ]
+    edited = [
+        (each.label, each.classifier, str(each.captions), f"{each.failure.failures} of {each.failure.rate.n}")
+        for each in summary.edited
     ]
     tried = [
         (each.prompt, each.source, each.classifier, each.discovery.rate, each.state)
@@ -165,11 +174,10 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
         [
             summary.verdict,
             "",
-            *_unless_empty(
-                ("state", "classifier", "bug", "held-out rate", "discovery rate", "taken for"), bugs
-            ),
+            *_unless_empty(columns, bugs),
             *_unless_empty(("bug", "in captions of the label", "part of all its images"), explained),
             *_unless_empty(("label", "classifier", "baseline rate", "left out"), baselines),
+            *_unless_empty(("label", "classifier", "edited captions", "failures on their images"), edited),
             *_unless_empty(("description", "from", "classifier", "discovery rate", "outcome"), tried),
             *(each.sentence for each in summary.mixtures),
             *failed,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.contract.editor import GenerateItem, GenerationPreset
+from counterpose_core.errors import InvalidRequest, PromptTooLong
+from counterpose_core.text.class_prompts import LONGEST_PROMPT
+from counterpose_core.text.plain_text import check_caption
 from counterpose_core.text.word_policy import policy_of
 from counterpose_core.types import BlobRef, Cost
 from counterpose_gateway.runs.attempt import OpenItems, own_cost
@@ -16,6 +19,8 @@ from counterpose_gateway.services.ports import Services
 
 POLICY = "policy"
 """The reason of an item whose prompt the operator's content policy refuses."""
+MALFORMED = "malformed-caption"
+"""The reason of an item whose prompt a model wrote, and no generator can draw."""
 _MOST_IMAGES = 16
 _MOST_EVALUATIONS = 1200
 """Network evaluations in one call, about half a minute at 512 pixels: a call must not outlast a lease."""
@@ -44,11 +49,13 @@ async def generate_images(
     services: Services,
     *,
     policy_words: Sequence[str] = (),
+    by_models: Collection[str] = (),
 ) -> list[Generated]:
     """Generate the image of each item; those that fail or are flagged, or blank, are recorded and left out.
 
     So is an item whose prompt has a word or phrase of ``policy_words``, whoever wrote the prompt: nothing is
-    drawn of it.
+    drawn of it. ``by_models`` are the ids of items whose prompts captioner or language model wrote: one that
+    the editor refuses is no failure of the run, but filtered as `MALFORMED`.
 
     Raises:
         BackendError: the editor failed as a whole.
@@ -66,7 +73,13 @@ async def generate_images(
     generated: list[Generated] = []
     for (item, wanted), outcome in zip(asked, outcomes, strict=True):
         async with attempt.fail_items_on_error([item]):
-            made = outcome.unwrap()
+            try:
+                made = outcome.unwrap()
+            except (InvalidRequest, PromptTooLong) as refused:
+                if item.id not in by_models:
+                    raise
+                await attempt.filtered(item, MALFORMED, refused.detail)
+                continue
             if (why := flagged(made.safety)) is not None:
                 await attempt.filtered(item, SAFETY, why)
                 continue
@@ -85,3 +98,12 @@ async def _allowed(
         else:
             await attempt.filtered(item, POLICY, f"the content policy refuses {phrase!r}")
     return allowed
+
+
+def is_well_formed(caption: str) -> bool:
+    """Return whether a caption of a model is plain text that a text encoder may read."""
+    try:
+        check_caption(caption, most=LONGEST_PROMPT)
+    except (InvalidRequest, PromptTooLong):
+        return False
+    return True

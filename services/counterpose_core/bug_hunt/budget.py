@@ -17,6 +17,10 @@ LEAST_ROUND = 8
 """Images by which a description is judged at least."""
 FORMS = 7
 """Forms of a winner that refinement measures at most: itself again, its parts, it without an adjective."""
+REFINE = (32, 24, 16)
+"""Images of a form where a hunt decides: the first number that a quarter of its images suffices for."""
+_FEWEST_FORMS = 6
+"""Forms for which a small budget refines at all: a winner itself, three parts and two adjectives."""
 ROUNDS = 3
 """Rounds of images of descriptions: after each, the worse half gets no more (sequential halving)."""
 
@@ -32,6 +36,8 @@ class Shares:
     refinement: int = 0
     varied: int = 0
     mixture: int = 0
+    refine: int = 0
+    """Images of one shorter form."""
 
 
 def share(
@@ -41,13 +47,14 @@ def share(
     hypotheses: int,
     winners: int,
     held_out: int,
-    refine: int = 0,
+    refine: int | None = 0,
     vary: float = 0.0,
     mixture: int = 0,
 ) -> Shares:
     """Divide a budget: held-out images first, and the rest evenly between baseline and descriptions.
 
-    ``refine``: images of each shorter form of a winner, of which it has `FORMS` at most; reserved too.
+    ``refine``: images of each shorter form of a winner, of which it has `FORMS` at most; reserved too. None
+    for as many as a quarter of what held-out images leave suffices for, or none of a small budget.
     ``vary``: the share of the baseline that edited captions get instead, in [0, 1). ``mixture``: images of a
     mixture of prompts, reserved too.
 
@@ -56,10 +63,12 @@ def share(
             ``/budget/images``.
     """
     kept = min(winners, hypotheses)
-    refinement = refine * FORMS * kept
-    reserved = held_out * (1 + kept) + refinement + mixture
-    least = reserved + LEAST_BASELINE + LEAST_ROUND * hypotheses
-    each = images // labels
+    each, search = images // labels, LEAST_BASELINE + LEAST_ROUND * hypotheses
+    reserved = held_out * (1 + kept) + mixture
+    size, refinement = _refinement(each - reserved, kept, search) if refine is None else (refine, None)
+    refinement = size * FORMS * kept if refinement is None else refinement
+    reserved += refinement
+    least = reserved + search
     if each < least:
         kept_for = " or ".join(
             ["held out", *["of shorter forms"] * bool(refinement), *["of the mixture"] * bool(mixture)]
@@ -75,7 +84,16 @@ def share(
     described = min(max(left // (3 if vary else 2), LEAST_ROUND * hypotheses), left - LEAST_BASELINE)
     baseline = left - described
     varied = min(int(vary * baseline), baseline - LEAST_BASELINE)
-    return Shares(baseline - varied, described, held_out, refinement, varied, mixture)
+    return Shares(baseline - varied, described, held_out, refinement, varied, mixture, size)
+
+
+def _refinement(left: int, kept: int, search: int) -> tuple[int, int]:
+    """Return the images of a form and of all forms, where ``search`` of ``left`` images must remain."""
+    most = min(left // 4, left - search)
+    for size in REFINE:
+        if most >= size * FORMS * kept:
+            return size, size * FORMS * kept
+    return (REFINE[-1], most) if most >= REFINE[-1] * _FEWEST_FORMS else (0, 0)
 
 
 def findable_rate(images: int, *, failures: int = FEWEST_FAILURES, power: float = POWER) -> float | None:

@@ -119,11 +119,6 @@ def names(text: str, label: str) -> bool:
     return _place(tokens(text), tokens(label)) is not None
 
 
-def is_usable(text: str, label: str, classes: Sequence[str]) -> bool:
-    """Return whether a text names the label and no other class."""
-    return bool(usable([text], label, classes, Counter()))
-
-
 def usable(captions: Iterable[str], label: str, classes: Sequence[str], dropped: Counter[str]) -> list[str]:
     """Return the captions that name the label and no other class; the others are counted by reason."""
     own, named, kept = tokens(label), _by_first_word(tuple(classes)), list[str]()

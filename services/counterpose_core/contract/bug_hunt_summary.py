@@ -99,6 +99,30 @@ class BugImage(ResponseBody):
     answer: str = Field(description="Class that the classifier predicts first.")
 
 
+class EditedFailure(BugImage):
+    """An image of an edited caption on which the classifier fails."""
+
+    caption: str = Field(description="The edited caption.")
+
+
+class EditedCaptions(ResponseBody):
+    """Images of captions that the language model edited: scenes that a label alone hardly ever shows."""
+
+    label: str = Field(description="The label.")
+    classifier: str = Field(description="Name of the classifier.")
+    captions: int = Field(description="Number of different captions among them.")
+    dropped: dict[str, int] = Field(
+        description="Edited captions of which no image was planned, by reason, such as `lost-label`."
+    )
+    failure: FailureRate = Field(
+        description="How many of the images fail. Each is of another scene: it is the rate of no prompt."
+    )
+    taken_for: dict[str, int] = Field(
+        description="Number of failures by the class that is predicted first, the most frequent first."
+    )
+    failed: list[EditedFailure] = Field(default=[], description="At most 12 of the images that fail.")
+
+
 Need = Literal["needed", "not-needed", "cannot-tell"]
 """Whether the words that a shorter form leaves out are needed for the failures."""
 
@@ -171,7 +195,16 @@ class Bug(ResponseBody):
     label: str = Field(description="The label.")
     classifier: str = Field(description="Name of the classifier.")
     hypothesis: int = Field(description="Number of the description in the hunt.")
-    failure_rate: Estimate = Field(description="Failure rate on held-out images, with its 95 % interval.")
+    failure_rate: Estimate = Field(
+        description="Failure rate on held-out images of the suite's generator, with its 95 % interval: what "
+        "further images of this generator do, not a user's own."
+    )
+    at_least: float | None = Field(
+        default=None,
+        description="Failure rate that a user's images of the description reach with 95 % confidence, given "
+        "how rates on the generator's images missed those of its world; null of bugs that are not proven, "
+        "under other rules than `fixed`, and where the suite's generator was not measured.",
+    )
     ratio: RatioOfRates = Field(description="The same against held-out images of the baseline.")
     held_out: FailureRate = Field(description="The counts behind the failure rate.")
     baseline: FailureRate = Field(description="Held-out images of the label alone.")
@@ -279,6 +312,9 @@ class BugHuntSummary(ResponseBody):
     seconds: float = Field(description="Seconds that the services spent.")
     baselines: list[LabelBaseline] = Field(description="Failure rates of the labels alone.")
     objects: dict[str, LabelObject] = Field(description="Object thresholds, by label.")
+    edited: list[EditedCaptions] = Field(
+        default=[], description="Failures on images of edited captions, by label and classifier."
+    )
     clusters: list[FailureCluster] = Field(
         default=[], description="The clusters of failures of each label and classifier, the largest first."
     )

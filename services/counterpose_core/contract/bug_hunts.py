@@ -126,12 +126,13 @@ class BugHuntCreate(LabelImagesCreate):
         le=10_000,
         description="Number of held-out images of each of these descriptions, and of each label's baseline.",
     )
-    refine: int = Field(
-        default=0,
+    refine: int | None = Field(
+        default=None,
         ge=0,
         le=10_000,
         description="Number of images of each shorter form of a winner: each of its parts alone, then the "
-        "best without each of its adjectives; 0 leaves winners as they are.",
+        "best without each of its adjectives. 0 leaves winners as they are; null takes 32, 24 or 16, of a "
+        "quarter of the budget at most, and 0 where that is too little.",
     )
     vary: float = Field(
         default=VARY,
@@ -226,6 +227,7 @@ class HuntShares(ResponseBody):
     hypotheses: int = Field(description="Images of all descriptions together.")
     held_out: int = Field(description="Held-out images of the baseline and of each winner.")
     refinement: int = Field(default=0, description="Images of all shorter forms of winners together.")
+    refine: int = Field(default=0, description="Images of each shorter form of a winner.")
     varied: int = Field(default=0, description="Images of edited captions.")
     mixture: int = Field(default=0, description="Images of the mixture of prompts, its pilot's included.")
 
@@ -247,6 +249,11 @@ class BugHuntConfig(LabelImagesConfig):
         default=None,
         description="Smallest failure rate of a label alone of which the baseline shows two failures with "
         "80 % probability; rarer ones are hardly found.",
+    )
+    generator_gap: float | None = Field(
+        default=None,
+        description="Standard deviation of the log-odds by which failure rates on a user's images differ "
+        "from those on images of the suite's generator; null where it was not measured.",
     )
 
 

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
 from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem
+from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, RunKind, Seed
 
 GateOutcome = Literal["passed", "failed", "inconclusive", "error"]
@@ -30,6 +31,22 @@ class RegressionSetOf(ClientBody):
     )
 
 
+class UntestedClasses(ResponseBody):
+    """The classes that have too few source images under one change for a test of their own."""
+
+    change: str | None = Field(
+        description="What differs from the source images, or null for the source images themselves."
+    )
+    sources: dict[str, int] = Field(
+        description="Number of independent source images of each of these classes, which may be 0."
+    )
+    classes: int = Field(ge=1, description="Number of all classes of the set.")
+
+    def __str__(self) -> str:
+        images = ", ".join(f"{label} {number}" for label, number in self.sources.items())
+        return f"{len(self.sources)} of {self.classes} classes: {images}"
+
+
 class RegressionSet(ResponseBody):
     """The frozen pairs of a run by their digest: a gate that names it compares the same images for ever."""
 
@@ -41,10 +58,30 @@ class RegressionSet(ResponseBody):
     sources: int = Field(ge=0, description="Number of independent source images.")
     changes: dict[str, int] = Field(description="Number of independent source images of each change.")
     classifiers: list[str] = Field(description="The classifiers of that run; a single one is the incumbent.")
+    untested: list[UntestedClasses] | None = Field(
+        default=None,
+        description="By change, the classes on fewer than 20 independent source images: no test can find a "
+        "regression of theirs alone. Null in files of earlier versions.",
+    )
 
     def __str__(self) -> str:
         changes = ", ".join(f"{name} {number}" for name, number in self.changes.items())
-        return f"{self.pairs} pairs of {self.sources} source images ({changes}), digest {self.digest}"
+        return (
+            f"{self.pairs} pairs of {self.sources} source images ({changes}), digest {self.digest}"
+            f"{self.blind_spot and f'. {self.blind_spot}'}"
+        )
+
+    @property
+    def blind_spot(self) -> str:
+        """How many classes have too few source images for a test, in one sentence; empty where none."""
+        said = []
+        for name, of in (
+            ("cells of one class under one change", [each for each in self.untested or [] if each.change]),
+            ("classes on the source images alone", [each for each in self.untested or [] if not each.change]),
+        ):
+            if number := sum(len(each.sources) for each in of):
+                said.append(f"{number} of {sum(each.classes for each in of)} {name}")
+        return f"Untested, on fewer than {LEAST_UNITS} source images: {' and '.join(said)}." if said else ""
 
 
 class GateCreate(FunctionsOfCaller):

@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from counterpose_core.gate.regression_set import LEAST_UNITS
+from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.statistics.bounded_mean import LEAST_SOURCES_FOR_HULL, betting_p, bounded_mean
 from counterpose_core.statistics.p_values import holm
 from counterpose_core.types import Estimate

@@ -10,9 +10,6 @@ from dataclasses import astuple, dataclass
 from counterpose_core.blobs import digest
 from counterpose_core.types import BlobRef
 
-LEAST_UNITS = 20
-"""Source images below which a change is not tested: with fewer no interval ends below a useful tolerance."""
-
 
 @dataclass(frozen=True, order=True)
 class FrozenPair:
@@ -46,3 +43,16 @@ def units_by_change(pairs: Iterable[FrozenPair]) -> dict[str, int]:
     for pair in pairs:
         units[pair.change].add(pair.unit)
     return dict(Counter({change: len(found) for change, found in units.items()}).most_common())
+
+
+def units_by_class(seen: Iterable[tuple[str, str, str]]) -> dict[str | None, dict[str, int]]:
+    """Return the number of units of every class under every change, also where it is 0.
+
+    ``seen``: change, label and unit of each pair. The change None stands for the source images themselves.
+    """
+    units: defaultdict[tuple[str | None, str], set[str]] = defaultdict(set)
+    for change, label, unit in seen:
+        for each in (change, None):
+            units[each, label].add(unit)
+    changes, labels = dict.fromkeys(change for change, _ in units), sorted({label for _, label in units})
+    return {change: {label: len(units.get((change, label), ())) for label in labels} for change in changes}

@@ -15,7 +15,6 @@ from counterpose_core.contract.bug_hunts import HuntItem
 from counterpose_core.contract.captioner import LogLikelihoodRequest, LogLikelihoodResponse
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
 from counterpose_core.contract.editor import GenerateItem
-from counterpose_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import ImageUndecodable
 from counterpose_gateway.services.ports import Services
@@ -30,7 +29,7 @@ from fakes.hunted_world import (
     hunted_services,
 )
 from fakes.ledgers import Clock
-from fakes.ports import FakePerturber, refusing
+from fakes.ports import refusing
 from fakes.world import FakeWorld
 
 ROOT = "/v1/bug-hunts"
@@ -270,38 +269,13 @@ async def test_a_winner_is_refined_to_the_words_that_it_needs(gateway: FakeGatew
     assert ">deep</td>" in report
 
 
-class NeverSnow(HuntEditor):
-    """Draws snow where the prompt says so, and never else."""
-
-    def drawn(self, item: GenerateItem) -> str:
-        """The image of a prompt and seed."""
-        told = item.prompt
-        told = told if any(place in told for place in CIRCUMSTANCES) else f"{told} on the grass"
-        return super().drawn(item.model_copy(update={"prompt": told}))
-
-
-class Snowing(FakePerturber):
-    """Edits the place of a caption."""
-
-    def propose(self, item: PerturbItem) -> Perturbations:
-        """Another place, once for each type."""
-        place = CIRCUMSTANCES[item.seed % 4]
-        text = item.caption.replace("on the grass", place)
-        return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[])])
-
-
-@pytest.mark.parametrize(("vary", "said"), [(0.0, []), (0.7, ["in the snow"])])
-async def test_edited_captions_show_what_the_label_alone_never_does(
-    vary: float, said: list[str], gateway: FakeGateway
-) -> None:
-    services = replace(gateway.services, editor=NeverSnow(gateway.world), perturber=Snowing())
-    found = await hunted(gateway, BODY | {"vary": vary, "seed": 8}, services)
-    assert [bug.words for bug in found.bugs if bug.state == "breaks"] == said
-    shares = found.config.shares
-    assert (shares.baseline + shares.varied, shares.varied > 0) == (152 if vary else 114, vary > 0.0)
-    # What edited captions show is no part of the label's own rate.
-    assert all(each.failure.made <= shares.baseline for each in found.baselines)
-    assert found.images <= 420
+async def test_a_hunt_refines_by_itself_where_its_budget_allows(gateway: FakeGateway) -> None:
+    services = replace(gateway.services, editor=HuntEditor(gateway.world, snow="deep snow"))
+    body = {"budget": {"images": 1200}, "held_out": 32, "winners": 1, "hypotheses": 4}
+    found = await hunted(gateway, BODY | body, services)
+    assert [(bug.state, bug.words) for bug in found.bugs] == [("breaks", "in the snow")]
+    assert (found.config.request.refine, found.config.shares.refine) == (None, 32)
+    assert found.images <= 1200
 
 
 @pytest.mark.paper("BUGS-S3-likelihood")

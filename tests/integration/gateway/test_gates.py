@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from counterpose_core.contract.gates import GateInstruction, GateItem, GateSummary
+from counterpose_core.contract.gates import GateInstruction, GateItem, GateSummary, RegressionSet
 from counterpose_core.contract.webhooks import WebhookCreate, WebhookMessage
 from counterpose_core.errors import ImageUndecodable
 from counterpose_gateway.ledger import Ledger
@@ -134,7 +134,39 @@ async def test_a_candidate_with_a_bug_fails_and_an_equal_one_passes(
     assert {(each.change, each.incumbent == each.label) for each in found.examples} == {("background", True)}
     alone = await gated(gateway, {"baseline": baseline, "classifiers": ["timm:resnet18"]})
     assert alone.outcome == "passed"
-    assert alone.verdict.startswith("Passed: no regression above 10 points in 3 cells")
+    assert alone.verdict.startswith("Passed: no regression above 10 points in 3 cells, and none proven in 12")
+    assert "Untested" not in alone.verdict
+
+
+async def test_classes_with_too_few_images_under_a_change_are_told_wherever_the_outcome_is(
+    gateway: FakeGateway,
+) -> None:
+    small = await ended(gateway, "/v1/stress-tests", TESTED | {"limit": 40})
+    frozen = RegressionSet.model_validate(
+        (await gateway.http.post(f"{ROOT}:freeze", json={"baseline": small})).json()
+    )
+    assert frozen.untested is not None
+    counts = {each.change: (each.sources, each.classes) for each in frozen.untested}
+    # Forty images are enough under every change, but ten of a class are not.
+    few = dict.fromkeys(CLASSES, 10)
+    assert counts == {"adjective": (few, 4), "background": (few, 4), None: (few, 4)}
+    said = (
+        "Untested, on fewer than 20 source images: 8 of 8 cells of one class under one change and 4 of 4 "
+        "classes on the source images alone."
+    )
+    assert said in str(frozen)
+    passed = await gated(gateway, {"baseline": small, "classifiers": ["timm:resnet18"], "tolerance": 0.5})
+    assert passed.outcome == "passed"
+    assert passed.verdict.endswith(f" {said}")
+    assert "and no class was tested" in passed.verdict
+    assert passed.config.regression_set.untested == frozen.untested
+    page = (await gateway.http.get(f"{ROOT}/{passed.run_id}/report")).text
+    row = ", ".join(f"{label} 10" for label in sorted(CLASSES))
+    assert f"fewer than 20 source images, under background: 4 of 4 classes: {row}." in page
+    for tolerance, outcome in ((0.1, "failed"), (0.3, "inconclusive")):
+        body = {"baseline": small, "classifiers": ["leaning"], "tolerance": tolerance}
+        found = await gated(gateway, body)
+        assert (found.outcome, found.verdict.endswith(said)) == (outcome, True), found.verdict
 
 
 async def test_a_webhook_is_told_of_the_gate_that_failed_and_of_no_other(

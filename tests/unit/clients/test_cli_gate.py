@@ -17,7 +17,7 @@ from counterpose._cli.gate_markdown import SIGNS, gate_markdown
 from counterpose._cli.junit import junit_xml
 from counterpose._cli.outcomes import exit_for_gate
 from counterpose._cli.tables import gate_text
-from counterpose_core.contract.gates import CellState, GateCell, GateSummary
+from counterpose_core.contract.gates import CellState, GateCell, GateSummary, UntestedClasses
 from counterpose_core.errors import NotFound, Unauthorized
 from counterpose_core.types import RunState
 from fakes.command import Play, run
@@ -98,6 +98,23 @@ def test_a_cell_is_a_test_case_that_says_its_own_state(state: CellState, tag: st
     (said,) = suite[1]
     assert suite[1].attrib == {"classname": "counterpose.gate.candidate", "name": "background, plate"}
     assert (said.tag, said.attrib.get("type")) == (tag, kind)
+
+
+def test_classes_without_a_test_are_skipped_cases_by_change() -> None:
+    untested = [
+        UntestedClasses(change="background", sources={"bus": 7, "fly \x00": 0}, classes=8),
+        UntestedClasses(change="object", sources={}, classes=8),
+    ]
+    told = a_gate([a_cell("passed")])
+    compared = A_SET.model_copy(update={"untested": untested})
+    told = told.model_copy(update={"config": told.config.model_copy(update={"regression_set": compared})})
+    counted, types = states(junit_xml(told))
+    assert (counted, types) == ({"failure": 0, "error": 0, "skipped": 1}, set())
+    case = ET.fromstring(junit_xml(told))[0][1]
+    assert case.attrib["name"] == "background, single classes"
+    assert case[0].attrib["message"] == (
+        "too few source images for a test: 2 of 8 classes: bus 7, fly \N{REPLACEMENT CHARACTER} 0"
+    )
 
 
 def test_a_name_breaks_no_row_of_the_markdown_and_makes_no_link() -> None:

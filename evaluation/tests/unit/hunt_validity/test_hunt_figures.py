@@ -5,10 +5,21 @@ from __future__ import annotations
 import json
 
 import jsonschema
+import numpy as np
 import pytest
+import scipy
 
+from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.types import Estimate
-from evaluation.hunt_validity.figures import aims_of, by_attribute, fates_of, figures_of
+from evaluation.hunt_validity.figures import (
+    EFFECT,
+    aims_of,
+    by_attribute,
+    exceeds,
+    fates_of,
+    figures_of,
+    generator_gap,
+)
 from evaluation.hunt_validity.report import BugReport, ClaimReport, Fate, HuntReport, HuntValidity
 from evaluation.paths import RESULTS
 
@@ -59,9 +70,42 @@ def test_hunts_of_controls_alone_count_as_alarms() -> None:
     made = figures_of([], [a_claim("control")], hunts, {"control"})
     assert (made.control_hunts_with_a_finding.estimate, made.control_hunts_with_a_finding.n) == (1 / 40, 40)
     assert made.control_hunts_with_a_false_finding.estimate == 0.0
-    assert [aim.met for aim in aims_of(made)] == [None, True, True, True]
+    # Nothing tells how the generator's images or a user's compare with it.
+    assert [aim.met for aim in aims_of(made)] == [None, True, True, None, None]
     many = [a_hunt("control", 1)] * 20 + [a_hunt("control")] * 20
     assert aims_of(figures_of([], [], many, {"control"}))[2].met is False
+
+
+def test_a_true_finding_exceeds_the_label_as_drawn_by_a_stated_effect() -> None:
+    close_up = Estimate(estimate=0.04, low=0.03, high=0.05, n=1000)
+    plain, drawn = (Estimate(estimate=rate, low=rate, high=rate, n=1000) for rate in (0.002, 0.06))
+    # Surely above a lone photo of a boat, which no boat of the generator is, and of no size at all.
+    assert exceeds(close_up, plain, 0.0)
+    assert not exceeds(close_up, drawn, EFFECT)
+    assert exceeds(Estimate(estimate=0.2, low=0.17, high=0.23, n=1000), drawn, EFFECT)
+
+
+def test_coverage_counts_every_finding_by_what_was_measured_of_it() -> None:
+    measured = {"user_rate": about(0.5, 1000), "user_covered": False, "drawn_covered": True, "at_least": 0.4}
+    claims = [a_claim(), a_claim().model_copy(update=measured)]
+    claims.append(a_claim(is_true=False).model_copy(update={**measured, "at_least": 0.6}))
+    made = figures_of([], claims, [], set())
+    shares = (made.user_covered, made.drawn_covered, made.at_least_holds)
+    assert [(each.estimate, each.n) for each in shares] == [(0.0, 2), (1.0, 2), (0.5, 2)]
+
+
+def test_the_generator_s_gap_is_what_sampling_does_not_explain() -> None:
+    generator = np.random.default_rng(2)
+    users = generator.uniform(0.2, 0.8, 400)
+
+    def drawn(gap: float) -> list[tuple[Estimate, Estimate]]:
+        shifted = scipy.special.expit(scipy.special.logit(users) + generator.normal(0.0, gap, 400))
+        pairs = zip(generator.binomial(32, shifted), generator.binomial(1000, users), strict=True)
+        return [(proportion(int(few), 32), proportion(int(many), 1000)) for few, many in pairs]
+
+    assert generator_gap(drawn(0.0)) == pytest.approx(0.0, abs=0.15)
+    assert generator_gap(drawn(1.2)) == pytest.approx(1.2, abs=0.2)
+    assert generator_gap(drawn(1.2)[:1]) is None
 
 
 def test_recall_is_told_by_what_the_circumstance_is() -> None:

@@ -70,6 +70,10 @@ def test_a_description_says_what_it_names_and_not_its_class() -> None:
     assert says("a fly at night", "fly") == {"weather": "night"}
 
 
+def test_on_a_user_s_scenes_a_prompt_shows_what_it_names_and_anything_else() -> None:
+    assert says("a photo of a fly on the grass", "fly") == {"style": "photo", "background": "grass"}
+
+
 def test_a_whole_description_shows_nothing_that_it_does_not_speak_of() -> None:
     assert depicts("a photo of a fly on the grass") == {
         "kind": "plain", "background": "grass", "weather": "clear", "style": "photo", "companion": "none",

@@ -7,6 +7,7 @@ from counterpose_core.contract.adversarial_datasets import (
     AdversarialInstruction,
     AdversarialResult,
     DatasetSeeds,
+    GivenSeeds,
 )
 from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
 from counterpose_core.contract.editor import GenerateItem
@@ -16,7 +17,7 @@ from counterpose_gateway.runs.adversarial_images import fools
 from counterpose_gateway.runs.attempt import OpenItems, finish_group, own_cost
 from counterpose_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
 from counterpose_gateway.runs.clip import embed_images, unit_vector
-from counterpose_gateway.runs.generation import generate_images
+from counterpose_gateway.runs.generation import MALFORMED, generate_images, is_well_formed
 from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.label_images import judge_of
 from counterpose_gateway.runs.objectionable import drop_objectionable
@@ -93,13 +94,23 @@ async def _sample(
     attempt: OpenItems, group: LeasedGroup, config: AdversarialDatasetConfig, services: Services
 ) -> None:
     """Draw the images of one prompt and ask every classifier about them."""
-    asked = []
+    asked, by_models = [], set[str]()
     for item in attempt.open:
         told = _told(item)
         prompt = told.prompt or config.baselines[item.label]
+        if told.phase == "sample" and not isinstance(config.request.seeds, GivenSeeds):
+            by_models.add(item.id)
+            if not is_well_formed(prompt):
+                await attempt.filtered(item, MALFORMED, f"no prompt of a generator: {prompt[:200]!r}")
+                continue
         asked.append((item, GenerateItem(prompt=prompt, seed=sample_seed(config, item, told))))
     made = await generate_images(
-        attempt, config.generation, asked, services, policy_words=config.policy_words
+        attempt,
+        config.generation,
+        asked,
+        services,
+        policy_words=config.policy_words,
+        by_models=by_models,
     )
     drafts = [
         SampleDraft(

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.bug_hunt.comparison import LEVEL
+from counterpose_core.bug_hunt.generator_gap import least_rate
 from counterpose_core.bug_hunt.sampling import Sampling
 from counterpose_core.contract.bug_hunt_summary import (
     Bug,
     BugImage,
     Confusion,
+    EditedCaptions,
     FailureRate,
     HypothesisResult,
     LabelBaseline,
@@ -103,15 +105,17 @@ def _bug(
         for name in config.request.classifiers
         if name != classifier and items
     }
+    state = state_of(tested.described, tested.baseline, p_adjusted)
     bug = Bug(
         number=1,
-        state=state_of(tested.described, tested.baseline, p_adjusted),
+        state=state,
         description=final.told.prompt or "",
         words=final.told.words,
         label=label,
         classifier=classifier,
         hypothesis=hypothesis.number,
         failure_rate=held_out.rate,
+        at_least=_at_least(config, tested) if state == "breaks" else None,
         ratio=ratio_of(tested.described.counts, tested.baseline.counts, tested.rule),
         held_out=held_out,
         baseline=failure_rate(tested.baseline, criterion, tested.rule),
@@ -141,6 +145,14 @@ def _bug(
         sentence="",
     )
     return bug.model_copy(update={"sentence": sentence(bug)})
+
+
+def _at_least(config: BugHuntConfig, tested: _Tested) -> float | None:
+    """The failure rate that a user's own images surely reach; of numbers of images that no look chose."""
+    if config.generator_gap is None or not (tested.held_out.is_fixed and tested.described.is_whole):
+        return None
+    counts = tested.described.counts
+    return least_rate(counts.failures, counts.images, config.generator_gap)
 
 
 def _confusions(tested: _Tested, label: str) -> list[Confusion]:
@@ -189,7 +201,7 @@ def sentence(bug: Bug) -> str:
     said = (
         f"{bug.classifier}: “{bug.description}” {taken}: {counts.failures} of {counts.rate.n} held-out images"
     )
-    return f"{said} fail, {_against(bug.baseline, bug.ratio.ratio)}"
+    return f"{said} of this generator fail, {_against(bug.baseline, bug.ratio.ratio)}"
 
 
 def _against(baseline: FailureRate, ratio: float | None) -> str:
@@ -211,21 +223,31 @@ def verdict(
     config: BugHuntConfig,
     bugs: Sequence[Bug],
     baselines: Sequence[LabelBaseline],
+    edited: Sequence[EditedCaptions],
     tried: int,
 ) -> str:
     """Return the hunt in one sentence, or two: a label that mostly fails needs no description."""
     proven = [bug for bug in bugs if bug.state == "breaks"]
     ended = run.state in FINAL_RUN_STATES
     if proven:
-        more = f" and {len(proven) - 1} more" if len(proven) > 1 else ""
+        others = len(proven) - 1
+        more = f"; {others} more bug{'s are' if others > 1 else ' is'} proven" if others else ""
         return f"{proven[0].sentence}{more}"
     if config.request.descriptions and bugs:
         return bugs[0].sentence
     labels = ", ".join(config.request.labels[:3]) + (" …" if len(config.request.labels) > 3 else "")
-    alone = _mostly_failing(baselines)
+    alone, edits = _mostly_failing(baselines), _on_edited(edited)
     if not ended:
-        return f"{alone}No bug of {labels} is proven so far; {tried} descriptions were tried."
-    return f"{alone}No bug of {labels} was proven; {tried} descriptions were tried, which proves none absent."
+        return f"{alone}No bug of {labels} is proven so far; {tried} descriptions were tried.{edits}"
+    tested = f"{tried} descriptions were tried, which proves none absent"
+    return f"{alone}No bug of {labels} was proven; {tested}.{edits}"
+
+
+def _on_edited(edited: Sequence[EditedCaptions]) -> str:
+    """Say how many images of edited captions failed, where any was made: they are most of what was seen."""
+    images = sum(each.failure.rate.n for each in edited)
+    failures = sum(each.failure.failures for each in edited)
+    return f" Of {images} answers to images of edited captions, {failures} failed." if images else ""
 
 
 def _mostly_failing(baselines: Sequence[LabelBaseline]) -> str:

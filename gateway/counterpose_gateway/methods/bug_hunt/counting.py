@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -119,6 +119,15 @@ class RecordedHunt:
             and item.instruction is not None and item.instruction.sample is not None
             and item.instruction.prompt is None
         }  # fmt: skip
+
+    @cached_property
+    def edited(self) -> Mapping[str, list[Sequence[str]]]:
+        """What the language model made of each caption that it edited, by label."""
+        found: dict[str, list[Sequence[str]]] = {}
+        for item in self.captions:
+            if item.result is not None and item.result.edited:
+                found.setdefault(item.label, []).append(item.result.edited)
+        return found
 
     @cached_property
     def forced_captions(self) -> Mapping[str, tuple[str, str]]:

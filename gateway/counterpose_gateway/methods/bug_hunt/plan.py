@@ -9,6 +9,7 @@ from itertools import chain
 from counterpose_core.bug_hunt.budget import findable_rate
 from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.suite import Suite
 from counterpose_core.text.class_prompts import fill
 from counterpose_gateway.methods.bug_hunt.drawing import first_held_out
 from counterpose_gateway.methods.bug_hunt.estimate import most_captions, provable_rate, shares_of
@@ -81,8 +82,9 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         shares=shares or own_shares(request, own),
         detectable=detectable,
         findable=findable,
+        generator_gap=suite.generator_gap,
         notes=[
-            *_notes(request, detectable, findable, suite.name),
+            *_notes(request, detectable, findable, suite),
             *notes_on_parents(request.criterion, request.labels, shared["parents"]),
         ],
     )
@@ -111,15 +113,23 @@ def _check_labels(create: BugHuntCreate, classes: Sequence[str]) -> None:
     check_mistakes(create.criterion, classes, create.labels)
 
 
-def _notes(create: BugHuntCreate, detectable: float | None, findable: float | None, suite: str) -> list[str]:
+def _notes(
+    create: BugHuntCreate, detectable: float | None, findable: float | None, suite: Suite
+) -> list[str]:
     notes = [
-        f"suite {suite!r} has one generator: whether images of another one fail as often is not measured"
+        f"suite {suite.name!r} has one generator: whether images of another one fail as often is not measured"
         if create.descriptions
         else "no failure found is no proof that there is none: rare scenes are hardly ever drawn",
         f"{create.held_out} held-out images prove no failure rate"
         if detectable is None
         else f"{create.held_out} held-out images prove failure rates from {100 * detectable:.0f} % on, where "
         "the label alone never fails",
+        f"rates are those of images of this generator, not of yours: how far these differ was not measured "
+        f"for suite {suite.name!r}; check a bug on photographs"
+        if suite.generator_gap is None
+        else "rates are those of images of this generator, not of yours: “at least” allows for how far "
+        f"rates in the world of suite {suite.name!r} were from these (a standard deviation of "
+        f"{suite.generator_gap:g} of the log-odds), and holds in such a world",
     ]
     if findable is not None:
         notes.append(

@@ -15,7 +15,7 @@ from counterpose_gateway.methods.bug_hunt.samples import sample_seed
 from counterpose_gateway.methods.bug_hunt.varied import edited
 from counterpose_gateway.runs.attempt import OpenItems, finish_group, own_cost
 from counterpose_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
-from counterpose_gateway.runs.generation import generate_images
+from counterpose_gateway.runs.generation import MALFORMED, generate_images, is_well_formed
 from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.label_images import judge_of
 from counterpose_gateway.runs.objectionable import drop_objectionable
@@ -99,17 +99,33 @@ async def _caption(attempt: OpenItems, config: BugHuntConfig, services: Services
         await attempt.done(item, result)
 
 
+def _is_by_models(instruction: HuntInstruction, prompt: str, config: BugHuntConfig) -> bool:
+    """Whether captioner or language model wrote a prompt: not the user's, nor that of a label alone."""
+    is_users = instruction.source == "user" or instruction.component is not None
+    return not is_users and prompt not in config.prompts.values()
+
+
 async def _sample(attempt: OpenItems, group: LeasedGroup, config: BugHuntConfig, services: Services) -> None:
-    asked, began = [], now()
+    asked, began, by_models = [], now(), set[str]()
     for item in attempt.open:
         instruction = instruction_of(item)
         if instruction.until is not None and began > instruction.until:
             await attempt.filtered(item, OUT_OF_TIME, "the hunt's minutes were over before its turn came")
             continue
         prompt = instruction.prompt or config.prompts[item.label]
+        if _is_by_models(instruction, prompt, config):
+            by_models.add(item.id)
+            if not is_well_formed(prompt):
+                await attempt.filtered(item, MALFORMED, f"no prompt of a generator: {prompt[:200]!r}")
+                continue
         asked.append((item, GenerateItem(prompt=prompt, seed=sample_seed(config, item, instruction))))
     made = await generate_images(
-        attempt, config.generation, asked, services, policy_words=config.policy_words
+        attempt,
+        config.generation,
+        asked,
+        services,
+        policy_words=config.policy_words,
+        by_models=by_models,
     )
     drafts = [
         SampleDraft(

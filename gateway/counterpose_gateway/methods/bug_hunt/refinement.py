@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 from counterpose_core.bug_hunt.comparison import FailureCounts
 from counterpose_core.bug_hunt.parts import spoken
-from counterpose_core.bug_hunt.refinement import Need, Shortened, needs, single_parts, without_adjectives
+from counterpose_core.bug_hunt.refinement import (
+    Need,
+    Rule,
+    Shortened,
+    needs,
+    single_parts,
+    without_adjectives,
+)
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
@@ -55,6 +62,8 @@ def plan_refinement(
 ) -> Iterator[PlannedItem]:
     """Plan images of the next shorter forms of each winner, as far as the budget goes.
 
+    Equal forms of two winners share theirs.
+
     Args:
         config: the hunt.
         hunt: its items so far.
@@ -64,13 +73,16 @@ def plan_refinement(
         size: images of each form.
     """
     spent = sum(len(items) for (phase, of, _), items in hunt.samples.items() if (phase, of) == _key(label))
-    left, number = config.shares.refinement - spent, first
+    left, number, planned = config.shares.refinement - spent, first, set[str]()
     for each in refined:
-        shortened = _next_forms(config, hunt, label, each)
+        shortened = [form for form in _next_forms(config, hunt, label, each) if form.prompt not in planned]
         whole = not hunt.of_label("refinement", label, each.winner)
+        # Others' forms are its own: the whole alone is missing.
+        is_shared = whole and not shortened and any(_forms(config, label, each.final).values())
         shortened = shortened[: max(0, left // size - whole)]
-        if not shortened:
+        if not shortened and not (is_shared and left >= size):
             continue
+        planned.update(form.prompt for form in shortened)
         if whole:
             told = hunt.described[each.winner][1].model_copy(update={"phase": "refinement"})
             yield from plan_samples(config, label, told, range(size))
@@ -104,24 +116,57 @@ def _asked(form: Shortened, number: int, refined: Refined) -> HuntInstruction:
 
 def _next_forms(config: BugHuntConfig, hunt: RecordedHunt, label: str, refined: Refined) -> list[Shortened]:
     """The forms of the shortest description so far that are not measured: its parts, or else adjectives."""
-    told, template = refined.final.told, config.templates[label]
-    prompt, tried = told.prompt or "", {each.told.source for each in _children(hunt, refined.final.number)}
-    if told.source != "adjective" and not tried and (forms := single_parts(prompt, template, label)):
-        return forms
-    return without_adjectives(prompt, template, label) if "adjective" not in tried else []
+    for forms in _forms(config, label, refined.final).values():
+        if new := [each for each in forms if _number(hunt, label, each.prompt) is None]:
+            return new
+    return []
 
 
-def _children(hunt: RecordedHunt, number: int) -> list[Form]:
-    return [Form(own, told) for own, (_, told) in hunt.shortened.items() if told.refines == number]
+def _forms(config: BugHuntConfig, label: str, of: Form) -> dict[Rule, list[Shortened]]:
+    prompt, template = of.told.prompt or "", config.templates[label]
+    parts = [] if of.told.source == "adjective" else single_parts(prompt, template, label)
+    # "A fly at night" is a part of "a white fly at night", and what is left without its adjective.
+    said = {each.prompt for each in parts}
+    shorter = [each for each in without_adjectives(prompt, template, label) if each.prompt not in said]
+    return {"part": parts, "adjective": shorter}
+
+
+def _number(hunt: RecordedHunt, label: str, prompt: str) -> int | None:
+    """The description whose images of refinement show this prompt, or None; two winners may share one."""
+    told = {**hunt.described, **hunt.shortened}
+    return next(
+        (
+            number
+            for number, (of, each) in told.items()
+            if of == label
+            and (each.prompt or "").casefold() == prompt.casefold()
+            and hunt.of_label("refinement", label, number)
+        ),
+        None,
+    )
+
+
+def _children(config: BugHuntConfig, hunt: RecordedHunt, label: str, of: Form, rule: Rule) -> list[Form]:
+    """The measured forms of a description, whichever winner they were drawn for."""
+    found: list[Form] = []
+    for each in _forms(config, label, of)[rule]:
+        if (number := _number(hunt, label, each.prompt)) is not None:
+            told = hunt.told(number)
+            if told.refines != of.number:
+                shown = {"source": rule, "words": each.words, "left_out": each.left_out}
+                told = told.model_copy(update={**shown, "refines": of.number})
+            found.append(Form(number, told))
+    return found
 
 
 def _walk(config: BugHuntConfig, hunt: RecordedHunt, label: str, winner: int, classifier: str) -> Refined:
     """Follow the forms that fail as often, each time the one of the fewest words, to the shortest."""
     refined = Refined(winner, classifier, Form(winner, hunt.described[winner][1]))
+    rules: tuple[Rule, ...] = ("part", "adjective")
     while True:
-        children, before = _children(hunt, refined.final.number), refined.final
-        for rule in ("part", "adjective"):
-            forms = [each for each in children if each.told.source == rule]
+        before = refined.final
+        for rule in rules:
+            forms = _children(config, hunt, label, before, rule)
             verdicts = _judged(hunt, label, forms, winner, classifier)
             refined.tried += verdicts
             enough = [form for form, need in verdicts if need == "not-needed"]

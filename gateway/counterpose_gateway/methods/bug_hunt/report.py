@@ -94,8 +94,8 @@ def winners_curse(bugs: Sequence[Bug]) -> Curse | None:
     direction = "lower" if mean >= 0.0 else "higher"
     return Curse(
         plot(groups, fitted_axis(figures, around=0.0, bounds=(0.0, 1.0)), percent=True),
-        f"the held-out rate of {len(fallen)} bug{'s' * (len(fallen) != 1)} is {100 * abs(mean):.1f} points "
-        f"{direction}{' in the mean' * (len(fallen) != 1)}",
+        f"the held-out rate of {len(fallen)} description{'s' * (len(fallen) != 1)} is "
+        f"{100 * abs(mean):.1f} points {direction}{' in the mean' * (len(fallen) != 1)}",
     )
 
 

@@ -243,7 +243,8 @@ def _next_round(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
 
 def _refinement(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     """New images of each winner and of shorter forms of it, while it has forms that were not tried."""
-    size, labels = config.request.refine, config.request.labels
+    # A hunt of an earlier version has it in its request alone.
+    size, labels = config.shares.refine or config.request.refine or 0, config.request.labels
     if size == 0:
         return []
     won = {label: refined(config, hunt, label) for label in labels}

@@ -24,6 +24,7 @@ from counterpose_gateway.methods.bug_hunt.mixture import mixture_rates
 from counterpose_gateway.methods.bug_hunt.proposals import count_captions, proposed
 from counterpose_gateway.methods.bug_hunt.stages import standings, winners
 from counterpose_gateway.methods.bug_hunt.tree import search_tree
+from counterpose_gateway.methods.bug_hunt.varied import edited_captions
 from counterpose_gateway.runs.accounting import count_reasons
 from counterpose_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
 from counterpose_gateway.runs.recorded import recorded_config
@@ -36,6 +37,7 @@ def summarize(run: Run, items: Iterable[HuntedItem]) -> BugHuntSummary:
     objects = {label: hunt.threshold(label) for label in config.request.labels}
     hypotheses = _hypotheses(config, hunt, objects)
     baselines = _baselines(config, hunt, objects)
+    edited = edited_captions(config, hunt)
     bugs = bugs_of(config, hunt, objects, hypotheses)
     return BugHuntSummary(
         run_id=run.id,
@@ -45,6 +47,7 @@ def summarize(run: Run, items: Iterable[HuntedItem]) -> BugHuntSummary:
         seconds=hunt.seconds,
         baselines=baselines,
         objects=objects,
+        edited=edited,
         clusters=_clusters(config, hunt),
         captions=count_captions(hunt, _left_out(config, hunt)),
         hypotheses=hypotheses,
@@ -54,7 +57,7 @@ def summarize(run: Run, items: Iterable[HuntedItem]) -> BugHuntSummary:
         failed_codes=count_reasons(hunt.failed_codes),
         filtered=count_reasons(hunt.reasons),
         cost=hunt.cost,
-        verdict=verdict(run, config, bugs, baselines, len(hypotheses)),
+        verdict=verdict(run, config, bugs, baselines, edited, len(hypotheses)),
     )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
-from counterpose_core.bug_hunt.descriptions import is_usable
+from counterpose_core.bug_hunt.coverage import balanced
+from counterpose_core.bug_hunt.descriptions import tokens, usable
 from counterpose_core.contract.base import MAX_BATCH
+from counterpose_core.contract.bug_hunt_summary import EditedCaptions, EditedFailure
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction
 from counterpose_core.contract.perturber import PerturbItem, PerturbRequest
 from counterpose_core.types import EDIT_TYPES
@@ -14,36 +18,97 @@ from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
 from counterpose_gateway.runs.attempt import OpenItems
+from counterpose_gateway.runs.failure_rates import failure_rate, taken_for
+from counterpose_gateway.runs.generation import MALFORMED, is_well_formed
 from counterpose_gateway.runs.items import LeasedItem, PlannedItem
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.services.ports import Services
 
-EDITS = 2
+EDITS = 4
 """Edits of each type that are asked for of a caption."""
+SHOWN_FAILURES = 12
+_POOL = 4
+"""Edits that are asked for, as a multiple of the images: many say the same, and the rest is chosen among."""
+REPEATED = "repeated"
+"""The reason of an edit that says what another one says."""
+
+
+@dataclass(frozen=True)
+class Edits:
+    """The different edited captions of a label that can be drawn, and the others by reason."""
+
+    captions: list[str]
+    dropped: Counter[str]
 
 
 def captions_to_edit(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[HuntedItem]:
     """Return the baseline images whose captions are to be edited, the first ones, whatever their answers."""
-    needed = -(-config.shares.varied // (EDITS * len(EDIT_TYPES)))
+    needed = -(-_POOL * config.shares.varied // (EDITS * len(EDIT_TYPES)))
     made = [item for item in hunt.of_label("baseline", label) if item.state == "done"]
     return made[:needed]
 
 
-def plan_varied(config: BugHuntConfig, hunt: RecordedHunt, label: str, most: int) -> Iterator[PlannedItem]:
-    """Plan one image of each edited caption of a label, in turns over the captions, until there are enough.
+def edits_of(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> Edits:
+    """Return the edited captions of a label, in turns over the captions.
 
-    An edit that lost the label or names another class is left out.
+    An edit that lost the label, names another class, is no plain text or says what another one does is
+    dropped.
     """
-    edits = [
-        item.result.edited
-        for item in hunt.captions
-        if item.label == label and item.result is not None and item.result.edited
+    in_turns = [
+        text for turn in zip_longest(*hunt.edited.get(label, ())) for text in turn if text is not None
     ]
-    in_turns = (text for turn in zip_longest(*edits) for text in turn if text is not None)
-    prompts = list(dict.fromkeys(text for text in in_turns if is_usable(text, label, config.classes)))
+    well_formed = [text for text in in_turns if is_well_formed(text)]
+    dropped = Counter({MALFORMED: len(in_turns) - len(well_formed)})
+    named = usable(well_formed, label, config.classes, dropped)
+    different: dict[tuple[str, ...], str] = {}
+    for text in named:
+        different.setdefault(tuple(tokens(text)), text)
+    dropped[REPEATED] = len(named) - len(different)
+    return Edits(list(different.values()), +dropped)
+
+
+def plan_varied(config: BugHuntConfig, hunt: RecordedHunt, label: str, most: int) -> Iterator[PlannedItem]:
+    """Plan images of edited captions of a label, those first that say what others do not.
+
+    No caption is drawn twice, unless the language model had fewer of them than there are images.
+    """
+    prompts = balanced(edits_of(config, hunt, label).captions, label, most)
     for place in range(most if prompts else 0):
         told = HuntInstruction(phase="varied", prompt=prompts[place % len(prompts)])
         yield from plan_samples(config, label, told, range(place, place + 1))
+
+
+def edited_captions(config: BugHuntConfig, hunt: RecordedHunt) -> list[EditedCaptions]:
+    """Return what became of the images of edited captions, by label and classifier."""
+    found: list[EditedCaptions] = []
+    for label in config.request.labels:
+        if not (items := hunt.of_label("varied", label)):
+            continue
+        drawn = {item.instruction.prompt for item in items if item.instruction is not None}
+        dropped = dict(edits_of(config, hunt, label).dropped)
+        for classifier in config.request.classifiers:
+            counted = hunt.counted("varied", label, classifier)
+            found.append(
+                EditedCaptions(
+                    label=label,
+                    classifier=classifier,
+                    captions=len(drawn),
+                    dropped=dropped,
+                    failure=failure_rate(counted, config.request.criterion),
+                    taken_for=taken_for(counted, classifier, label),
+                    failed=[
+                        EditedFailure(
+                            item=item.id,
+                            image=item.result.image,
+                            answer=item.result.predictions[classifier].top[0][0],
+                            caption=item.instruction.prompt or "",
+                        )
+                        for item in counted.failures[:SHOWN_FAILURES]
+                        if item.result is not None and item.instruction is not None
+                    ],
+                )
+            )
+    return found
 
 
 async def edited(

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.gates import GateConfig, GateCreate, GateInstruction, RegressionSet
 from counterpose_core.errors import InvalidRequest, RequestError
-from counterpose_core.gate.regression_set import LEAST_UNITS, FrozenPair
+from counterpose_core.gate import LEAST_UNITS
+from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_gateway.methods.gate.regression_set import FrozenSet, freeze
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from counterpose_core.contract.gates import RegressionSet
+from counterpose_core.contract.gates import RegressionSet, UntestedClasses
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
+from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.gate.regression_set import (
-    LEAST_UNITS,
     FrozenPair,
     digest_of,
     frozen,
     units_by_change,
+    units_by_class,
 )
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.runs.context import RunContext
@@ -66,8 +67,24 @@ def _freeze(baseline: str, context: RunContext) -> FrozenSet:
         sources=len({pair.unit for pair in pairs}),
         changes=changes,
         classifiers=list(run.resolved_config["request"]["classifiers"]),
+        untested=untested_classes((pair.change, pair.label, pair.unit) for pair in pairs),
     )
     return FrozenSet(told, pairs, _classes(run))
+
+
+def untested_classes(seen: Iterable[tuple[str, str, str]]) -> list[UntestedClasses]:
+    """Return, by change, the classes on too few units for a test; ``seen`` as of `units_by_class`.
+
+    Every change is told, also one under which each class is tested: so many classes of how many says both.
+    """
+    return [
+        UntestedClasses(
+            change=change,
+            sources={label: number for label, number in of.items() if number < LEAST_UNITS},
+            classes=len(of),
+        )
+        for change, of in units_by_class(seen).items()
+    ]
 
 
 def _ended(baseline: str, context: RunContext) -> Run:

@@ -9,6 +9,7 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.types import FINAL_RUN_STATES, Cost
 from counterpose_gateway.methods.gate.cells import judge
 from counterpose_gateway.methods.gate.errors import unanswered_pairs
+from counterpose_gateway.methods.gate.regression_set import untested_classes
 from counterpose_gateway.methods.gate.verdict import verdict
 from counterpose_gateway.runs.accounting import count_reasons
 from counterpose_gateway.runs.recorded import recorded_config
@@ -20,6 +21,12 @@ def summarize(run: Run, items: Iterable[GateItem]) -> GateSummary:
     """Sum up the run so far; a run that did not complete has no outcome but ``error``."""
     config, listed = recorded_config(GateConfig, run), list(items)
     results = [item.result for item in listed if item.result is not None]
+    if config.regression_set.untested is None:
+        # A gate of an earlier version.
+        pairs = [(item.instruction, item.label) for item in listed]
+        untested = untested_classes((each.change, label, each.unit) for each, label in pairs if each)
+        told = config.regression_set.model_copy(update={"untested": untested})
+        config = config.model_copy(update={"regression_set": told})
     judged = judge(config, listed, complete=run.state == "completed")
     outcome = outcome_of(judged.cells) if run.state in FINAL_RUN_STATES else None
     return GateSummary(

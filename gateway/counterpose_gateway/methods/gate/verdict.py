@@ -8,7 +8,12 @@ from counterpose_gateway.methods.gate.cells import Judged, in_state
 
 
 def verdict(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> str:
-    """Say the outcome, with the cell that decides it."""
+    """Say the outcome, with the cell that decides it, and how many classes nothing was tested of."""
+    said, blind_spot = _outcome_said(config, outcome, judged), config.regression_set.blind_spot
+    return said if outcome in (None, "error") or not blind_spot else f"{said} {blind_spot}"
+
+
+def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> str:
     tolerance = f"{100 * config.request.tolerance:g} points"
     cells = judged.cells
     tested = [cell for cell in cells if cell.state not in ("skipped", "error")]
@@ -34,7 +39,9 @@ def verdict(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> 
             return f"Inconclusive: {_said(found[0])}, and {tolerance} are allowed{more}."
         case "passed":
             largest = in_state(tested, "passed")[0]
-            within = f"no regression above {tolerance} in {len(tested)} cells, and none proven of a class"
+            by_class = judged.tested - len(tested)
+            of_class = f"none proven in {by_class} cells of a class" if by_class else "no class was tested"
+            within = f"no regression above {tolerance} in {len(tested)} cells, and {of_class}"
             return f"Passed: {within}; the largest is {_said(largest)}."
 
 

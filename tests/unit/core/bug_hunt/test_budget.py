@@ -40,6 +40,26 @@ def test_shares_never_exceed_the_budget_and_leave_enough_of_each(
     assert found.hypotheses >= LEAST_ROUND * hypotheses
 
 
+@pytest.mark.parametrize(
+    ("images", "held_out", "size", "reserved"),
+    [(3000, 96, 32, 448), (1800, 96, 24, 336), (640, 32, 16, 136), (640, 64, 16, 112), (480, 64, 0, 0)],
+)
+def test_shorter_forms_get_a_quarter_of_the_budget_at_most_where_a_hunt_decides(
+    images: int, held_out: int, size: int, reserved: int
+) -> None:
+    found = share(images, 1, hypotheses=8, winners=2, held_out=held_out, refine=None)
+    assert (found.refine, found.refinement) == (size, reserved)
+    assert found.baseline + found.hypotheses + 3 * held_out + reserved == images
+
+
+def test_no_budget_is_too_small_because_a_hunt_would_refine() -> None:
+    least = 24 * 3 + LEAST_BASELINE + LEAST_ROUND * 8
+    for images in range(least, least + 800, 7):
+        found = share(images, 1, hypotheses=8, winners=2, held_out=24, refine=None)
+        assert found.baseline >= LEAST_BASELINE
+        assert found.hypotheses >= LEAST_ROUND * 8
+
+
 def test_a_budget_that_is_too_small_names_the_least() -> None:
     with pytest.raises(InvalidRequest, match="each needs 128, of which 32 are held out; allow 256") as caught:
         share(255, 2, hypotheses=8, winners=1, held_out=16)

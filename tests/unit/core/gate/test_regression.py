@@ -8,8 +8,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.gate.regression import LEVEL, Regression, decide, regression, units_needed
-from counterpose_core.gate.regression_set import LEAST_UNITS, FrozenPair, digest_of, frozen, units_by_change
+from counterpose_core.gate.regression_set import (
+    FrozenPair,
+    digest_of,
+    frozen,
+    units_by_change,
+    units_by_class,
+)
 from counterpose_core.types import Estimate
 
 
@@ -114,3 +121,12 @@ def test_a_digest_depends_on_the_pairs_and_on_nothing_else() -> None:
 def test_a_change_counts_each_unit_once() -> None:
     pairs = [pair("object", "b"), pair(), pair(image="2"), pair(unit="c")]
     assert units_by_change(frozen(pairs)) == {"background": 2, "object": 1}
+
+
+def test_every_class_is_counted_under_every_change_also_where_it_has_no_image() -> None:
+    seen = [("object", "bus", "a"), ("object", "bus", "b"), ("object", "bus", "b"), ("style", "fly", "c")]
+    assert units_by_class(seen) == {
+        "object": {"bus": 2, "fly": 0},
+        "style": {"bus": 0, "fly": 1},
+        None: {"bus": 2, "fly": 1},
+    }

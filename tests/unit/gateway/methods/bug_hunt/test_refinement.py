@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from counterpose_core.bug_hunt.generator_gap import least_rate
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
 from counterpose_gateway.methods.bug_hunt.stages import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
@@ -110,6 +111,19 @@ def test_the_bug_tells_its_shorter_forms_with_rates_and_verdicts() -> None:
     ]  # fmt: skip
 
 
+def test_a_proven_bug_tells_what_a_users_images_surely_reach_where_the_generator_was_measured() -> None:
+    shortest = told(4, SHORTEST, "adjective", 2, "yellow").model_copy(update={"phase": "held-out"})
+    held_out = samples(5000, 60, shortest, 6, 64)
+    base = samples(6000, 2, HuntInstruction(phase="held-out", prompt="a photo of a fly"), 6, 64)
+    items = [*found(), *parts(), *adjectives(), *held_out, *base]
+    (unmeasured,) = summarize(hunt_run(refining(), 6), items).bugs
+    config = refining().model_copy(update={"generator_gap": 1.2})
+    (measured,) = summarize(hunt_run(config, 6), items).bugs
+    assert unmeasured.at_least is None
+    assert measured.at_least == least_rate(60, 64, 1.2)
+    assert "60 of 64 held-out images of this generator fail" in measured.sentence
+
+
 def test_two_winners_that_end_in_one_form_are_one() -> None:
     night = FOUND.model_copy(
         update={"prompt": f"{FLOWERS} at night", "hypothesis": 2, "words": "yellow flowers night"}
@@ -121,3 +135,51 @@ def test_two_winners_that_end_in_one_form_are_one() -> None:
         *samples(2200, 31, whole[1], 4), *samples(2300, 31, told(4, FLOWERS, "part", 2, "at night"), 4),
     ]  # fmt: skip
     assert prompts(refining(), items, 7) == {5: SHORTEST}
+
+
+def of_colour(number: int, colour: str, phase: str = "hypothesis") -> HuntInstruction:
+    """A description with an adjective that makes no difference."""
+    return HuntInstruction.model_validate(
+        {
+            "phase": phase, "prompt": f"a photo of a {colour} fly at night", "hypothesis": number,
+            "source": "caption", "words": f"{colour} night", "classifiers": ["model"],
+        }
+    )  # fmt: skip
+
+
+def test_two_winners_that_differ_by_an_idle_adjective_share_their_forms_and_are_one_bug() -> None:
+    winners = [of_colour(1, "white"), of_colour(2, "yellow")]
+    baseline = [sample(n, "bee" if n < 10 else "fly") for n in range(200)]
+    items = [*baseline, *samples(1000, 58, winners[0], 3, 60), *samples(1100, 57, winners[1], 3, 60)]
+    night = "a photo of a fly at night"
+    planned = prompts(refining(), items, 6)
+    assert list(planned.values()).count(night) == 1
+    items += samples(2000, 31, of_colour(1, "white", "refinement"), 4)
+    items += samples(2100, 30, of_colour(2, "yellow", "refinement"), 4)
+    for number, prompt in planned.items():
+        if number not in (1, 2):
+            failures = 30 if prompt == night else 2
+            items += samples(
+                2200 + 100 * (number or 0), failures, told(number or 0, prompt or "", "part", 1, "white"), 4
+            )
+    while None not in prompts(refining(), items, 7):
+        ((number, prompt),) = prompts(refining(), items, 7).items()
+        items += samples(
+            9000, 30 if prompt == night else 2, told(number or 0, prompt or "", "adjective", 1, "white"), 5
+        )
+    held_out = prompts(refining(), items, 8)
+    assert list(held_out.values()) == ["a photo of a fly", night]
+
+
+def test_a_form_that_is_a_part_and_what_an_adjective_leaves_is_drawn_and_told_once() -> None:
+    found_as = of_colour(1, "white")
+    items = [sample(n, "bee" if n < 10 else "fly") for n in range(200)]
+    items += samples(1000, 58, found_as, 3, 60) + samples(2000, 31, of_colour(1, "white", "refinement"), 4)
+    planned = {number: prompt for number, prompt in prompts(refining(), items, 7).items() if number != 1}
+    assert sorted(map(str, planned.values())) == ["a photo of a fly at night", "a photo of a white fly"]
+    for number, prompt in planned.items():
+        items += samples(2200 + 100 * (number or 0), 16, told(number or 0, prompt or "", "part", 1, "x"), 4)
+    assert None in prompts(refining(), items, 8)
+    held_out = samples(6000, 60, of_colour(1, "white", "held-out"), 6, 64)
+    (bug,) = summarize(hunt_run(refining(), 6), [*items, *held_out]).bugs
+    assert sorted(form.prompt for form in bug.refinement) == sorted(map(str, planned.values()))

@@ -86,7 +86,7 @@ def test_the_search_is_a_tree_from_the_label_to_held_out_images(hunt: BugHuntSum
 def test_a_winner_s_discovery_rate_stands_beside_its_held_out_rate(hunt: BugHuntSummary) -> None:
     curse = winners_curse(hunt.bugs)
     assert curse is not None
-    assert curse.sentence == "the held-out rate of 1 bug is 13.6 points lower"
+    assert curse.sentence == "the held-out rate of 1 description is 13.6 points lower"
     assert curse.plot.series == ["discovery", "held out", "the label alone"]
     assert winners_curse([]) is None
 
@@ -107,3 +107,13 @@ def test_the_report_shows_all_of_it_without_images_too(hunt: BugHuntSummary) -> 
     assert text.count('<li class="') == 4
     assert "image not available" in text
     assert "Times the baseline: 27.7 (8.0 to 100.7)." in text
+
+
+def test_a_verdict_says_that_what_is_more_are_bugs_and_not_images_of_the_label() -> None:
+    alone = HuntInstruction(phase="held-out", prompt="a photo of a fly")
+    items = [sample(n, "bee" if n < 10 else "fly") for n in range(100)]
+    items += samples(1000, {"bee": 60}, FLOWERS, 3) + samples(2000, {"bee": 60}, DOG, 3)
+    items += samples(4000, {"bee": 1, "fly": 63}, alone, 5)
+    for first, told in ((3000, FLOWERS), (5000, DOG)):
+        items += samples(first, {"bee": 60, "fly": 4}, told.model_copy(update={"phase": "held-out"}), 5)
+    assert summarize(RUN, items).verdict.endswith("(1 of 64 of the label alone); 1 more bug is proven")

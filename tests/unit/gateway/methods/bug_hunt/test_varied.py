@@ -20,11 +20,11 @@ def edited(of: HuntItem, *texts: str) -> HuntItem:
     return told.model_copy(update={"result": told.result.model_copy(update={"edited": list(texts)})})
 
 
-def test_as_many_captions_are_edited_as_the_images_take() -> None:
+def test_four_times_as_many_edits_are_asked_for_as_there_are_images_to_choose_among_them() -> None:
     baseline = [sample(number) for number in range(40)]
-    # Two edits of each of five types: three captions give thirty.
+    # Four edits of each of five types: five captions give a hundred.
     wanted = captions_to_edit(CONFIG, RecordedHunt.of(baseline), "fly")
-    assert [item.slot for item in wanted] == [0, 1, 2]
+    assert [item.slot for item in wanted] == [0, 1, 2, 3, 4]
 
 
 def test_edits_take_turns_and_lost_labels_and_other_classes_are_left_out() -> None:
