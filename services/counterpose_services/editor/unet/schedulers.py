@@ -30,7 +30,7 @@ def own_scheduler(config: Mapping[str, Any]) -> Any:
             than by a schedule of betas.
     """
     name = config.get("_class_name", "DDIMScheduler")
-    kind = getattr(diffusers, name, None) if isinstance(name, str) else None
+    kind: Any = getattr(diffusers, name, None) if isinstance(name, str) else None
     if not isinstance(kind, type) or not issubclass(kind, SchedulerMixin):
         raise ModelFormatRefused(
             f"diffusers has no scheduler {name!r} here; save the model with another scheduler"

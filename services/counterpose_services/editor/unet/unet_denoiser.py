@@ -170,7 +170,7 @@ def schedule_from_config(config: Mapping[str, Any]) -> NoiseSchedule:
     own = own_scheduler(config)
     read, name = dict(own.config), type(own).__name__
     few_steps = name == "LCMScheduler"
-    spacing = "distilled" if few_steps else read.get("timestep_spacing", "leading")
+    spacing: Any = "distilled" if few_steps else read.get("timestep_spacing", "leading")
     usable = {
         "prediction_type": (read.get("prediction_type", "epsilon"), get_args(PredictionType)),
         "timestep_spacing": (spacing, get_args(TimestepSpacing)),
