@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 # Before anything that imports torchvision.
 from counterpose_core import torchvision_operators  # noqa: F401
@@ -30,13 +30,13 @@ def own_scheduler(config: Mapping[str, Any]) -> Any:
             than by a schedule of betas.
     """
     name = config.get("_class_name", "DDIMScheduler")
-    kind: Any = getattr(diffusers, name, None) if isinstance(name, str) else None
+    kind = getattr(diffusers, name, None) if isinstance(name, str) else None
     if not isinstance(kind, type) or not issubclass(kind, SchedulerMixin):
         raise ModelFormatRefused(
             f"diffusers has no scheduler {name!r} here; save the model with another scheduler"
         )
     try:
-        scheduler = kind.from_config(dict(config))
+        scheduler = cast(Any, kind).from_config(dict(config))
     # Whatever a class does with a value that it does not expect.
     except Exception as error:
         raise ModelFormatRefused(f"diffusers refuses the configuration of {name!r}: {error}") from error
