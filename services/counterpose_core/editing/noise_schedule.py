@@ -20,7 +20,10 @@ DISTILLED_STEPS = 50
 
 @dataclass(frozen=True)
 class NoiseSchedule:
-    """Training noise levels; the defaults are those of Stable Diffusion 1.4 (and of LANCE's Table 6)."""
+    """Training noise levels; the defaults are those of Stable Diffusion 1.4 (and of LANCE's Table 6).
+
+    ``trained_betas``, one per training step, precede start, end and kind of the betas.
+    """
 
     train_steps: int = 1000
     beta_start: float = 0.00085
@@ -31,11 +34,14 @@ class NoiseSchedule:
     set_alpha_to_one: bool = False
     spacing: TimestepSpacing = "leading"
     distilled_steps: int = DISTILLED_STEPS
+    trained_betas: tuple[float, ...] | None = None
 
     def alphas_cumprod(self) -> torch.Tensor:
         """Return the signal's share of the variance at each training step, (train_steps,) float64."""
         # float64, because steps divide by small differences of products of a thousand factors.
-        if self.beta_schedule == "linear":
+        if self.trained_betas is not None:
+            betas = torch.tensor(self.trained_betas, dtype=torch.float64)
+        elif self.beta_schedule == "linear":
             betas = torch.linspace(self.beta_start, self.beta_end, self.train_steps, dtype=torch.float64)
         else:
             # "Scaled" linear means linear in the square root, as in the training of Stable Diffusion.

@@ -14,13 +14,7 @@ from counterpose_core import torchvision_operators  # noqa: F401
 # isort: split
 import torch
 from torch import Tensor
-from transformers import (
-    AutoImageProcessor,
-    AutoTokenizer,
-    BaseImageProcessor,
-    Blip2ForConditionalGeneration,
-    PreTrainedTokenizerBase,
-)
+from transformers import Blip2ForConditionalGeneration, PreTrainedTokenizerBase
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity, Outcome
@@ -34,7 +28,7 @@ from counterpose_core.contract.captioner import (
     LogLikelihoodRequest,
     LogLikelihoodResponse,
 )
-from counterpose_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
+from counterpose_core.errors import BadBackendOutput, InvalidRequest, ModelFormatRefused, PromptTooLong
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.suite import CaptionerSuite
 from counterpose_core.types import Cost
@@ -43,8 +37,12 @@ from counterpose_services.captioner.language_side import language_side
 from counterpose_services.captioner.shortening import shortened
 from counterpose_services.captioner.wording import joined, prefix_for
 from counterpose_services.models.fitting_weights import load_fitting
+from counterpose_services.models.image_processors import Preparation, load_image_processor
 from counterpose_services.models.model_folder import folder_revision
+from counterpose_services.models.tokenizers import load_tokenizer
 from counterpose_services.models.weights import weights_folder
+
+IMAGE_WORD = "<image>"
 
 
 @dataclass(frozen=True)
@@ -80,18 +78,23 @@ class CaptionerEngine:
         self,
         model: Blip2ForConditionalGeneration,
         tokenizer: PreTrainedTokenizerBase,
-        image_processor: BaseImageProcessor,
+        prepared: Preparation,
         *,
         identity: ModelIdentity,
         suite: CaptionerSuite,
         store: BlobStore,
     ) -> None:
-        self._model, self._tokenizer, self._image_processor = model.eval(), tokenizer, image_processor
+        self._model, self._tokenizer, self._prepared = model.eval(), tokenizer, prepared
         self._suite, self._store = suite, store
         self.identity = identity
         # These tokens precede the words; the Q-Former's outputs replace them (BLIP-2, figure 3).
-        self._image_marks = [int(model.config.image_token_index)] * int(model.config.num_query_tokens)
+        self._image_marks = [_image_mark(model, tokenizer)] * int(model.config.num_query_tokens)
         self._side = language_side(model)
+        if tokenizer.pad_token_id is None:
+            raise ModelFormatRefused(
+                "the captioner's tokenizer has no token for padding; name its 'pad_token' in "
+                "tokenizer_config.json"
+            )
         ends = model.language_model.generation_config.eos_token_id
         self._ends = set(ends if isinstance(ends, list) else [ends])
 
@@ -116,14 +119,16 @@ class CaptionerEngine:
 
         Raises:
             UnknownModel: there is no such folder.
-            ModelFormatRefused: its weights are not safetensors.
+            ModelFormatRefused: its weights are not safetensors, its tokenizer or image processor is missing,
+                or no token stands for the image.
         """
         folder = weights_folder(root, suite.model, suite.published)
+        tokenizer, prepared = load_tokenizer(folder), load_image_processor(folder)
         model = load_fitting(Blip2ForConditionalGeneration, folder, dtype=getattr(torch, dtype))
         return cls(
             model.to(torch.device(device)),
-            AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
-            AutoImageProcessor.from_pretrained(folder, trust_remote_code=False),
+            tokenizer,
+            prepared,
             identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),
             suite=suite,
             store=store,
@@ -162,8 +167,7 @@ class CaptionerEngine:
         return LogLikelihoodResponse(outcomes=outcomes, model=self.identity, cost=cost)
 
     def _sight(self, image: str, prefix: str) -> _Sight:
-        pixels = decode_image(self._store.get(image))
-        return _Sight(self._image_processor(images=[pixels], return_tensors="pt")["pixel_values"][0], prefix)
+        return _Sight(self._prepared(decode_image(self._store.get(image))), prefix)
 
     def _prompt(self, prefix: str) -> list[int]:
         return [*self._image_marks, *self._tokenizer(prefix)["input_ids"]]
@@ -234,6 +238,20 @@ class CaptionerEngine:
             mask.append([0] * gap + [1] * len(row) if left else [1] * len(row) + [0] * gap)
         place = self._model.device
         return torch.tensor(ids, device=place), torch.tensor(mask, device=place)
+
+
+def _image_mark(model: Blip2ForConditionalGeneration, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the token that stands for the image: the configuration's, which older ones lack, or <image>."""
+    mark = model.config.image_token_index
+    mark = tokenizer.get_vocab().get(IMAGE_WORD) if mark is None else mark
+    words = model.get_input_embeddings().num_embeddings
+    if not isinstance(mark, int) or not 0 <= mark < words:
+        raise ModelFormatRefused(
+            f"config.json has no image_token_index, and the tokenizer no {IMAGE_WORD!r} among the {words} "
+            f"tokens of the model (found: {mark!r}); take a later revision of the model"
+        )
+    model.config.image_token_index = mark
+    return mark
 
 
 def _finite(weighed: _Weighed, total: float) -> LogLikelihood:

@@ -12,7 +12,7 @@ from counterpose_core import torchvision_operators  # noqa: F401
 # isort: split
 import torch
 from torch import Tensor
-from transformers import AutoImageProcessor, AutoModelForImageClassification
+from transformers import AutoModelForImageClassification
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
@@ -27,6 +27,7 @@ from counterpose_services.classifiers.timm_folder import read_configuration
 from counterpose_services.classifiers.timm_zoo import imagenet_classes
 from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
 from counterpose_services.models.fitting_weights import load_fitting
+from counterpose_services.models.image_processors import Preparation, load_image_processor
 from counterpose_services.models.model_folder import folder_revision, weight_files
 
 
@@ -43,14 +44,14 @@ class TransformersClassifier:
         self, folder: Path, spec: str, *, label_map: LabelMap, store: BlobStore, batch: int, device: str
     ) -> None:
         self._head, self._label_map = head_classes(read_configuration(folder), spec), label_map
-        self._model, self._processor = _loaded(folder, spec)
+        self._model, prepared = _loaded(folder, spec)
         self._model.to(torch.device(device))
         self.identity = ModelIdentity(id=spec, revision=folder_revision(folder))
         self.size_bytes = sum(one.numel() * one.element_size() for one in self._model.state_dict().values())
         self._pass = CachedForward(
             store,
             "prediction",
-            read=lambda ref: self._prepared(store.get(ref)),
+            read=lambda ref: prepared(decode_image(store.get(ref))),
             forward=self._forward,
             inputs={"model": self.identity.revision},
             batch=batch,
@@ -65,10 +66,6 @@ class TransformersClassifier:
         """Return ``probabilities`` over the whole head for each image."""
         return self._pass(images)
 
-    def _prepared(self, image: bytes) -> Tensor:
-        pixels: Tensor = self._processor(images=[decode_image(image)], return_tensors="pt")["pixel_values"][0]
-        return pixels
-
     @torch.inference_mode()
     def _forward(self, images: list[Tensor]) -> list[Arrays]:
         logits = self._model(pixel_values=torch.stack(images).to(self._model.device)).logits
@@ -79,22 +76,22 @@ class TransformersClassifier:
         return [{"probabilities": row.copy()} for row in logits.float().softmax(-1).cpu().numpy()]
 
 
-def _loaded(folder: Path, spec: str) -> tuple[Any, Any]:
+def _loaded(folder: Path, spec: str) -> tuple[Any, Preparation]:
     try:
+        prepared = load_image_processor(folder)
         model = load_fitting(
             AutoModelForImageClassification, folder, dtype=torch.float32, trust_remote_code=False
         )
-        return model.eval(), AutoImageProcessor.from_pretrained(folder, trust_remote_code=False)
-    except (ValueError, OSError, KeyError, TypeError, ImportError) as error:
+    except ModelFormatRefused as error:
         if "auto_map" in read_configuration(folder):
             raise ModelFormatRefused(
                 f"{spec!r} needs code of its own repository (auto_map), which is never run; choose a network "
                 "that transformers has"
             ) from error
-        told = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise ModelFormatRefused(
-            f"transformers cannot load {spec!r} as an image classifier with its processor: {told}"
+            f"transformers cannot load {spec!r} as an image classifier with its processor: {error.detail}"
         ) from error
+    return model.eval(), prepared
 
 
 def head_classes(config: Mapping[str, Any], spec: str) -> HeadClasses:

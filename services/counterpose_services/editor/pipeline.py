@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from counterpose_core import torchvision_operators  # noqa: F401
 import torch
 from diffusers import AutoencoderKL, AutoencoderTiny, UNet2DConditionModel
 from torch import Tensor
-from transformers import AutoTokenizer, CLIPTextModel, CLIPTextModelWithProjection
+from transformers import CLIPTextModel, CLIPTextModelWithProjection
 
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.editing.noise_schedule import NoiseSchedule
@@ -29,7 +28,13 @@ from counterpose_services.editor.unet.lean_blocks import make_lean
 from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser, schedule_from_config
 from counterpose_services.models.fitting_weights import load_fitting
 from counterpose_services.models.model_folder import folder_revision
-from counterpose_services.models.pipeline_configuration import SECOND_TOKENIZER, is_null_zero, is_sdxl
+from counterpose_services.models.pipeline_configuration import (
+    SECOND_TOKENIZER,
+    is_null_zero,
+    is_sdxl,
+    read_configuration,
+)
+from counterpose_services.models.tokenizers import load_tokenizer
 from counterpose_services.models.weights import pipeline_folder, weights_folder
 
 
@@ -75,6 +80,9 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
         AttentionNotHooked: its UNet lacks the attention layers that edits control.
     """
     folder = pipeline_folder(root, suite.model, suite.published)
+    config = read_configuration(folder / "scheduler" / "scheduler_config.json")
+    # What is refused is refused before gigabytes are read.
+    schedule = schedule_from_config(config)
     unet_dtype: torch.dtype = getattr(torch, dtype)
     # An inversion sums up to a hundred small steps, and bfloat16 would keep only 8 bits of the sum.
     fine_dtype = torch.promote_types(unet_dtype, torch.float32)
@@ -86,7 +94,6 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
         make_lean(vae)
     prompts = _prompts(folder, fine_dtype, place)
     preview, preview_identity = _preview_decoder(suite, root, fine_dtype, place)
-    config = json.loads((folder / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
     # Every block of the autoencoder except the last halves the sides.
     side = suite.resolution // 2 ** (len(vae.config.block_out_channels) - 1)
     latent_shape, null = (int(unet.config.in_channels), side, side), prompts.encode([""])[0]
@@ -94,7 +101,7 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
         identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),
         preview=preview_identity,
         denoiser=_denoiser(unet.to(place), suite),
-        schedule=schedule_from_config(config),
+        schedule=schedule,
         scheduler_config=config,
         prompts=prompts,
         codec=LatentCodec(_placed(vae, place), preview, resolution=suite.resolution, batch=suite.batch),
@@ -113,11 +120,11 @@ def _placed(vae: AutoencoderKL, place: torch.device) -> AutoencoderKL:
 
 
 def _prompts(folder: Path, dtype: torch.dtype, place: torch.device) -> PromptEncoder | PairedPromptEncoder:
-    tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer", trust_remote_code=False)
+    tokenizer = load_tokenizer(folder / "tokenizer")
     first = load_fitting(CLIPTextModel, folder / "text_encoder", dtype=dtype).to(place)
     if not is_sdxl(folder):
         return PromptEncoder(tokenizer, first)
-    second_tokenizer = AutoTokenizer.from_pretrained(folder / SECOND_TOKENIZER, trust_remote_code=False)
+    second_tokenizer = load_tokenizer(folder / SECOND_TOKENIZER)
     if tokenizer.get_vocab() != second_tokenizer.get_vocab():
         raise ModelFormatRefused(
             f"the two tokenizers of {folder.name!r} have different vocabularies, and attention is edited by "

@@ -25,15 +25,25 @@ def load_fitting(kind: Any, folder: Path, *, unread: str | None = None, **option
         options: further arguments of ``from_pretrained``, such as the precision.
 
     Raises:
-        ModelFormatRefused: the weights are those of another architecture than the configuration's.
+        ModelFormatRefused: the weights are those of another architecture than the configuration's, or the
+            library cannot read the configuration.
     """
+    if not (folder / "config.json").is_file():
+        # Without it, transformers builds its default network.
+        raise ModelFormatRefused(f"the folder {str(folder)!r} has no config.json; add it")
     options |= {"variant": read_variant(folder)}
     try:
         model, found = kind.from_pretrained(folder, use_safetensors=True, output_loading_info=True, **options)
-    except (ValueError, RuntimeError) as error:
-        if not _is_misfit(error):
+    except (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        if _is_misfit(error):
+            raise ModelFormatRefused(_refusal(folder, "their shapes differ")) from error
+        # Such as a device without room, which is no fault of the folder.
+        if isinstance(error, RuntimeError):
             raise
-        raise ModelFormatRefused(_refusal(folder, "their shapes differ")) from error
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ModelFormatRefused(
+            f"the folder {str(folder)!r} cannot be read as {kind.__name__}: {said}"
+        ) from error
     missing = sorted({*found["missing_keys"], *(_name(key) for key in found["mismatched_keys"])})
     if unread is not None:
         missing = [name for name in missing if not name.startswith(unread)]

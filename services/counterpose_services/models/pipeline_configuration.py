@@ -13,6 +13,8 @@ PARTS = ("vae", "unet", "text_encoder")
 SECOND_PARTS = ("text_encoder_2",)
 """What Stable Diffusion XL has in addition."""
 SECOND_TOKENIZER = "tokenizer_2"
+_SCHEDULER = "scheduler/scheduler_config.json"
+_VOCABULARIES = ("tokenizer.json", "vocab.*")
 _SDXL = "text_time"
 _Config = Mapping[str, Any]
 
@@ -22,14 +24,24 @@ def pipeline_parts(folder: Path) -> tuple[str, ...]:
     return (*PARTS, *SECOND_PARTS) if is_sdxl(folder) else PARTS
 
 
+def missing_file(folder: Path) -> str | None:
+    """Return the first file that a pipeline lacks beside its networks: of the scheduler or of a tokenizer."""
+    if not (folder / _SCHEDULER).is_file():
+        return _SCHEDULER
+    for part in ("tokenizer", SECOND_TOKENIZER) if is_sdxl(folder) else ("tokenizer",):
+        if not any(any((folder / part).glob(kind)) for kind in _VOCABULARIES):
+            return f"{part}/{_VOCABULARIES[0]}"
+    return None
+
+
 def is_sdxl(folder: Path) -> bool:
     """Return True if the UNet takes a pooled embedding and sizes, as Stable Diffusion XL's does."""
-    return _read(folder / "unet" / "config.json").get("addition_embed_type") == _SDXL
+    return read_configuration(folder / "unet" / "config.json").get("addition_embed_type") == _SDXL
 
 
 def is_null_zero(folder: Path) -> bool:
     """Return True if zeros stand for the empty prompt, as the model was trained."""
-    return bool(_read(folder / "model_index.json").get("force_zeros_for_empty_prompt", False))
+    return bool(read_configuration(folder / "model_index.json").get("force_zeros_for_empty_prompt", False))
 
 
 def require_editable(folder: Path, name: str) -> None:
@@ -38,8 +50,8 @@ def require_editable(folder: Path, name: str) -> None:
     Raises:
         ModelFormatRefused: the message names the first such thing.
     """
-    index = _read(folder / "model_index.json")
-    unet, vae = (_read(folder / part / "config.json") for part in ("unet", "vae"))
+    index = read_configuration(folder / "model_index.json")
+    unet, vae = (read_configuration(folder / part / "config.json") for part in ("unet", "vae"))
     if (folder / "transformer").is_dir() and not unet:
         raise _refusal(name, "denoises by a transformer")
     for applies, what in _UNKNOWN_TO_THE_EDITOR:
@@ -65,6 +77,11 @@ def _takes_more_channels(index: _Config, unet: _Config, vae: _Config) -> bool:
     return bool(unet.get("in_channels", latents) != latents)
 
 
+def _gives_more_channels(index: _Config, unet: _Config, vae: _Config) -> bool:
+    latents = vae.get("latent_channels", 4)
+    return bool(unet.get("out_channels", latents) != latents)
+
+
 def _adds_other_conditions(index: _Config, unet: _Config, vae: _Config) -> bool:
     return unet.get("addition_embed_type") not in (None, _SDXL)
 
@@ -84,6 +101,7 @@ def _shifts_latents(index: _Config, unet: _Config, vae: _Config) -> bool:
 _UNKNOWN_TO_THE_EDITOR: tuple[tuple[Callable[[_Config, _Config, _Config], bool], str], ...] = (
     (_is_refiner, "is the refiner of Stable Diffusion XL, with an aesthetic score"),
     (_takes_more_channels, "has a UNet that takes more than the latents, as for inpainting"),
+    (_gives_more_channels, "has a UNet that gives more than the latents, such as their variance"),
     (_adds_other_conditions, "has a UNet that takes other conditions beside the text"),
     (_embeds_classes, "has a UNet that takes classes or noise levels"),
     (_projects_the_text, "has a UNet that projects what the text encoder returns"),
@@ -91,9 +109,18 @@ _UNKNOWN_TO_THE_EDITOR: tuple[tuple[Callable[[_Config, _Config, _Config], bool],
 )
 
 
-def _read(file: Path) -> _Config:
-    """Return a configuration, empty if there is none: the library that loads it says what is missing."""
+def read_configuration(file: Path) -> _Config:
+    """Return a configuration, empty if there is none: the library that loads it says what is missing.
+
+    Raises:
+        ModelFormatRefused: it is not JSON.
+    """
     if not file.is_file():
         return {}
-    read = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        read = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelFormatRefused(
+            f"{file.parent.name}/{file.name} of a pipeline is not readable JSON; download it again"
+        ) from error
     return read if isinstance(read, dict) else {}

@@ -18,7 +18,7 @@ from counterpose_services.models.model_folder import (
     require_readable,
     require_safetensors,
 )
-from counterpose_services.models.pipeline_configuration import pipeline_parts, require_editable
+from counterpose_services.models.pipeline_configuration import missing_file, pipeline_parts, require_editable
 from counterpose_services.settings import (
     SUITE_DISTRIBUTION,
     ServiceName,
@@ -34,7 +34,6 @@ Published = Mapping[str, PublishedModel]
 """Where a suite's models are published, by their names in it."""
 NOWHERE: Published = {}
 _WEIGHT_FILES = ("*.safetensors", "*.bin")
-_TOKENIZER = "tokenizer/*.json"
 _CONFIGURATIONS = ("config.json", "adapter_config.json")
 
 
@@ -60,13 +59,16 @@ def pipeline_folder(root: Path, name: str, published: Published = NOWHERE) -> Pa
 
     Raises:
         UnknownModel: there is no such folder, or it has no weights at all.
-        ModelFormatRefused: its weights are not safetensors, or the editor does not support its networks.
+        ModelFormatRefused: its weights are not safetensors, the editor does not support its networks, or
+            its scheduler or a tokenizer is missing.
     """
     folder = model_folder(root, name, published.get(name))
     require_editable(folder, name)
     _require_parts(folder, pipeline_parts(folder), name, published)
-    if name in published and not any(folder.glob(_TOKENIZER)):
-        raise _incomplete(name, _TOKENIZER, published)
+    if missing := missing_file(folder):
+        if name in published:
+            raise _incomplete(name, missing, published)
+        raise ModelFormatRefused(f"the pipeline {name!r} has no {missing}; add it")
     return folder
 
 

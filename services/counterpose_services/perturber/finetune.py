@@ -20,10 +20,11 @@ from counterpose_core import torchvision_operators  # noqa: F401
 # isort: split
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_services.models.model_folder import require_safetensors
+from counterpose_services.models.tokenizers import load_tokenizer
 from counterpose_services.perturber.pairs import CaptionPair, read_pairs
 from counterpose_services.perturber.prompt_file import read_prompts
 from counterpose_services.perturber.prompts import OURS, Prompts, PromptStyle
@@ -209,7 +210,7 @@ def finetune(
     """
     require_safetensors(model_folder)
     out.mkdir(parents=True, exist_ok=True)
-    tokenizer = AutoTokenizer.from_pretrained(model_folder, local_files_only=True)
+    tokenizer = load_tokenizer(model_folder)
     run = Finetuning(
         _adapted(model_folder, recipe, seed=seed, device=device, dtype=dtype),
         examples_of(pairs, tokenizer, recipe, prompts), recipe, seed=seed,

@@ -10,9 +10,10 @@ from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 from jinja2.exceptions import TemplateError
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedTokenizerBase
 
 from counterpose_core.errors import InvalidRequest, ModelFormatRefused, PromptTooLong
+from counterpose_services.models.tokenizers import load_tokenizer
 from counterpose_services.perturber.language_model import Messages
 
 
@@ -26,10 +27,27 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: Path, *, room: int) -> Vocabulary:
-        """Load the tokenizer of a model's folder."""
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config()
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        return cls(tokenizer, longest=int(config.max_position_embeddings), room=room)
+        """Load the tokenizer of a model's folder.
+
+        Raises:
+            ModelFormatRefused: transformers cannot read it or the configuration, or a text has no end in it.
+        """
+        try:
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config()
+            longest = int(config.max_position_embeddings)
+        # Whatever the library does with a value that it does not expect.
+        except Exception as error:
+            said = " ".join(str(error).split())[:200] or type(error).__name__
+            raise ModelFormatRefused(
+                f"the config.json in {folder.name!r} is none of a language model of transformers: {said}"
+            ) from error
+        tokenizer = load_tokenizer(folder)
+        if tokenizer.eos_token_id is None:
+            raise ModelFormatRefused(
+                f"the tokenizer in {folder.name!r} has no token for the end of a text; name its 'eos_token' "
+                "in tokenizer_config.json"
+            )
+        return cls(tokenizer, longest=longest, room=room)
 
     def require_chat_template(self, name: str) -> None:
         """Raise ModelFormatRefused unless the model ``name`` was trained to chat."""

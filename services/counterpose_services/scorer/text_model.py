@@ -10,16 +10,17 @@ from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
-from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel
 
 from counterpose_services.models.fitting_weights import load_fitting
+from counterpose_services.models.tokenizers import load_tokenizer
 
 
 def load_text_model(
     kind: type[AutoModel | AutoModelForMaskedLM], folder: Path, device: str
 ) -> tuple[PreTrainedModel, Any]:
     """Load the folder's model in float32 by one of transformers' auto classes, with its tokenizer."""
+    tokenizer = load_tokenizer(folder)
     # Sentence encoders are saved with and without BERT's pooling layer; the scorer averages the tokens.
     model = load_fitting(kind, folder, unread="pooler.", trust_remote_code=False, dtype=torch.float32)
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     return model.eval().to(torch.device(device)), tokenizer

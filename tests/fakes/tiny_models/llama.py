@@ -28,9 +28,10 @@ def save_llama(folder: Path, *, positions: int = 64, width: int = 32) -> None:
     tokenizer.save_pretrained(folder)
     lora = LoraConfig(r=2, lora_alpha=4, target_modules=["q_proj", "k_proj", "v_proj"], task_type="CAUSAL_LM")
     adapted = get_peft_model(model, lora)
+    generator = torch.Generator().manual_seed(0)
     for name, parameter in adapted.named_parameters():
         if "lora_" in name:
-            parameter.data.normal_()
+            parameter.data.normal_(generator=generator)
     adapted.peft_config["default"].base_model_name_or_path = ""
     adapted.save_pretrained(str(folder / "adapter"))
 

@@ -14,7 +14,6 @@ from peft import LoraConfig, get_peft_model
 from transformers import (
     Blip2Config,
     Blip2ForConditionalGeneration,
-    BlipImageProcessor,
     LlamaConfig,
     LlamaForCausalLM,
 )
@@ -88,7 +87,7 @@ def test_the_engine_puts_32_image_tokens_before_a_blip2_prompt(
     engine = CaptionerEngine(
         blip2,
         tiny_tokenizer(closing=False),
-        BlipImageProcessor(),
+        lambda pixels: torch.from_numpy(pixels),
         identity=ModelIdentity(id="blip2", revision="published"),
         suite=load_suite("lance").captioner,
         store=BlobStore(str(tmp_path)),

@@ -1,10 +1,10 @@
-"""A diffusers scheduler, by its class name, for the walk of one batch of images."""
+"""diffusers' schedulers by their class names: the one of a configuration, and one for the walk of a batch."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 # Before anything that imports torchvision.
 from counterpose_core import torchvision_operators  # noqa: F401
@@ -12,10 +12,40 @@ from counterpose_core import torchvision_operators  # noqa: F401
 # isort: split
 import diffusers
 import torch
+from diffusers.schedulers.scheduling_utils import SchedulerMixin
 from torch import Generator, Tensor
 
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import InvalidRequest, ModelFormatRefused
 from counterpose_core.types import Scheduler
+
+LEVEL_TOLERANCE = 1e-6
+"""Between signal levels of two schedulers; the library computes them in float32."""
+
+
+def own_scheduler(config: Mapping[str, Any]) -> Any:
+    """Make the scheduler of a configuration: its own class, without a name `DDIMScheduler`.
+
+    Raises:
+        ModelFormatRefused: diffusers has no such class, refuses the configuration, or noises in another way
+            than by a schedule of betas.
+    """
+    name = config.get("_class_name", "DDIMScheduler")
+    kind = getattr(diffusers, name, None) if isinstance(name, str) else None
+    if not isinstance(kind, type) or not issubclass(kind, SchedulerMixin):
+        raise ModelFormatRefused(
+            f"diffusers has no scheduler {name!r} here; save the model with another scheduler"
+        )
+    try:
+        scheduler = cast(Any, kind).from_config(dict(config))
+    # Whatever a class does with a value that it does not expect.
+    except Exception as error:
+        raise ModelFormatRefused(f"diffusers refuses the configuration of {name!r}: {error}") from error
+    if not isinstance(getattr(scheduler, "alphas_cumprod", None), Tensor):
+        raise ModelFormatRefused(
+            f"the scheduler {name!r} noises in another way than by betas, which no edit knows; use a model "
+            "of Stable Diffusion 1, 2 or XL (base)"
+        )
+    return scheduler
 
 
 class DiffusersScheduler:
@@ -34,7 +64,19 @@ class DiffusersScheduler:
         generators: Sequence[Generator],
         device: torch.device,
     ) -> None:
-        self._scheduler = getattr(diffusers, name).from_config(dict(config))
+        try:
+            self._scheduler = own_scheduler({**config, "_class_name": name})
+        except ModelFormatRefused as error:
+            raise InvalidRequest(
+                f"{error.detail}; ask for another scheduler", pointer="/scheduler"
+            ) from error
+        levels = own_scheduler(config).alphas_cumprod
+        if not torch.allclose(self._scheduler.alphas_cumprod, levels, atol=LEVEL_TOLERANCE):
+            raise InvalidRequest(
+                f"{name!r} cannot compute the noise levels that the model was trained on; ask for another "
+                "scheduler",
+                pointer="/scheduler",
+            )
         try:
             self._scheduler.set_timesteps(steps, device=device)
         except ValueError as error:

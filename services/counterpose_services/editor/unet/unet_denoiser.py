@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor
 
 from counterpose_core.editing.denoiser import AttentionControl
-from counterpose_core.editing.noise_schedule import DISTILLED_STEPS, NoiseSchedule
+from counterpose_core.editing.noise_schedule import (
+    DISTILLED_STEPS,
+    BetaSchedule,
+    NoiseSchedule,
+    PredictionType,
+)
+from counterpose_core.errors import ModelFormatRefused
+from counterpose_core.types import TimestepSpacing
 from counterpose_services.editor.step_engine.mode import OWN_MODE, Mode
 from counterpose_services.editor.unet.added_conditions import AddedConditions
 from counterpose_services.editor.unet.attention_processors import attach
+from counterpose_services.editor.unet.schedulers import LEVEL_TOLERANCE, own_scheduler
 
 if TYPE_CHECKING:
     from diffusers import UNet2DConditionModel
@@ -148,21 +156,66 @@ def guidance_embedding(guidance: float, width: int) -> Tensor:
     return torch.nn.functional.pad(embedded, (0, width % 2))[None]
 
 
-def schedule_from_config(config: dict[str, Any]) -> NoiseSchedule:
+def schedule_from_config(config: Mapping[str, Any]) -> NoiseSchedule:
     """Read the noise levels from the configuration of any diffusers scheduler; Counterpose samples with DDIM.
 
-    Missing fields have diffusers' defaults. The `LCMScheduler` of a few-step model has no spacing field: it
-    uses a subset of the steps that the model was distilled on.
+    Missing fields have the defaults of the configuration's class, without a class `DDIMScheduler`'s. The
+    `LCMScheduler` of a few-step model has no spacing of its own: it uses a subset of the steps that the model
+    was distilled on.
+
+    Raises:
+        ModelFormatRefused: diffusers cannot make the scheduler, or its levels, its prediction or its spacing
+            are none that edits can use; the message names what.
     """
-    few_steps = config.get("_class_name") == "LCMScheduler"
-    return NoiseSchedule(
-        train_steps=config.get("num_train_timesteps", 1000),
-        beta_start=config.get("beta_start", 0.0001),
-        beta_end=config.get("beta_end", 0.02),
-        beta_schedule=config.get("beta_schedule", "linear"),
-        prediction=config.get("prediction_type", "epsilon"),
-        steps_offset=config.get("steps_offset", 0),
-        set_alpha_to_one=config.get("set_alpha_to_one", True),
-        spacing="distilled" if few_steps else config.get("timestep_spacing", "leading"),
-        distilled_steps=config.get("original_inference_steps", DISTILLED_STEPS),
+    own = own_scheduler(config)
+    read, name = dict(own.config), type(own).__name__
+    few_steps = name == "LCMScheduler"
+    spacing: Any = "distilled" if few_steps else read.get("timestep_spacing", "leading")
+    usable = {
+        "prediction_type": (read.get("prediction_type", "epsilon"), get_args(PredictionType)),
+        "timestep_spacing": (spacing, get_args(TimestepSpacing)),
+        "use_flow_sigmas": (read.get("use_flow_sigmas", False), (False,)),
+    }
+    for field, (value, values) in usable.items():
+        if value not in values:
+            raise ModelFormatRefused(
+                f"the scheduler {name!r} has the {field} {value!r}, and edits know {values} alone"
+            )
+    kind = read.get("beta_schedule", "linear")
+    formula = kind in get_args(BetaSchedule) and not (
+        read.get("trained_betas") or read.get("rescale_betas_zero_snr")
     )
+    schedule = NoiseSchedule(
+        train_steps=read["num_train_timesteps"],
+        beta_start=read.get("beta_start", 0.0001),
+        beta_end=read.get("beta_end", 0.02),
+        beta_schedule=kind if formula else "linear",
+        prediction=read.get("prediction_type", "epsilon"),
+        steps_offset=read.get("steps_offset", 0),
+        set_alpha_to_one=read.get("set_alpha_to_one", True),
+        spacing=spacing,
+        distilled_steps=read.get("original_inference_steps", DISTILLED_STEPS),
+        # The library's own: it has more kinds than are worth a formula here.
+        trained_betas=None if formula else tuple(own.betas.tolist()),
+    )
+    _require_levels(schedule, own.alphas_cumprod, name)
+    return schedule
+
+
+def _require_levels(schedule: NoiseSchedule, theirs: Tensor, name: str) -> None:
+    ours = schedule.alphas_cumprod()
+    if len(ours) != schedule.train_steps or not bool(((ours >= 0.0) & (ours <= 1.0)).all()):
+        raise ModelFormatRefused(
+            f"the scheduler {name!r} has {len(ours)} noise levels for {schedule.train_steps} training steps, "
+            "or some that are not between 0 and 1; correct its scheduler_config.json"
+        )
+    if not torch.allclose(ours, theirs.double(), atol=LEVEL_TOLERANCE, rtol=0.0):
+        raise ModelFormatRefused(
+            f"the scheduler {name!r} shifts its noise levels, which no edit knows; use a model of Stable "
+            "Diffusion 1, 2 or XL (base)"
+        )
+    if float(ours[-1]) == 0.0 and schedule.prediction == "epsilon":
+        raise ModelFormatRefused(
+            f"the scheduler {name!r} begins without any signal (rescale_betas_zero_snr), where a prediction "
+            "of noise says nothing; such a model predicts 'v_prediction'"
+        )

@@ -53,6 +53,9 @@ def test_only_the_unet_of_an_editor_takes_half_precision(tmp_path: Path) -> None
     for part in ("unet", "vae", "text_encoder"):
         (tmp_path / "editor" / part).mkdir(parents=True)
         save_file({"w": np.zeros(100, np.float32)}, tmp_path / "editor" / part / "model.safetensors")
+    for file in ("scheduler/scheduler_config.json", "tokenizer/tokenizer.json"):
+        (tmp_path / "editor" / file).parent.mkdir()
+        (tmp_path / "editor" / file).write_text("{}", encoding="utf-8")
     (tmp_path / "preview").mkdir()
     save_file({"w": np.zeros(7, np.float32)}, tmp_path / "preview" / "model.safetensors")
     given = {"suite_root": tmp_path, "state_dir": tmp_path, "dtype": "float16"}

@@ -30,6 +30,7 @@ PIPELINE = (
     "text_encoder/config.json",
     "text_encoder/model.safetensors",
     "tokenizer/vocab.json",
+    "scheduler/scheduler_config.json",
 )
 
 

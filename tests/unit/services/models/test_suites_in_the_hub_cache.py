@@ -20,6 +20,7 @@ PIPELINE = (
     *(f"{part}/config.json" for part in ("vae", "unet", "text_encoder")),
     *(f"{part}/diffusion_pytorch_model.safetensors" for part in ("vae", "unet", "text_encoder")),
     "tokenizer/vocab.json",
+    "scheduler/scheduler_config.json",
     "model_index.json",
 )
 TWO_ENCODERS = (*PIPELINE, "text_encoder_2/config.json", "text_encoder_2/model.safetensors")

@@ -18,6 +18,8 @@ FILES = (
     "editor/vae/diffusion_pytorch_model.safetensors",
     "editor/unet/diffusion_pytorch_model.safetensors",
     "editor/text_encoder/model.safetensors",
+    "editor/scheduler/scheduler_config.json",
+    "editor/tokenizer/tokenizer.json",
     "preview/diffusion_pytorch_model.safetensors",
     "scorer/clip/open_clip_config.json",
     "scorer/clip/open_clip_model.safetensors",
