@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from pydantic import BaseModel
 
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest
 
@@ -173,7 +174,7 @@ def thresholds_of(given: AnyThresholds) -> Thresholds:
     if unknown := sorted(given.keys() - Thresholds.model_fields.keys()):
         known = ", ".join(Thresholds.model_fields)
         raise InvalidRequest(f"no threshold is named {unknown[0]!r}; there are {known}")
-    return Thresholds.model_validate(dict(given))
+    return checked(Thresholds, given)
 
 
 def chosen(options: Mapping[str, Any], known: type[Any]) -> dict[str, Any]:
