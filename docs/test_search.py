@@ -32,7 +32,7 @@ QUESTIONS = {
     "exclude bad edits by hand": f"{SHORT}#can-i-exclude-bad-edits-by-hand",
     "compare two runs": f"{SHORT}#can-i-compare-two-runs-or-follow-a-model-over-time",
     "compare two runs over time": f"{SHORT}#can-i-compare-two-runs-or-follow-a-model-over-time",
-    "detection, segmentation, multi-label": f"{SHORT}#does-it-test-detection-segmentation-or-multi-label-models",
+    "detection, segmentation, multi-label": f"{SHORT}#does-it-test-detection-segmentation-multi-label",
     "corruptions, blur": f"{SHORT}#does-it-test-corruptions-such-as-blur-or-noise",
     "macOS, Windows": "start/install/",
     "does anything leave my machine": "start/privacy/",

@@ -90,9 +90,7 @@ def test_a_misspelt_dataset_is_answered_with_the_tenant_s_own_that_is_near(ledge
     ours.create_dataset("photos", None)
     theirs.create_dataset("photo-album", None)
     for name in ("photoss", "Photos"):
-        with pytest.raises(
-            UnknownDataset, match=rf"'{name}' \(did you mean 'photos'\?\); create"
-        ):
+        with pytest.raises(UnknownDataset, match=rf"'{name}' \(did you mean 'photos'\?\); create"):
             ours.dataset(name)
         with pytest.raises(UnknownDataset, match=r"'photoss' \(did you mean 'photos'\?\)"):
             ours.source_table("photoss")
