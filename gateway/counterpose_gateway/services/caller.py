@@ -26,6 +26,7 @@ from counterpose_core.contract.base import (
     TRACE_HEADER,
     Problem,
 )
+from counterpose_core.contract.field_errors import sentence
 from counterpose_core.contract.services import CircuitState
 from counterpose_core.errors import (
     BackendUnavailable,
@@ -217,7 +218,7 @@ def _read(service: str, response: httpx.Response, answer: type[A]) -> A:
         first = error.errors(include_input=False, include_url=False)[0]
         where = "/".join(str(part) for part in first["loc"])
         raise BadBackendOutput(
-            f"the {service} answered an invalid {answer.__name__} ({where}: {first['msg']}); "
+            f"the {service} answered an invalid {answer.__name__} ({where}: {sentence(first)}); "
             "check that it runs the gateway's version"
         ) from error
 
