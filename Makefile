@@ -198,10 +198,11 @@ soak: $(STAMP) ## keep gateway and worker at 60 % of their capacity for two hour
 evidence: $(STAMP) ## write docs/evidence and the test column of docs/papers.md from results and markers
 	$(BIN)/python -m evaluation.evidence
 
-docs: $(STAMP) ## build the documentation site into build/site; fail on a warning
+docs: $(STAMP) system ## build the documentation site into build/site; fail on a warning, and if its search misses a page
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --group docs
 	$(BIN)/python docs/reference_pages.py --check
 	$(BIN)/zensical build --strict
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q docs/test_search.py
 
 tutorials: $(STAMP) ## run the tutorials' programs on their own services and gateway
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest docs/test_tutorials.py --durations=5

@@ -21,6 +21,8 @@ from counterpose_services.settings import SERVICES, SHARED_PREFIX, ServiceSettin
 from counterpose_services.settings import variable as services_variable
 
 ROOT = Path(__file__).resolve().parent
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---"
+"""Every name of the API is in it, so it would be among the first hits of every word."""
 GENERATED = "<!-- Written by `python docs/reference_pages.py`; do not edit. -->"
 
 
@@ -68,6 +70,7 @@ def http_page() -> str:
     """Every endpoint of the gateway and the bodies it takes and gives, from the OpenAPI document."""
     document = json.loads((ROOT.parent / "gateway" / "openapi.json").read_text(encoding="utf-8"))
     parts = [
+        NOT_SEARCHED,
         "# HTTP",
         GENERATED,
         "The gateway serves this document as `/openapi.json`. Errors are problem+json ([errors](errors.md)); "

@@ -17,6 +17,7 @@ from counterpose_core.contract.base import (
     REQUEST_ID_HEADER,
     Problem,
 )
+from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, CounterposeError, error_for
 
 T = TypeVar("T")
@@ -81,7 +82,7 @@ def reading(model: type[M]) -> Callable[[httpx.Response], M]:
             return model.model_validate_json(response.content)
         except ValidationError as error:
             raise BadBackendOutput(
-                f"the response to {response.request.url.path!r} is not a {model.__name__}: {error}"
+                f"the response to {response.request.url.path!r} is not a {model.__name__}: {in_words(error)}"
             ) from error
 
     return parse

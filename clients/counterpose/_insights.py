@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Item
 from counterpose_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
@@ -76,7 +77,8 @@ def insight_request(
         chosen = _change(example.result.caption, example.result.edited_caption)
     request = summary.config["request"]
     functions = functions_named(request["classifiers"])
-    return StressTestCreate.model_validate(
+    return checked(
+        StressTestCreate,
         {name: request[name] for name in _KEPT if name in request}
         | {
             "interventions": [chosen.model_dump()],
@@ -85,7 +87,7 @@ def insight_request(
             "lance_r_edits_per_image": 0,
             **({"functions": functions} if functions else {}),
             "seed": (summary.seed + 1) % _SEEDS if seed is None else seed,
-        }
+        },
     )
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from pydantic import BaseModel
 
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.text.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from counterpose_core.contract.adversarial_datasets import FoolingRule
@@ -174,8 +176,9 @@ def thresholds_of(given: AnyThresholds) -> Thresholds:
         return given
     if unknown := sorted(given.keys() - Thresholds.model_fields.keys()):
         known = ", ".join(Thresholds.model_fields)
-        raise InvalidRequest(f"no threshold is named {unknown[0]!r}; there are {known}")
-    return Thresholds.model_validate(dict(given))
+        meant = did_you_mean(unknown[0], Thresholds.model_fields)
+        raise InvalidRequest(f"no threshold is named {unknown[0]!r}{meant}; there are {known}")
+    return checked(Thresholds, given)
 
 
 def chosen(options: Mapping[str, Any], known: type[Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from counterpose._calls import Call
 from counterpose._run_calls import AnyItem, RunCalls
+from counterpose_core.contract.field_errors import in_words
 from counterpose_core.contract.runs import RequestCounts, Run, RunEvent
 from counterpose_core.errors import BackendError, BadBackendOutput
 from counterpose_core.types import FINAL_RUN_STATES, RunState
@@ -153,7 +154,7 @@ class Results(Generic[AnyItem]):
             item = self._calls.item.model_validate_json(line)
         except ValidationError as error:
             raise BadBackendOutput(
-                f"a line of results is not a {self._calls.item.__name__}: {error}"
+                f"a line of results is not a {self._calls.item.__name__}: {in_words(error)}"
             ) from error
         self._sum.update(line + b"\n")
         self._lines += 1
@@ -174,4 +175,4 @@ def _event_of(data: str) -> RunEvent | None:
     try:
         return RunEvent.model_validate_json(data)
     except ValidationError as error:
-        raise BadBackendOutput(f"a server-sent event is not a RunEvent: {error}") from error
+        raise BadBackendOutput(f"a server-sent event is not a RunEvent: {in_words(error)}") from error

@@ -60,6 +60,8 @@ def pages() -> Mapping[Path, str]:
         papers.PAGE: table,
         gpu.PAGE: computed,
         EVIDENCE / "index.md": index_page(evidence),
+        # The site's search leaves these pages out: they would be among the first hits of most words.
+        EVIDENCE / ".meta.yml": "search:\n  exclude: true\n",
         **evidence,
         **drawn,
     }

@@ -23,6 +23,7 @@ from fastapi import FastAPI
 
 from counterpose_core.blobs import NO_ROOM, BlobStore
 from counterpose_core.contract.datasets import DatasetCreate
+from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import CounterposeError, StorageError
 from counterpose_core.suite import load_suite
 from counterpose_core.tracing import tracing_to
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Of the system's errors only a full disk is told in one line; the others are unexpected.
         if isinstance(error, OSError) and error.errno not in NO_ROOM:
             raise
-        sys.stderr.write(f"counterpose-gateway: {error}\n")
+        sys.stderr.write(f"counterpose-gateway: {in_words(error)}\n")
         return STORAGE_ERROR if isinstance(error, StorageError | OSError) else USAGE_ERROR
 
 
@@ -141,7 +142,11 @@ async def _serving(settings: GatewaySettings) -> None:
     joined, columns = summary_processes(settings), column_folder(settings)
     budget = StoreBudget(store, settings.store_budget_bytes)
     tracing = tracing_to(settings.otlp_endpoint, "counterpose-gateway")
-    async with calling_services(settings, tracing) as caller, reaching_clusters(settings) as clusters:
+    async with (
+        # Its callers repeat a call themselves: they shall hear soon that nothing listens.
+        calling_services(settings, tracing, absent_seconds=0.0) as caller,
+        reaching_clusters(settings) as clusters,
+    ):
         app = create_app(
             settings,
             ledger=ledger,

@@ -5,24 +5,43 @@ The engines load every suite from the same file formats; nothing branches on a s
 
 from __future__ import annotations
 
-import tomllib
-from importlib import resources
-from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from counterpose_core.contract.dataset_interfaces import LearningPrompts
 from counterpose_core.contract.editor import EditorPreset, GenerationPreset
+from counterpose_core.contract.field_errors import sentences
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.contract.tokens import TextualInversionPreset
-from counterpose_core.errors import UnknownModel
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.suite_files import suite_names as suite_names
+from counterpose_core.suite_files import suite_sections
+from counterpose_core.text.near_names import did_you_mean
+from counterpose_core.text_form import TextForm
 from counterpose_core.types import Cosine
 
-_REPOSITORY = r"\A[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\z"
-
-_SERVER = r"\Ahttps?://[^/?#@\s]+(/[^/?#\s]+)*/v1\z"
+_Repository = Annotated[
+    str,
+    Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\z"),
+    TextForm("must be a repository of the Hugging Face hub, as owner/name"),
+]
+_Revision = Annotated[
+    str,
+    Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\z"),
+    TextForm("must be a commit, a tag or a branch: letters, digits, dots, dashes and underscores"),
+]
+_Variant = Annotated[
+    str,
+    Field(pattern=r"\A[a-z0-9_]+\z"),
+    TextForm("must be a copy's name, such as fp16: small letters, digits and underscores"),
+]
+_Server = Annotated[
+    str,
+    Field(pattern=r"\Ahttps?://[^/?#@\s]+(/[^/?#\s]+)*/v1\z"),
+    TextForm("must be a server's address that ends in /v1, as https://host/v1, without a user or a query"),
+]
 Engine = Literal["transformers", "vllm", "openai"]
 """Where a language model runs: in the replica, in a server that the replica starts, or in another's."""
 
@@ -42,10 +61,10 @@ class PublishedModel(_SuitePart):
     hub gives it only to those who accept the licence.
     """
 
-    repository: str = Field(pattern=_REPOSITORY)
-    revision: str | None = Field(default=None, pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\z")
-    mirror: str | None = Field(default=None, pattern=_REPOSITORY)
-    variant: str | None = Field(default=None, pattern=r"\A[a-z0-9_]+\z")
+    repository: _Repository
+    revision: _Revision | None = None
+    mirror: _Repository | None = None
+    variant: _Variant | None = None
     gone: bool = False
     gated: bool = False
     licence: str | None = None
@@ -76,7 +95,7 @@ class CaptionerSuite(_ModelSuite):
 
     engine: Engine = "transformers"
     model: str
-    server: str | None = Field(default=None, pattern=_SERVER)
+    server: _Server | None = None
     instruction: str = Field(default="Describe this image in one sentence.", min_length=1)
     beams: int = Field(default=5, ge=1)
     min_tokens: int = Field(default=20, ge=0)
@@ -116,7 +135,7 @@ class PerturberSuite(_ModelSuite):
     engine: Engine = "transformers"
     model: str
     adapter: str | None = None
-    server: str | None = Field(default=None, pattern=_SERVER)
+    server: _Server | None = None
     tokenizer: str | None = None
     temperature: float = Field(default=1.0, gt=0)
     top_k: int = Field(default=0, ge=0)
@@ -253,36 +272,32 @@ class Suite(_SuitePart):
     generator_gap: float | None = Field(default=None, gt=0.0)
 
 
-def suite_names() -> list[str]:
-    """Return the names of the suites that ship with Counterpose."""
-    folder = resources.files("counterpose_core") / "suites"
-    return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".toml"))
-
-
 def load_suite(name_or_file: str) -> Suite:
     """Read a suite by its name, or from the user's TOML file.
 
+    A file with ``base = "miniature"`` at its top has the sections of that suite, or of another file, except
+    those that it writes itself, which it writes whole.
+
     Raises:
         UnknownModel: no suite has this name.
+        InvalidRequest: the file cannot be read, or a field of it is missing, unknown or out of range.
     """
-    path = Path(name_or_file)
-    # The suffix decides, not whether the file exists: a misspelt file name must not select a suite.
-    if path.suffix == ".toml":
-        return _beside(path, Suite.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))))
-    if name_or_file not in suite_names():
-        raise UnknownModel(
-            f"no suite is named {name_or_file!r}; choose one of {', '.join(suite_names())}, or a .toml file"
-        )
-    text = (resources.files("counterpose_core") / "suites" / f"{name_or_file}.toml").read_text(
-        encoding="utf-8"
-    )
-    return Suite.model_validate(tomllib.loads(text))
+    sections = suite_sections(name_or_file)
+    try:
+        return Suite.model_validate(sections)
+    except ValidationError as error:
+        raise InvalidRequest(f"the suite {name_or_file!r}: {_faults(error)}") from error
 
 
-def _beside(file: Path, suite: Suite) -> Suite:
-    """Take the path of a file of prompts as relative to the suite's file."""
-    perturber = suite.perturber
-    if perturber is None or perturber.prompts is None:
-        return suite
-    found = str(file.absolute().parent / perturber.prompts)
-    return suite.model_copy(update={"perturber": perturber.model_copy(update={"prompts": found})})
+def _faults(error: ValidationError) -> str:
+    found = error.errors(include_url=False)
+    of_sections = {str(each["loc"][0]): each["type"] for each in found if len(each["loc"]) == 1}
+    absent = [name for name, kind in of_sections.items() if kind == "missing"]
+    unknown = [name for name, kind in of_sections.items() if kind == "extra_forbidden"]
+    within = [each for each in found if str(each["loc"][0]) not in (*absent, *unknown)]
+    faults = [f"{name!r} is no section{did_you_mean(name, Suite.model_fields)}" for name in unknown]
+    faults += [sentences(within)] if within else []
+    if absent:
+        names = ", ".join(absent)
+        faults.append(f'it lacks {names}; write `base = "miniature"` at its top, and it has that suite\'s')
+    return "; ".join(faults)

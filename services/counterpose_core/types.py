@@ -8,6 +8,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from counterpose_core.text_form import TextForm
+
 EditType = Literal["subject", "object", "background", "adjective", "domain"]
 """The five factors of visual variation (LANCE, section 3.1); weather belongs to background."""
 
@@ -110,10 +112,19 @@ FINAL_ITEM_STATES: tuple[ItemState, ...] = ("done", "filtered", "failed", "cance
 FINAL_RUN_STATES: tuple[RunState, ...] = ("completed", "completed_with_failures", "failed", "cancelled")
 FINAL_JOB_STATES: tuple[JobState, ...] = ("completed", "failed", "cancelled")
 
-BlobRef = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+BlobRef = Annotated[
+    str, Field(pattern=r"^[0-9a-f]{64}$"), TextForm("must be a digest of stored bytes: 64 digits from 0 to f")
+]
 """SHA-256 of stored bytes, in hexadecimal: the name of a blob."""
 
-Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=96)]
+Name = Annotated[
+    str,
+    Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=96),
+    TextForm(
+        "must be a name, not a path: at most 96 letters from a to z, digits, dots, dashes and underscores, "
+        "the first a letter or a digit"
+    ),
+]
 """The name of a dataset or class map; it cannot be a path."""
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
@@ -138,11 +149,23 @@ NEVER_SERVED = (
 )
 
 
-def _no_function(value: object) -> object:
-    if isinstance(value, str) and value.startswith("py:"):
+def _served(value: object) -> object:
+    kind, colon, name = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if kind == "py":
         raise ValueError(NEVER_SERVED)
+    if colon and kind.isalnum() and kind not in CLASSIFIER_KINDS:
+        also = (
+            f"; timm has most networks of torchvision, as timm:{name[:60]}" if kind == "torchvision" else ""
+        )
+        raise ValueError(f"{kind[:40] + colon!r} is no kind of classifier{also}; {CLASSIFIER_FORM}")
     return value
 
+
+CLASSIFIER_KINDS = ("timm", "local", "clip", "hf", "oip")
+CLASSIFIER_FORM = (
+    "write the name of one of the suite's, or timm:, local:, clip: or hf: and a name, or oip: and the "
+    "address of a model server"
+)
 
 ClassifierSpec = Annotated[
     str,
@@ -151,9 +174,10 @@ ClassifierSpec = Annotated[
         pattern=r"^((timm|local|clip):)?[a-zA-Z0-9][a-zA-Z0-9_.-]*$|^oip:https?://[a-zA-Z0-9_.:/-]+$"
         r"|^hf:[a-zA-Z0-9][a-zA-Z0-9_.-]*(/[a-zA-Z0-9][a-zA-Z0-9_.-]*)?$",
     ),
-    # It runs before the pattern, whose error would only say that the value does not match; written after it,
-    # because it would hide the pattern from the schema.
-    BeforeValidator(_no_function),
+    TextForm(f"is no classifier's name; {CLASSIFIER_FORM}"),
+    # It runs before the pattern, and says more; written after it, because it would hide the pattern from the
+    # schema.
+    BeforeValidator(_served),
 ]
 """``name`` (of the suite), ``timm:``, ``local:``, ``clip:`` or ``hf:`` with a name, or ``oip:<url>``."""
 
@@ -166,6 +190,7 @@ FunctionAddress = Annotated[
         pattern=r"^http://127\.0\.0\.1:[1-9][0-9]{0,4}/[0-9a-f]{32,128}/v2/models/[A-Za-z0-9][A-Za-z0-9_.-]*"
         r"/versions/[A-Za-z0-9][A-Za-z0-9_.-]*$",
     ),
+    TextForm("must be the address of a function on this machine, as the SDK serves it"),
 ]
 """Where the SDK serves a function or model object of the caller's program: its path begins with a secret."""
 

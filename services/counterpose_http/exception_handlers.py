@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
 from counterpose_core.contract.base import FieldProblem
+from counterpose_core.contract.field_errors import sentence
 from counterpose_core.errors import CounterposeError, InvalidRequest, MethodNotAllowed, NotFound
 from counterpose_http.problems import problem_response, request_id_of
 
@@ -101,7 +102,7 @@ def _field_problems(
     request: Request, found: Sequence[FieldError], rules: Sequence[FieldRule], body: object
 ) -> Response:
     ranked = sorted(found, key=lambda error: _rank(error, rules))
-    # The field and pydantic's message, but never the input, which may be an image or a secret.
+    # The field and what is wrong with it, but never the input, which may be an image or a secret.
     fields = [_field_problem(error, body) for error in ranked[:MAX_NAMED_FIELDS]]
     rank = _rank(ranked[0], rules)
     refusal = rules[rank].refusal if rank < len(rules) else InvalidRequest
@@ -122,7 +123,8 @@ def _field_problem(error: FieldError, body: object) -> FieldProblem:
             pointer="", detail=f"the body is not valid JSON: {reason} at character {position}"
         )
     pointer = json_pointer(error["loc"], body)
-    return FieldProblem(pointer=pointer, detail=error["msg"] if pointer else f"the body: {error['msg']}")
+    said = sentence(error)
+    return FieldProblem(pointer=pointer, detail=said if pointer else f"the body: {said}")
 
 
 async def _router_error(request: Request, error: Exception) -> Response:

@@ -41,13 +41,15 @@ class Time:
         self.now += seconds
 
 
-def caller_over(handler: Handler, time: Time | None = None, **settings: Any) -> ServiceCaller:
+def caller_over(
+    handler: Handler, time: Time | None = None, *, absent_seconds: float | None = None, **settings: Any
+) -> ServiceCaller:
     """A caller whose requests ``handler`` answers, with a minute's patience on its own clock."""
     time = time or Time()
     options = {"secret": "a-secret-of-some-length", "patience_seconds": 60.0} | settings
     return ServiceCaller(
         httpx.AsyncClient(transport=httpx.MockTransport(handler)), GatewaySettings.model_validate(options),
-        sleep=time.sleep, clock=time, jitter=random.Random(0),
+        sleep=time.sleep, clock=time, jitter=random.Random(0), absent_seconds=absent_seconds,
     )  # fmt: skip
 
 

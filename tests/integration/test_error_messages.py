@@ -356,7 +356,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
         through_gateway("POST", ROOT, json=BODY | {"dataset": "nobody"}), "'nobody'", "list those that exist"
     ),
     "unknown-edit-type": (
-        through_gateway("POST", ROOT, json=BODY | {"edit_types": ["moon"]}), "/edit_types/0", "should be"
+        through_gateway("POST", ROOT, json=BODY | {"edit_types": ["moon"]}), "/edit_types/0", "must be"
     ),
     "unknown-model": (unknown_suite, "'nonsense'", "choose one of"),
     "unsupported-media": (

@@ -18,6 +18,7 @@ from counterpose_core.contract.adversarial_datasets import (
     DatasetRegistration,
 )
 from counterpose_core.contract.datasets import Dataset
+from counterpose_core.contract.field_errors import checked
 
 
 class AsyncAdversarialDataset(AsyncExportedRun[AdversarialItem, AdversarialDatasetSummary]):
@@ -83,7 +84,7 @@ class AsyncAdversarialDatasets(AsyncRunResource[AsyncAdversarialDataset]):
             settings["near_duplicates"] = options["near_duplicates"]
         seeds = _seeds(dataset, hunt, given, seed_images, mistaken)
         fields = self._named(classifiers) | settings | {"seeds": seeds, "seed": seed}
-        return await self._create(AdversarialDatasetCreate.model_validate(fields), idempotency_key)
+        return await self._create(checked(AdversarialDatasetCreate, fields), idempotency_key)
 
 
 def _seeds(

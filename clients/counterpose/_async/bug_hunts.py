@@ -14,6 +14,7 @@ from counterpose._run_calls import RunCalls
 from counterpose_core.contract.bug_hunt_estimates import BugHuntEstimate
 from counterpose_core.contract.bug_hunt_summary import Bug, BugHuntSummary
 from counterpose_core.contract.bug_hunts import BugHuntCreate, DescriptionsCreate, HuntItem
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.runs import Run
 
 
@@ -54,7 +55,7 @@ class AsyncBugHunt(AsyncRunHandle[HuntItem, BugHuntSummary]):
         call = Call(
             method="POST",
             path=self._calls.path(self.id, "/descriptions"),
-            body=DescriptionsCreate.model_validate(fields),
+            body=checked(DescriptionsCreate, fields),
             parse=reading(Run),
             headers=idempotency_headers(idempotency_key),
         )
@@ -96,7 +97,7 @@ class AsyncBugHunts(AsyncRunResource[AsyncBugHunt]):
         """
         fields = {"labels": list(labels), "seed": seed}
         settings = self._named(classifiers) | chosen(options, HuntOptions) | fields
-        return await self._create(BugHuntCreate.model_validate(settings), idempotency_key)
+        return await self._create(checked(BugHuntCreate, settings), idempotency_key)
 
     async def estimate(
         self, *, labels: Sequence[str], classifiers: Sequence[AnyClassifier] = (), **settings: Any

@@ -19,6 +19,7 @@ from counterpose_core.contract.dataset_interfaces import (
     LearningPrompts,
     TokenItem,
 )
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.token_files import TokenFilesAdded
 
 GENERATE_TIMEOUT_S = 300.0
@@ -61,15 +62,18 @@ class AsyncDatasetInterface(AsyncRunHandle[TokenItem, DatasetInterfaceSummary]):
             InvalidRequest: there is no such class, or it has no token yet.
             PromptTooLong: the shift does not fit the text encoder.
         """
-        body = ImagesCreate(
-            class_name=class_name,
-            shift=shift,
-            n=n,
-            seed=seed,
-            by_name=by_name,
-            steps=steps,
-            guidance=guidance,
-            scheduler=scheduler,
+        body = checked(
+            ImagesCreate,
+            {
+                "class_name": class_name,
+                "shift": shift,
+                "n": n,
+                "seed": seed,
+                "by_name": by_name,
+                "steps": steps,
+                "guidance": guidance,
+                "scheduler": scheduler,
+            },
         )
         call = Call(
             method="POST",
@@ -130,4 +134,4 @@ class AsyncDatasetInterfaces(AsyncRunResource[AsyncDatasetInterface]):
         if tokens is not None:
             # An older gateway, which takes none, must not be told of them.
             fields["tokens"] = dict(tokens.tokens if isinstance(tokens, TokenFilesAdded) else tokens)
-        return await self._create(DatasetInterfaceCreate.model_validate(fields), idempotency_key)
+        return await self._create(checked(DatasetInterfaceCreate, fields), idempotency_key)

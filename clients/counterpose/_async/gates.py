@@ -9,6 +9,7 @@ from counterpose._async.run_resource import AsyncRunResource
 from counterpose._calls import Call, reading
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, RunCalls
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.gates import (
     TOLERANCE,
     GateCreate,
@@ -54,7 +55,8 @@ class AsyncGates(AsyncRunResource[AsyncGate]):
         named = self._named([*classifiers, *([] if incumbent is None else [incumbent])])
         specs: list[str] = named["classifiers"]
         frozen = baseline if isinstance(baseline, RegressionSet) else None
-        body = GateCreate.model_validate(
+        body = checked(
+            GateCreate,
             {
                 **named,
                 "classifiers": specs[: len(classifiers)],
@@ -63,7 +65,7 @@ class AsyncGates(AsyncRunResource[AsyncGate]):
                 "digest": None if frozen is None else frozen.digest,
                 "tolerance": tolerance,
                 "seed": seed,
-            }
+            },
         )
         return await self._create(body, idempotency_key)
 

@@ -11,6 +11,7 @@ from counterpose._async.paging import pages
 from counterpose._calls import Call, idempotency_headers, reading, segment
 from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.bug_hunts import BugHuntCreate
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.gates import GateCreate
 from counterpose_core.contract.jobs import (
     BugHuntOfJob,
@@ -112,7 +113,8 @@ class AsyncJobs:
             BackendUnavailable: the cluster does not answer; nothing was submitted.
             ClusterRefused: it refuses the gateway's token, or runs another version of Ray.
         """
-        body = JobCreate(cluster=cluster, workers=workers, run=_run_of_job(request))
+        fields = {"cluster": cluster, "workers": workers, "run": _run_of_job(request)}
+        body = checked(JobCreate, fields)
         headers = idempotency_headers(idempotency_key)
         call = Call(method="POST", path=ROOT, body=body, parse=reading(Job), headers=headers)
         return AsyncClusterJob(self._sender, await self._sender.send(call))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from counterpose._async.paging import pages
 from counterpose._async.run_handle import AsyncAnyRun
@@ -13,8 +13,8 @@ from counterpose._calls import Call, reading
 from counterpose._python_function.model import AnyClassifier
 from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.base import RequestBody
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.runs import Run
-from counterpose_core.errors import InvalidRequest
 
 R = TypeVar("R", bound=AsyncAnyRun)
 E = TypeVar("E", bound=BaseModel)
@@ -61,9 +61,6 @@ class AsyncRunResource(Generic[R]):
         """Ask ``POST /v1/<kind>s:estimate``; no classifier is called, only their number matters."""
         calls = self._handle._calls
         names = [f"model-{number}" for number, _ in enumerate(classifiers or (None,), 1)]
-        try:
-            body = request.model_validate({"seed": 0} | dict(settings) | {"classifiers": names})
-        except ValidationError as error:
-            raise InvalidRequest(f"no such {calls.kind.replace('-', ' ')}: {error}") from error
+        body = checked(request, {"seed": 0} | dict(settings) | {"classifiers": names})
         path = f"{calls.root}:estimate"
         return await self._sender.send(Call(method="POST", path=path, body=body, parse=reading(estimate)))

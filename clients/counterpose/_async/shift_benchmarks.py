@@ -12,6 +12,7 @@ from counterpose._calls import Call, reading, segment
 from counterpose._exports import ExportLayout
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import (
     CATALOGUE,
@@ -117,7 +118,7 @@ class AsyncShiftBenchmark(AsyncExportedRun[ImageItem, ShiftBenchmarkSummary]):
         call = Call(
             method="PUT",
             path=self._calls.path(self.id, f"/shift-thresholds/{segment(shift)}"),
-            body=ShiftThresholdSet.model_validate(given),
+            body=checked(ShiftThresholdSet, given),
             parse=reading(ShiftThresholdDecision),
         )
         return await self._sender.send(call)
@@ -168,23 +169,26 @@ class AsyncShiftBenchmarks(AsyncRunResource[AsyncShiftBenchmark]):
             steps, guidance, scheduler: of the diffusion model; default: the suite's.
             seed, idempotency_key: equal seeds give equal results; an equal key returns the first run.
         """
-        body = ShiftBenchmarkCreate(
-            interface=interface,
-            shifts=CATALOGUE if shifts == "catalogue" else list(shifts),
-            classes=None if classes is None else list(classes),
-            **self._named(classifiers),
-            base=base,
-            class_shifts={name: list(words) for name, words in (class_shifts or {}).items()},
-            image_sources=list(image_sources),
-            retrieval=retrieval,
-            scraped=dict(scraped or {}),
-            photographs=dict(photographs or {}),
-            n=n,
-            real=real,
-            validation=validation,
-            steps=steps,
-            guidance=guidance,
-            scheduler=scheduler,
-            seed=seed,
+        body = checked(
+            ShiftBenchmarkCreate,
+            {
+                "interface": interface,
+                "shifts": CATALOGUE if shifts == "catalogue" else list(shifts),
+                "classes": None if classes is None else list(classes),
+                **self._named(classifiers),
+                "base": base,
+                "class_shifts": {name: list(words) for name, words in (class_shifts or {}).items()},
+                "image_sources": list(image_sources),
+                "retrieval": retrieval,
+                "scraped": dict(scraped or {}),
+                "photographs": dict(photographs or {}),
+                "n": n,
+                "real": real,
+                "validation": validation,
+                "steps": steps,
+                "guidance": guidance,
+                "scheduler": scheduler,
+                "seed": seed,
+            },
         )
         return await self._create(body, idempotency_key)

@@ -18,6 +18,7 @@ from counterpose._options import AnyThresholds, StressTestOptions, chosen, spell
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls
 from counterpose._transport_protocol import AsyncSender
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import interventions_of
 from counterpose_core.contract.proofs import FindingHistory, ProofCreate
@@ -177,7 +178,7 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         if "interventions" in settings:
             settings["interventions"] = interventions_of(settings["interventions"])
         fields = {"dataset": dataset, **self._named(classifiers), **settings, "seed": seed}
-        return await self._create(StressTestCreate.model_validate(fields), idempotency_key)
+        return await self._create(checked(StressTestCreate, fields), idempotency_key)
 
     async def estimate(
         self, *, dataset: str, classifiers: Sequence[AnyClassifier] = (), **settings: Any
@@ -234,7 +235,7 @@ def _proving(
     return Call(
         method="POST",
         path=AsyncStressTest._calls.path(run_id, f"/findings/{_number(finding)}:prove"),
-        body=ProofCreate.model_validate({name: value for name, value in fields.items() if value is not None}),
+        body=checked(ProofCreate, {name: value for name, value in fields.items() if value is not None}),
         parse=reading(Run),
         headers=idempotency_headers(key),
         # The gateway sums the run up first.

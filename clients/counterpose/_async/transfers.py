@@ -10,6 +10,7 @@ from counterpose._async.run_resource import AsyncRunResource
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose_core.contract.failure_criteria import Criterion
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.transfers import TransferCreate, TransferItem, TransferSummary
 
 
@@ -45,5 +46,5 @@ class AsyncTransfers(AsyncRunResource[AsyncTransfer]):
             idempotency_key: makes a repeated call return the first run.
         """
         fields = {"source": source, "criterion": criterion, "images": images, "seed": seed}
-        body = TransferCreate.model_validate(self._named(classifiers) | fields)
+        body = checked(TransferCreate, self._named(classifiers) | fields)
         return await self._create(body, idempotency_key)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from counterpose._calls import Call, reading, reading_nothing, segment
 from counterpose._transport_protocol import AsyncSender
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.webhooks import (
     Webhook,
     WebhookCreate,
@@ -36,7 +37,7 @@ class AsyncWebhooks:
             InvalidRequest: the gateway sends nothing to such an address.
             QuotaExceeded: there are too many webhooks.
         """
-        body = WebhookCreate(url=url) if events is None else WebhookCreate(url=url, events=list(events))
+        body = checked(WebhookCreate, {"url": url} | ({} if events is None else {"events": list(events)}))
         # A second one would be another webhook.
         call = Call(method="POST", path=PATH, body=body, parse=reading(WebhookCreated), safe=False)
         return await self._sender.send(call)

@@ -19,6 +19,7 @@ from counterpose._python_function.server import FunctionServer
 from counterpose._sync.client import Client
 from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import InvalidRequest, UnknownModel
+from counterpose_core.text.near_names import did_you_mean
 
 Function = Annotated[str, typer.Argument(metavar="FUNCTION", help="The function, as py:module:function.")]
 Port = Annotated[int, typer.Option(metavar="PORT", help="The port on 127.0.0.1; default: any free port.")]
@@ -98,11 +99,13 @@ def _tried(spec: str) -> ClassifierDescription:
 
 
 def _listed(client: Client, spec: str) -> ClassifierDescription:
-    for found in client.classifiers.list().classifiers:
+    listed = client.classifiers.list().classifiers
+    for found in listed:
         if spec in (found.spec, found.name):
             return found
+    meant = did_you_mean(spec, [each.spec for each in listed])
     raise UnknownModel(
-        f"{spec!r} is not listed by `counterpose classifiers list`: a name with a prefix, such as "
+        f"{spec!r}{meant} is not listed by `counterpose classifiers list`: a name with a prefix, such as "
         "timm:resnet50, is checked when a run first uses it"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextvars import ContextVar
 
 import typer
 
@@ -10,6 +11,9 @@ EXIT_CODES = (
     "Exit codes: 0 passed, 1 --max-drop exceeded, 2 wrong usage, 3 incomplete, 4 refused, 5 inconclusive, "
     "130 interrupted."
 )
+
+AS_JSON: ContextVar[bool] = ContextVar("AS_JSON", default=False)
+"""Whether the command that is called was given ``--json``."""
 
 
 def examples(*commands: str, codes: bool = False) -> str:

@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import counterpose
 from counterpose._cli.exit_code import ExitCode
-from counterpose._cli.groups import examples
+from counterpose._cli.groups import AS_JSON, examples
 
 EPILOG = examples(
     "counterpose demo",
@@ -56,7 +56,7 @@ COMMANDS = {
         "push": "Push images and figures to the Hugging Face Hub, with the token in HF_TOKEN.",
     },
     "Runs and resources": {
-        "services": "Show which services are ready.",
+        "services": "Show which services are ready; exit code 3 if none is.",
         "usage": "Show the images and GPU-seconds that your tenant has used this month, and its quota.",
         "runs": "List, follow and read runs of every kind.",
         "jobs": "List, show and cancel jobs of Ray clusters.",
@@ -119,6 +119,10 @@ class _Imported(Mapping[str, Any]):
         return len(self._names)
 
 
+_UsageError: Any = typer.BadParameter.__base__
+"""Click's error of wrong arguments: newer versions of typer have a click of their own."""
+
+
 class _Listed(TyperGroup):
     """The commands of ``counterpose``."""
 
@@ -136,6 +140,18 @@ class _Listed(TyperGroup):
             if name in listed:
                 return TyperCommand(name, help=listed[name], rich_help_panel=panel)
         return None
+
+    def invoke(self, context: Any) -> Any:
+        """Call a command; with ``--json``, arguments that it does not take are told in JSON, too."""
+        AS_JSON.set("--json" in context.args)
+        try:
+            return super().invoke(context)
+        except _UsageError as error:
+            if AS_JSON.get():
+                # Imported only now, as the commands are.
+                terminal = importlib.import_module("counterpose._cli.terminal")
+                terminal.print_problem(terminal.InvalidRequest(error.format_message()))
+            raise
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         """Return the command that is called, and its arguments."""

@@ -13,7 +13,7 @@ from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.options import AsJson, Url
 from counterpose._cli.steps import Steps
 from counterpose._cli.tables import Table
-from counterpose._cli.terminal import connected, exit_on_error, print_result, show
+from counterpose._cli.terminal import connected, exit_on_error, print_note, print_result, show
 from counterpose._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
 from counterpose._stack.environment import DEFAULT_SUITE
 from counterpose._stack.status import SUITE_DISTRIBUTION
@@ -72,7 +72,7 @@ def status(state: State = None, as_json: AsJson = False) -> None:
 
 
 def services(as_json: AsJson = False, url: Url = None) -> None:
-    """Show which services are ready."""
+    """Show which services are ready; exit code 3 if none is."""
     with connected(url) as client:
         found = client.services.list()
         rows = [
@@ -80,6 +80,9 @@ def services(as_json: AsJson = False, url: Url = None) -> None:
             for each in found.services
         ]
         show(found, str(Table(("service", "state", "detail"), rows)), as_json)
+    if found.services and not any(each.ready for each in found.services):
+        print_note("no service is ready; on this machine, `counterpose up` starts them")
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def _greeting(stack: Stack, state: Path | None) -> str:

@@ -11,10 +11,13 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.groups import AS_JSON
 from counterpose._cli.outcomes import exit_for_error
 from counterpose._cli.placement import client_of
 from counterpose._files import save_page
 from counterpose._sync.client import Client
+from counterpose_core.contract.base import Problem
+from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import CounterposeError, InvalidRequest
 
 
@@ -39,17 +42,26 @@ def exit_on_error(hint: str = "") -> Iterator[None]:
     try:
         yield
     except CounterposeError as error:
-        request = f" (request {error.request_id})" if error.request_id else ""
-        print_note(f"{error.code}: {error.detail}{request}")
-        raise typer.Exit(exit_for_error(error)) from error
+        raise _ended(error) from error
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        print_note(f"invalid-request: {problems}")
-        raise typer.Exit(ExitCode.USAGE) from error
+        raise _ended(InvalidRequest(in_words(error))) from error
     except KeyboardInterrupt as interrupt:
         # Handled here, not by typer: its exit code 1 would pass for a failed --max-drop.
         print_note(f"interrupted{hint}")
         raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
+
+
+def print_problem(error: CounterposeError) -> None:
+    """Write an error as JSON to standard output: with ``--json``, a program reads there."""
+    print_result(Problem.of(error, request_id=error.request_id).model_dump_json(indent=2))
+
+
+def _ended(error: CounterposeError) -> typer.Exit:
+    request = f" (request {error.request_id})" if error.request_id else ""
+    print_note(f"{error.code}: {error.detail}{request}")
+    if AS_JSON.get():
+        print_problem(error)
+    return typer.Exit(exit_for_error(error))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import Estimate
 
 ACCURACY, DROP = "accuracy", "accuracy_drop"
@@ -65,7 +66,8 @@ def _chosen(known: list[str], classifier: str | None) -> str:
     named = ", ".join(map(repr, known))
     if classifier is None:
         raise InvalidRequest(f"the run has {len(known)} classifiers; name the repository's: {named}")
-    raise InvalidRequest(f"the run has no classifier {classifier!r}; there are {named}")
+    meant = did_you_mean(classifier, known)
+    raise InvalidRequest(f"the run has no classifier {classifier!r}{meant}; there are {named}")
 
 
 def _of_stress_test(summary: StressTestSummary, classifier: str) -> Iterator[tuple[str, str, Estimate]]:

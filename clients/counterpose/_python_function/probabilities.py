@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ SUM_TOLERANCE = 1e-3
 LONGEST_MESSAGE = 300
 LONGEST_NAME = 90
 """Six fewer than a name of a request may have: two models of one name are numbered."""
+
+
+MOST_NAMED = 5
+"""Names that are there twice which a refusal tells."""
 
 
 class Unusable(Exception):
@@ -154,6 +159,17 @@ def _size(found: object, spec: str) -> tuple[int, int]:
 
 def _names(found: object, spec: str) -> list[str]:
     names = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else []
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise InvalidRequest(f"{spec!r}: classes must be distinct names, not {found!r}")
+    if not names or not all(isinstance(name, str) for name in names):
+        other = next((name for name in names if not isinstance(name, str)), found)
+        raise InvalidRequest(f"{spec!r}: classes must be a list of names, not {repr(other)[:80]}")
+    if twice := [name for name, n in Counter(names).items() if n > 1]:
+        rows = "; ".join(f"{name!r} is {_rows(names, name)}" for name in twice[:MOST_NAMED])
+        raise InvalidRequest(
+            f"{spec!r}: classes must have distinct names, but {rows}; write what tells them apart, such as "
+            f"{twice[0] + ' (2)'!r}"
+        )
     return names
+
+
+def _rows(names: Sequence[str], name: str) -> str:
+    return "rows " + " and ".join(str(row) for row, each in enumerate(names) if each == name)

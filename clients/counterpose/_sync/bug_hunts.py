@@ -15,6 +15,7 @@ from counterpose._sync.run_resource import RunResource
 from counterpose_core.contract.bug_hunt_estimates import BugHuntEstimate
 from counterpose_core.contract.bug_hunt_summary import Bug, BugHuntSummary
 from counterpose_core.contract.bug_hunts import BugHuntCreate, DescriptionsCreate, HuntItem
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.runs import Run
 
 
@@ -55,7 +56,7 @@ class BugHunt(RunHandle[HuntItem, BugHuntSummary]):
         call = Call(
             method="POST",
             path=self._calls.path(self.id, "/descriptions"),
-            body=DescriptionsCreate.model_validate(fields),
+            body=checked(DescriptionsCreate, fields),
             parse=reading(Run),
             headers=idempotency_headers(idempotency_key),
         )
@@ -97,7 +98,7 @@ class BugHunts(RunResource[BugHunt]):
         """
         fields = {"labels": list(labels), "seed": seed}
         settings = self._named(classifiers) | chosen(options, HuntOptions) | fields
-        return self._create(BugHuntCreate.model_validate(settings), idempotency_key)
+        return self._create(checked(BugHuntCreate, settings), idempotency_key)
 
     def estimate(
         self, *, labels: Sequence[str], classifiers: Sequence[AnyClassifier] = (), **settings: Any

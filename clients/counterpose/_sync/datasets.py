@@ -24,6 +24,7 @@ from counterpose_core.contract.datasets import (
     SourcesAdded,
     SourceUpload,
 )
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.errors import InvalidRequest, RequestError
 
 Groups = Mapping[str, str] | Sequence[str | int | None]
@@ -48,10 +49,11 @@ class Datasets:
 
         ``expires_in``: seconds after which it is deleted, 60 at least; default: never.
         """
-        body = DatasetCreate(name=name, classes=None if classes is None else list(classes))
+        fields: dict[str, object] = {"name": name, "classes": None if classes is None else list(classes)}
         if expires_in is not None:
             # Only what the caller set: an older gateway does not know it.
-            body = DatasetCreate(name=name, classes=body.classes, expires_in=round(expires_in))
+            fields["expires_in"] = round(expires_in)
+        body = checked(DatasetCreate, fields)
         headers = idempotency_headers(None)
         call = Call(method="POST", path=PATH, body=body, parse=reading(Dataset), headers=headers)
         return self._sender.send(call)
@@ -183,7 +185,7 @@ class Datasets:
         call = Call(
             method="POST",
             path=f"{_path(name)}/import",
-            body=ImportCreate.model_validate(given),
+            body=checked(ImportCreate, given),
             parse=reading(Dataset),
             headers=idempotency_headers(None),
         )

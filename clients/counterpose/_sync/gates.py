@@ -10,6 +10,7 @@ from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, RunCalls
 from counterpose._sync.run_handle import RunHandle
 from counterpose._sync.run_resource import RunResource
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.gates import (
     TOLERANCE,
     GateCreate,
@@ -55,7 +56,8 @@ class Gates(RunResource[Gate]):
         named = self._named([*classifiers, *([] if incumbent is None else [incumbent])])
         specs: list[str] = named["classifiers"]
         frozen = baseline if isinstance(baseline, RegressionSet) else None
-        body = GateCreate.model_validate(
+        body = checked(
+            GateCreate,
             {
                 **named,
                 "classifiers": specs[: len(classifiers)],
@@ -64,7 +66,7 @@ class Gates(RunResource[Gate]):
                 "digest": None if frozen is None else frozen.digest,
                 "tolerance": tolerance,
                 "seed": seed,
-            }
+            },
         )
         return self._create(body, idempotency_key)
 

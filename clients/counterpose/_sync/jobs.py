@@ -12,6 +12,7 @@ from counterpose._calls import Call, idempotency_headers, reading, segment
 from counterpose._sync.paging import pages
 from counterpose._transport_protocol import Sender
 from counterpose_core.contract.bug_hunts import BugHuntCreate
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.gates import GateCreate
 from counterpose_core.contract.jobs import (
     BugHuntOfJob,
@@ -113,7 +114,8 @@ class Jobs:
             BackendUnavailable: the cluster does not answer; nothing was submitted.
             ClusterRefused: it refuses the gateway's token, or runs another version of Ray.
         """
-        body = JobCreate(cluster=cluster, workers=workers, run=_run_of_job(request))
+        fields = {"cluster": cluster, "workers": workers, "run": _run_of_job(request)}
+        body = checked(JobCreate, fields)
         headers = idempotency_headers(idempotency_key)
         call = Call(method="POST", path=ROOT, body=body, parse=reading(Job), headers=headers)
         return ClusterJob(self._sender, self._sender.send(call))

@@ -13,6 +13,7 @@ from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose._sync.run_handle import ExportedRun
 from counterpose._sync.run_resource import RunResource
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import (
     CATALOGUE,
@@ -118,7 +119,7 @@ class ShiftBenchmark(ExportedRun[ImageItem, ShiftBenchmarkSummary]):
         call = Call(
             method="PUT",
             path=self._calls.path(self.id, f"/shift-thresholds/{segment(shift)}"),
-            body=ShiftThresholdSet.model_validate(given),
+            body=checked(ShiftThresholdSet, given),
             parse=reading(ShiftThresholdDecision),
         )
         return self._sender.send(call)
@@ -169,23 +170,26 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
             steps, guidance, scheduler: of the diffusion model; default: the suite's.
             seed, idempotency_key: equal seeds give equal results; an equal key returns the first run.
         """
-        body = ShiftBenchmarkCreate(
-            interface=interface,
-            shifts=CATALOGUE if shifts == "catalogue" else list(shifts),
-            classes=None if classes is None else list(classes),
-            **self._named(classifiers),
-            base=base,
-            class_shifts={name: list(words) for name, words in (class_shifts or {}).items()},
-            image_sources=list(image_sources),
-            retrieval=retrieval,
-            scraped=dict(scraped or {}),
-            photographs=dict(photographs or {}),
-            n=n,
-            real=real,
-            validation=validation,
-            steps=steps,
-            guidance=guidance,
-            scheduler=scheduler,
-            seed=seed,
+        body = checked(
+            ShiftBenchmarkCreate,
+            {
+                "interface": interface,
+                "shifts": CATALOGUE if shifts == "catalogue" else list(shifts),
+                "classes": None if classes is None else list(classes),
+                **self._named(classifiers),
+                "base": base,
+                "class_shifts": {name: list(words) for name, words in (class_shifts or {}).items()},
+                "image_sources": list(image_sources),
+                "retrieval": retrieval,
+                "scraped": dict(scraped or {}),
+                "photographs": dict(photographs or {}),
+                "n": n,
+                "real": real,
+                "validation": validation,
+                "steps": steps,
+                "guidance": guidance,
+                "scheduler": scheduler,
+                "seed": seed,
+            },
         )
         return self._create(body, idempotency_key)

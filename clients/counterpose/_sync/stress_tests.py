@@ -19,6 +19,7 @@ from counterpose._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls
 from counterpose._sync.run_handle import ExportedRun
 from counterpose._sync.run_resource import RunResource
 from counterpose._transport_protocol import Sender
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import interventions_of
 from counterpose_core.contract.proofs import FindingHistory, ProofCreate
@@ -176,7 +177,7 @@ class StressTests(RunResource[StressTest]):
         if "interventions" in settings:
             settings["interventions"] = interventions_of(settings["interventions"])
         fields = {"dataset": dataset, **self._named(classifiers), **settings, "seed": seed}
-        return self._create(StressTestCreate.model_validate(fields), idempotency_key)
+        return self._create(checked(StressTestCreate, fields), idempotency_key)
 
     def estimate(
         self, *, dataset: str, classifiers: Sequence[AnyClassifier] = (), **settings: Any
@@ -233,7 +234,7 @@ def _proving(
     return Call(
         method="POST",
         path=StressTest._calls.path(run_id, f"/findings/{_number(finding)}:prove"),
-        body=ProofCreate.model_validate({name: value for name, value in fields.items() if value is not None}),
+        body=checked(ProofCreate, {name: value for name, value in fields.items() if value is not None}),
         parse=reading(Run),
         headers=idempotency_headers(key),
         # The gateway sums the run up first.

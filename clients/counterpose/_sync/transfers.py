@@ -11,6 +11,7 @@ from counterpose._run_calls import RunCalls
 from counterpose._sync.run_handle import RunHandle
 from counterpose._sync.run_resource import RunResource
 from counterpose_core.contract.failure_criteria import Criterion
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.transfers import TransferCreate, TransferItem, TransferSummary
 
 
@@ -46,5 +47,5 @@ class Transfers(RunResource[Transfer]):
             idempotency_key: makes a repeated call return the first run.
         """
         fields = {"source": source, "criterion": criterion, "images": images, "seed": seed}
-        body = TransferCreate.model_validate(self._named(classifiers) | fields)
+        body = checked(TransferCreate, self._named(classifiers) | fields)
         return self._create(body, idempotency_key)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from counterpose._calls import Call, reading, reading_nothing, segment
 from counterpose._transport_protocol import Sender
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.webhooks import (
     Webhook,
     WebhookCreate,
@@ -37,7 +38,7 @@ class Webhooks:
             InvalidRequest: the gateway sends nothing to such an address.
             QuotaExceeded: there are too many webhooks.
         """
-        body = WebhookCreate(url=url) if events is None else WebhookCreate(url=url, events=list(events))
+        body = checked(WebhookCreate, {"url": url} | ({} if events is None else {"events": list(events)}))
         # A second one would be another webhook.
         call = Call(method="POST", path=PATH, body=body, parse=reading(WebhookCreated), safe=False)
         return self._sender.send(call)

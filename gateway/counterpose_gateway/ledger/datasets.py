@@ -16,6 +16,7 @@ from counterpose_core.errors import (
     StorageFull,
     UnknownDataset,
 )
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import import_states, rows, schema, tenancy
 from counterpose_gateway.ledger.database import LedgerPart
@@ -25,6 +26,8 @@ from counterpose_gateway.ledger.new_sources import NewSource, Stored, add_source
 
 _datasets = schema.datasets.c
 _sources = schema.sources.c
+_MOST_NEAR = 1000
+"""Datasets among which a misspelt name is looked for."""
 # Made once: each request for a run reads them.
 _DATASET = select(schema.datasets, EXPIRES_AT).where(_datasets.name == bindparam("of_name"), KEPT)
 _LOCKED_DATASET = _DATASET.with_for_update()
@@ -237,11 +240,13 @@ def locked_dataset(connection: Connection, key: str) -> RowMapping:
 def _dataset_row(connection: Connection, key: str, *, lock: bool = False) -> RowMapping:
     row = connection.execute(_LOCKED_DATASET if lock else _DATASET, {"of_name": key}).mappings().first()
     if row is None:
-        raise unknown_dataset(key)
+        raise unknown_dataset(connection, key)
     return row
 
 
-def unknown_dataset(key: str) -> UnknownDataset:
+def unknown_dataset(connection: Connection, key: str) -> UnknownDataset:
     """Return the error of a dataset that is missing, or another tenant's."""
-    name = tenancy.dataset_name(key)
-    return UnknownDataset(f"no dataset is named {name!r}; create it, or list those that exist")
+    name, own = tenancy.dataset_name(key), tenancy.is_own(connection, schema.datasets.c.tenant)
+    newest = select(_datasets.name).where(own, KEPT).order_by(_datasets.created_at.desc()).limit(_MOST_NEAR)
+    meant = did_you_mean(name, map(tenancy.dataset_name, connection.execute(newest).scalars()))
+    return UnknownDataset(f"no dataset is named {name!r}{meant}; create it, or list those that exist")

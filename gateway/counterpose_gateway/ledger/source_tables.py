@@ -33,8 +33,8 @@ class SourceTables(LedgerPart):
             there = connection.execute(
                 select(_datasets.n_sources).where(_datasets.name == key, KEPT)
             ).scalar()
-        if there is None:
-            raise unknown_dataset(key)
+            if there is None:
+                raise unknown_dataset(connection, key)
         n = there if most is None else min(there, most)
         reader = _SourcePages(self._database, key, n)
         ids, images = Texts.of_digests(n), Texts.of_digests(n)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Header, Path, Query, Request
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.services import CircuitState, ServiceState, StoreUse
+from counterpose_core.text_form import TextForm
 from counterpose_gateway.access.key_ring import KeyRing
 from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.http.metrics import Metrics
@@ -132,12 +133,14 @@ def _in_digits(value: object) -> object:
 
 Context = Annotated[GatewayContext, Depends(_context_of)]
 IdempotencyKey = Annotated[
-    str | None,
+    Annotated[
+        str,
+        Field(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$"),
+        TextForm("must be at most 255 characters of ASCII, without spaces"),
+    ]
+    | None,
     Header(
         alias=IDEMPOTENCY_HEADER,
-        min_length=1,
-        max_length=255,
-        pattern=r"^[\x21-\x7e]+$",
         description="Key of the caller's choice; a request that is sent again with it does its work once "
         "and gets the first answer.",
     ),

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from counterpose_core.contract.classifiers import ClassifierDescription, ClassifyRequest, DescribeRequest
-from counterpose_core.errors import InvalidRequest, RequestError, UnknownModel
+from counterpose_core.errors import CounterposeError, InvalidRequest, RequestError, UnknownModel
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_gateway.services.ports import Services
 
 
@@ -25,7 +26,7 @@ async def check_classifiers(
     # A user's folder may have the name of one of the suite's classifiers, so compare specs.
     known = {classifier.spec: classifier for classifier in listed}
     for index, spec in enumerate(specs):
-        require_known(spec, index, known)
+        await require_known(spec, index, known, services)
         # A known class map needs no call; any other model has to predict an example.
         if not _covers(known.get(spec), classes):
             with _placed(index):
@@ -33,18 +34,31 @@ async def check_classifiers(
     return {spec: known[spec] for spec in specs if spec in known}
 
 
-def require_known(spec: str, index: int, known: Iterable[str]) -> None:
+async def require_known(spec: str, index: int, known: Iterable[str], services: Services) -> None:
     """Check that a name without a prefix is one of those listed; ``index`` is its place in the request.
+
+    A network of timm by this name is named to the caller, but not taken: it needs its prefix.
 
     Raises:
         UnknownModel: no classifier has this name.
     """
     listed = sorted(known)
     if spec not in listed and ":" not in spec:
-        there_are = ", ".join(listed)
+        meant = await _of_timm(spec, services) or did_you_mean(spec, listed)
         raise UnknownModel(
-            f"no classifier is named {spec!r}; there are {there_are}", pointer=f"/classifiers/{index}"
+            f"no classifier is named {spec!r}{meant}; there are {', '.join(listed)}; any other is named with "
+            "its kind, as timm:resnet50",
+            pointer=f"/classifiers/{index}",
         )
+
+
+async def _of_timm(name: str, services: Services) -> str:
+    spec = f"timm:{name}"
+    try:
+        await services.classifiers.describe(DescribeRequest(classifier=spec))
+    except (CounterposeError, ValueError):
+        return ""
+    return f" (did you mean {spec!r}?)"
 
 
 async def common_classes(specs: Sequence[str], named: Sequence[str] | None, services: Services) -> list[str]:
@@ -59,7 +73,7 @@ async def common_classes(specs: Sequence[str], named: Sequence[str] | None, serv
     listed = {each.spec: each.classes for each in (await services.classifiers.list_classifiers()).classifiers}
     common: list[str] | None = None
     for index, spec in enumerate(specs):
-        require_known(spec, index, listed)
+        await require_known(spec, index, listed, services)
         known = listed.get(spec)
         if known is None:
             with _placed(index):

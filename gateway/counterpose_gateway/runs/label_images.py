@@ -11,6 +11,7 @@ from counterpose_core.contract.label_images import LabelImagesConfig, LabelImage
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import Suite
 from counterpose_core.text.class_prompts import check_prompt
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.word_policy import WordPolicy
 from counterpose_gateway.runs.classified_samples import Judge
 from counterpose_gateway.runs.parents import failure_parents, prompt_parents
@@ -35,7 +36,8 @@ def check_mistakes(criterion: Criterion, classes: Sequence[str], labels: Sequenc
         )
     if target not in classes:
         raise InvalidRequest(
-            f"the classifiers have no common class {target!r}; they have {shown_classes(classes)}",
+            f"the classifiers have no common class {target!r}{did_you_mean(target, classes)}; they have "
+            f"{shown_classes(classes)}",
             pointer=pointer,
         )
 

@@ -26,6 +26,7 @@ from counterpose_core.contract.base import (
     TRACE_HEADER,
     Problem,
 )
+from counterpose_core.contract.field_errors import sentence
 from counterpose_core.contract.services import CircuitState
 from counterpose_core.errors import (
     BackendUnavailable,
@@ -65,7 +66,9 @@ class ServiceCaller:
         clock: Callable[[], float] = time.monotonic,
         jitter: random.Random | None = None,
         tracing: Tracing | None = None,
+        absent_seconds: float | None = None,
     ) -> None:
+        """``absent_seconds``: how long a service that refuses connections is tried; default: patiently."""
         self._http = http
         self._settings = settings
         self._secret = settings.shared_secret()
@@ -77,6 +80,8 @@ class ServiceCaller:
         self._limits: defaultdict[str, CallLimit] = defaultdict(lambda: CallLimit(clock))
         self.counts = CallCounts(clock)
         self._tracing = tracing or Tracing()
+        self._absent_seconds = absent_seconds
+        self._absent: dict[str, CounterposeError] = {}
 
     def limit(self, service: str) -> CallLimit:
         """Return how many calls this process makes to ``service`` at once."""
@@ -121,9 +126,9 @@ class ServiceCaller:
         return _read(service, await self._patiently(service, request), answer)
 
     async def _patiently(self, service: str, request: httpx.Request) -> httpx.Response:
-        give_up = self._clock() + self._settings.patience_seconds
+        started = self._clock()
         failures = 0
-        trouble: CounterposeError = BackendUnavailable(
+        trouble: CounterposeError = self._absent.get(service) or BackendUnavailable(
             f"the {service} keeps failing, so calls to it are paused; check its log, then retry"
         )
         while True:
@@ -136,9 +141,13 @@ class ServiceCaller:
                     trouble = error
                     failures += 1
                     pause = BACKOFF.pause(failures, self._jitter)
-            if self._clock() + pause > give_up:
+            if self._clock() + pause > started + self._patience(service):
                 raise trouble
             await self._sleep(pause)
+
+    def _patience(self, service: str) -> float:
+        absent = self._absent_seconds if service in self._absent else None
+        return self._settings.patience_seconds if absent is None else absent
 
     async def _timed(self, service: str, request: httpx.Request, seconds: float) -> httpx.Response:
         started = self._clock()
@@ -152,9 +161,12 @@ class ServiceCaller:
         return response
 
     async def _once(self, service: str, request: httpx.Request, seconds: float) -> httpx.Response:
+        self._absent.pop(service, None)
         try:
             response = await self._send(service, request, seconds)
-        except (BackendUnavailable, DeadlineExceeded):
+        except (BackendUnavailable, DeadlineExceeded) as error:
+            if self._absent_seconds is not None and isinstance(error.__cause__, httpx.ConnectError):
+                self._absent[service] = error
             self._note_failure(service)
             raise
         except CounterposeError:
@@ -185,7 +197,8 @@ class ServiceCaller:
             ) from error
         except httpx.TransportError as error:
             raise BackendUnavailable(
-                f"the {service} cannot be reached ({type(error).__name__}); check that it runs, then retry"
+                f"the {service} cannot be reached ({type(error).__name__}); check that it runs, then retry: "
+                "on one machine, `counterpose up` starts what is missing"
             ) from error
         if not response.is_success:
             raise _failure(service, response)
@@ -205,7 +218,7 @@ def _read(service: str, response: httpx.Response, answer: type[A]) -> A:
         first = error.errors(include_input=False, include_url=False)[0]
         where = "/".join(str(part) for part in first["loc"])
         raise BadBackendOutput(
-            f"the {service} answered an invalid {answer.__name__} ({where}: {first['msg']}); "
+            f"the {service} answered an invalid {answer.__name__} ({where}: {sentence(first)}); "
             "check that it runs the gateway's version"
         ) from error
 

@@ -201,9 +201,12 @@ def services_of(caller: ServiceCaller) -> Services:
 
 @asynccontextmanager
 async def calling_services(
-    settings: GatewaySettings, tracing: Tracing | None = None
+    settings: GatewaySettings, tracing: Tracing | None = None, *, absent_seconds: float | None = None
 ) -> AsyncIterator[ServiceCaller]:
-    """Hold a pool of connections to the services, without proxies: the secret must not leave the cluster."""
+    """Hold a pool of connections to the services, without proxies: the secret must not leave the cluster.
+
+    ``absent_seconds`` as in `ServiceCaller`.
+    """
     limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
     async with httpx.AsyncClient(limits=limits, trust_env=False) as http:
-        yield ServiceCaller(http, settings, tracing=tracing)
+        yield ServiceCaller(http, settings, tracing=tracing, absent_seconds=absent_seconds)

@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
+from counterpose_core.contract.field_errors import sentence
 from counterpose_core.errors import CounterposeError, InvalidRequest, NotFound
 from counterpose_gateway.ui.environment import page
 from counterpose_http import request_id_of
@@ -36,7 +37,7 @@ class PageRoute(APIRoute):
                 return error_page(request, error)
             except RequestValidationError as error:
                 first = error.errors()[0]
-                refusal = InvalidRequest(f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}")
+                refusal = InvalidRequest(f"{'.'.join(map(str, first['loc'][1:]))}: {sentence(first)}")
                 return error_page(request, refusal)
 
         return shown

@@ -16,6 +16,7 @@ from counterpose_core.contract.failure_criteria import (
     TakenFor,
 )
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.text.near_names import did_you_mean
 
 
 def failures(
@@ -63,6 +64,7 @@ def _column(name: str, classes: Sequence[str]) -> int:
     if name not in classes:
         known = ", ".join(sorted(classes)[:8])
         raise InvalidRequest(
-            f"the classifier has no class {name!r}; it has {known}{' …' * (len(classes) > 8)}"
+            f"the classifier has no class {name!r}{did_you_mean(name, classes)}; it has "
+            f"{known}{' …' * (len(classes) > 8)}"
         )
     return list(classes).index(name)

@@ -1,11 +1,12 @@
 """Bodies of ``/v1/datasets``: labelled images that a user uploads."""
 
 import datetime as dt
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from counterpose_core.contract.base import DISTINCT, ClientBody, ListBody, Problem, ResponseBody
+from counterpose_core.text_form import TextForm
 from counterpose_core.types import BlobRef, PortableName
 
 Layout = Literal["webdataset", "image-folder", "parquet"]
@@ -164,11 +165,15 @@ class ImportCreate(ClientBody):
         description="Column of the label in Parquet files, or its key in the `.json` members of a tar; null "
         "for `label`.",
     )
-    revision: str | None = Field(
+    revision: (
+        Annotated[
+            str,
+            Field(min_length=1, max_length=200, pattern=r"^[\w./-]+$"),
+            TextForm("must be a branch, a tag or a commit: letters, digits, dots, dashes and slashes"),
+        ]
+        | None
+    ) = Field(
         default=None,
-        min_length=1,
-        max_length=200,
-        pattern=r"^[\w./-]+$",
         description="Branch, tag or commit of a dataset on the Hugging Face hub; null for the newest.",
     )
 

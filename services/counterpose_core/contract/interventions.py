@@ -6,6 +6,7 @@ from typing import Annotated, Self
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from counterpose_core.contract.base import ClientBody
+from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.text.caption_diff import words
 
@@ -87,5 +88,4 @@ def _parsed(line: str) -> list[Intervention]:
     try:
         return [Intervention(removed=removed.strip(), added=choice) for choice in choices]
     except ValidationError as error:
-        said = "; ".join(problem["msg"].removeprefix("Value error, ") for problem in error.errors())
-        raise InvalidRequest(f"cannot read the edit {line!r}: {said}") from error
+        raise InvalidRequest(f"cannot read the edit {line!r}: {in_words(error)}") from error

@@ -13,6 +13,7 @@ from counterpose_core.contract.perturber import TextLikelihood, WordSpan
 from counterpose_core.contract.scorer import EditScores
 from counterpose_core.contract.stress_test_thresholds import SweepScores, TextScores
 from counterpose_core.contract.suite_fit import SuiteFit
+from counterpose_core.text_form import TextForm
 from counterpose_core.types import BlobRef, Cost, EditType, ItemKind, ItemState, RunKind, RunState
 
 
@@ -72,9 +73,14 @@ class Run(ResponseBody):
 class RunRename(ClientBody):
     """``PATCH /v1/<kind>s/{id}``: a name for people; the id stays."""
 
-    name: Annotated[str, Field(min_length=1, max_length=120, pattern=r"^\S(.*\S)?$")] | None = Field(
-        description="Name of the run in listings, or null to take it away."
-    )
+    name: (
+        Annotated[
+            str,
+            Field(min_length=1, max_length=120, pattern=r"^\S(.*\S)?$"),
+            TextForm("must be at most 120 characters in one line, without spaces at its ends"),
+        ]
+        | None
+    ) = Field(description="Name of the run in listings, or null to take it away.")
 
 
 class RunList(ResponseBody):

@@ -1,10 +1,12 @@
 """Bodies of ``/v1/signed-urls``: addresses that are read without a key until they end."""
 
 import datetime as dt
+from typing import Annotated
 
 from pydantic import Field
 
 from counterpose_core.contract.base import ClientBody, ResponseBody
+from counterpose_core.text_form import TextForm
 
 SIGNABLE = (
     r"^/v1/([a-z]{1,30}(-[a-z]{1,30})?s/[A-Za-z0-9_-]{1,64}/(report|export)|artifacts/[0-9a-f]{64}\.png)"
@@ -16,9 +18,11 @@ LONGEST_SECONDS = 7 * 24 * 3600
 class SignedUrlCreate(ClientBody):
     """``POST /v1/signed-urls``: a link to a report, an export or an image."""
 
-    path: str = Field(
-        max_length=1200,
-        pattern=SIGNABLE,
+    path: Annotated[
+        str,
+        Field(max_length=1200, pattern=SIGNABLE),
+        TextForm("must be the path of a report, an export or an image, such as /v1/stress-tests/3fa8/report"),
+    ] = Field(
         description="Path of a report, an export or an image, with its query, such as "
         "`/v1/stress-tests/3fa8/report`.",
     )

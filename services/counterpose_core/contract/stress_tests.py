@@ -34,6 +34,7 @@ from counterpose_core.contract.stress_test_thresholds import (
     Thresholds,
 )
 from counterpose_core.contract.suite_fit import KnownImages, OutsideSuite, SuiteFitSummary
+from counterpose_core.text_form import TextForm
 from counterpose_core.types import (
     EDIT_TYPES,
     ClassifierSpec,
@@ -73,7 +74,11 @@ __all__ = [
 SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
 """An image's id, its file name, or its class and file name separated by a slash."""
 
-RefusedWord = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\w+([-']\w+)*$")]
+RefusedWord = Annotated[
+    str,
+    Field(min_length=1, max_length=64, pattern=r"^\w+([-']\w+)*$"),
+    TextForm("must be one word of at most 64 letters, without spaces"),
+]
 """A single word: a phrase would never match a word of a caption."""
 
 

@@ -13,7 +13,11 @@ import numpy as np
 
 from counterpose_core.errors import ClassMapMismatch
 from counterpose_core.text.folder_names import name_of_id
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_services.models.cached_forward import Floats
+
+MOST_NAMED = 5
+"""Classes without a row that a refusal names."""
 
 LabelMap = Mapping[str, Sequence[str]]
 """For each dataset class, the names of the head classes whose probabilities are summed."""
@@ -98,9 +102,9 @@ class HeadClasses:
         own = _index(names[: self.own] for names in self.names)
         # A class's own name precedes another's synonym: in ImageNet, a mouth organ is also called a harp.
         index = _index(self.names) | own
-        rows = [
-            tuple(_only_row(index, name, named) for named in label_map.get(name, [name])) for name in classes
-        ]
+        asked = {name: label_map.get(name, [name]) for name in classes}
+        self._require(index, [(name, named) for name in classes for named in asked[name]])
+        rows = [tuple(_only_row(index, named) for named in asked[name]) for name in classes]
         taken = [row for group in rows for row in group]
         for name, group in zip(classes, rows, strict=True):
             if any(taken.count(row) > 1 for row in group):
@@ -108,6 +112,17 @@ class HeadClasses:
                     f"the class {name!r} shares a head class with another class; change the label map"
                 )
         return Selection(tuple(rows))
+
+    def _require(self, index: Mapping[str, set[int]], asked: Sequence[tuple[str, str]]) -> None:
+        lacking = [(name, named) for name, named in asked if _key(named) not in index]
+        if not lacking:
+            return
+        there = [name for names in self.names for name in names]
+        told = [f"{named!r} for {name!r}{did_you_mean(named, there)}" for name, named in lacking[:MOST_NAMED]]
+        more = f" and {len(lacking) - MOST_NAMED} more" if len(lacking) > MOST_NAMED else ""
+        raise ClassMapMismatch(
+            f"the classifier has no class {', '.join(told)}{more}; name one of its classes in a label map"
+        )
 
 
 def _index(rows: Iterable[Sequence[str]]) -> dict[str, set[int]]:
@@ -123,12 +138,8 @@ def _key(name: str) -> str:
     return name.strip().replace("_", " ").casefold()
 
 
-def _only_row(index: Mapping[str, set[int]], name: str, named: str) -> int:
-    rows = index.get(_key(named), set())
-    if not rows:
-        raise ClassMapMismatch(
-            f"the classifier has no class {named!r} for {name!r}; name one of its classes in a label map"
-        )
+def _only_row(index: Mapping[str, set[int]], named: str) -> int:
+    rows = index[_key(named)]
     if len(rows) > 1:
         raise ClassMapMismatch(
             f"{named!r} matches {len(rows)} classes of the classifier; choose one in a label map"

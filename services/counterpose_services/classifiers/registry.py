@@ -12,6 +12,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import BackendError, BackendUnavailable, ModelFormatRefused, UnknownModel
 from counterpose_core.suite import ClassifiersSuite, PublishedModel
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import NEVER_SERVED
 from counterpose_services.classifiers.class_map import read_label_map
 from counterpose_services.classifiers.classifier import Classifier
@@ -23,7 +24,7 @@ from counterpose_services.classifiers.options import ClassifierOptions
 from counterpose_services.classifiers.remote import RemoteClassifier, require_allowed
 from counterpose_services.classifiers.timm_folder import WEIGHTS, load_folder
 from counterpose_services.classifiers.timm_network import Network, TimmClassifier
-from counterpose_services.classifiers.timm_zoo import Fetch, describe_zoo, hub_weights, load_zoo
+from counterpose_services.classifiers.timm_zoo import Fetch, describe_zoo, hub_weights, is_in_zoo, load_zoo
 from counterpose_services.classifiers.transformers_network import (
     TransformersClassifier,
     describe_transformers,
@@ -120,7 +121,9 @@ class ClassifierRegistry:
             return self._of_clip(name)
         if name not in self._suite.models:
             known = ", ".join([*self._suite.models, *self._suite.zero_shot])
-            raise UnknownModel(f"the suite has no classifier {name!r}; it has {known or 'none'}")
+            meant = f" (did you mean 'timm:{name}'?)" if self._suite.allow_timm and is_in_zoo(name) else ""
+            meant = meant or did_you_mean(name, [*self._suite.models, *self._suite.zero_shot])
+            raise UnknownModel(f"the suite has no classifier {name!r}{meant}; it has {known or 'none'}")
         return self._timm(load_folder(model_folder(self._root, self._suite.models[name]), name))
 
     def _of_zoo(self, name: str) -> Loaded[Classifier]:
@@ -134,7 +137,8 @@ class ClassifierRegistry:
     def _of_folder(self, name: str) -> Loaded[Classifier]:
         folders = self._options.models_folder
         if folders is None or "/" in name or not (folders / name).is_dir():
-            raise UnknownModel(f"the models folder has no folder {name!r}")
+            there = [] if folders is None else [each.name for each in folders.iterdir() if each.is_dir()]
+            raise UnknownModel(f"the models folder has no folder {name!r}{did_you_mean(name, there)}")
         folder, spec = model_folder(folders, name), f"local:{name}"
         if not stays_inside(folder, folders):
             raise UnknownModel(

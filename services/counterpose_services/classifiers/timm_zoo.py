@@ -10,9 +10,11 @@ from pathlib import Path
 from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
+import httpx
 import timm
 import torch
 from huggingface_hub import hf_hub_download
+from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
 from huggingface_hub.errors import (
     EntryNotFoundError,
     GatedRepoError,
@@ -20,6 +22,7 @@ from huggingface_hub.errors import (
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
 )
+from huggingface_hub.file_download import repo_folder_name
 from timm.data import ImageNetInfo
 from timm.models import PretrainedCfg
 
@@ -27,12 +30,15 @@ from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import ModelFormatRefused, UnknownModel
 from counterpose_core.text.imagenet_hierarchy import class_names
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_services.classifiers.class_map import HeadClasses
 from counterpose_services.classifiers.timm_network import Network, create_network, read_tensors
 from counterpose_services.models.file_digests import DIGESTS
 
 WEIGHTS = "model.safetensors"
 IMAGENET_CLASSES = 1000
+HUB_SECONDS = 5.0
+"""How long the hub may take to answer at all before a download is tried."""
 
 Fetch = Callable[[str], Path]
 """From the name of a hub repository to its weights file on this machine."""
@@ -86,10 +92,20 @@ def describe_zoo(name: str) -> ClassifierDescription:
     )
 
 
+def is_in_zoo(name: str) -> bool:
+    """Return whether timm has a pretrained ImageNet-1k network of this name."""
+    try:
+        _settings(name)
+    except UnknownModel:
+        return False
+    return True
+
+
 def _settings(name: str) -> PretrainedCfg:
     settings = timm.get_pretrained_cfg(name) if timm.is_model(name) else None
     if settings is None or not settings.hf_hub_id:
-        raise UnknownModel(f"timm has no pretrained model {name!r}; see timm.list_pretrained()")
+        meant = did_you_mean(name, timm.list_models(pretrained=True, include_tags=False))
+        raise UnknownModel(f"timm has no pretrained model {name!r}{meant}; see timm.list_pretrained()")
     if settings.num_classes != IMAGENET_CLASSES:
         raise UnknownModel(
             f"{name!r} of timm is not an ImageNet-1k classifier; choose one with 1,000 classes"
@@ -136,6 +152,8 @@ def hub_weights(repository: str) -> Path:
         UnknownModel: it is not on this machine and cannot be downloaded.
     """
     for local_only in (True, False):
+        if not local_only and not _hub_answers():
+            break
         try:
             return Path(hf_hub_download(repository, WEIGHTS, local_files_only=local_only))
         except LocalEntryNotFoundError:
@@ -143,6 +161,22 @@ def hub_weights(repository: str) -> Path:
         except HfHubHTTPError as error:
             raise UnknownModel(_refusal(repository, error)) from error
     raise UnknownModel(
-        f"the weights of {repository!r} are not on this machine, and the Hugging Face hub cannot be reached; "
-        "download them first"
+        f"the weights of {repository!r} are not on this machine, and the Hugging Face hub ({ENDPOINT}) "
+        f"cannot be reached from it; where it can, run `hf download {repository} {WEIGHTS}`, then copy "
+        f"{repo_folder_name(repo_id=repository, repo_type='model')} from its cache into the one of this "
+        "machine, which is what HF_HUB_CACHE names, or ~/.cache/huggingface/hub"
     )
+
+
+def _hub_answers() -> bool:
+    # The hub's client tries an address that nobody answers six times, for half a minute.
+    if HF_HUB_OFFLINE:
+        return True
+    try:
+        httpx.head(ENDPOINT, timeout=HUB_SECONDS)
+    except (httpx.ConnectError, httpx.TimeoutException, httpx.ProxyError):
+        return False
+    except httpx.HTTPError:
+        # Something is there: what it says of the file is told by the download.
+        return True
+    return True

@@ -27,9 +27,10 @@ from pathlib import Path
 from string import Formatter
 from types import MappingProxyType
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from counterpose_core.blobs import digest
+from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import PerturberSuite
 from counterpose_core.types import PerturbationType
@@ -80,11 +81,7 @@ def read_prompts(file: Path) -> Prompts:
         content = file.read_bytes()
         read = _File.model_validate(tomllib.loads(content.decode()))
     except (OSError, ValueError) as error:
-        told = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
-        where = ".".join(str(part) for part in told["loc"])
-        raise InvalidRequest(
-            f"the prompts in {str(file)!r} cannot be read: {where or 'the file'}: {told['msg']}"
-        ) from error
+        raise InvalidRequest(f"the prompts in {str(file)!r} cannot be read: {in_words(error)}") from error
     own: dict[PerturbationType, tuple[Instruction, ...]] = {}
     for one in read.instruction:
         kind = Instruction(one.name, one.type, one.text, tuple(one.examples))

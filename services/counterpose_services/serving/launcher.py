@@ -12,6 +12,7 @@ from types import FrameType
 
 import yaml
 
+from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import CounterposeError
 from counterpose_services.models.device import require_devices
 from counterpose_services.models.preflight import require_licences, require_room
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = _settings(given)
     except (ValueError, OSError) as error:
-        sys.stderr.write(f"counterpose-services: {error}\n")
+        sys.stderr.write(f"counterpose-services: {in_words(error)}\n")
         return EXIT_USAGE
     try:
         if given.verb == "check":

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from counterpose_core.contract.field_errors import sentence
 from counterpose_core.suite import load_suite
 from counterpose_services.settings import SERVICES, ServiceName, ServiceSettings
 
@@ -109,6 +110,6 @@ def _application(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _refusals(place: str, error: ValidationError) -> Iterator[str]:
-    for each in error.errors(include_url=False, include_input=False):
+    for each in error.errors(include_url=False):
         where = "/".join(str(part) for part in each["loc"])
-        yield f"{place}/{where}: {each['msg']}" if place else f"{where}: {each['msg']}"
+        yield f"{place}/{where}: {sentence(each)}" if place else f"{where}: {sentence(each)}"

@@ -123,13 +123,26 @@ def test_an_invalid_result_fails_only_its_own_image(case: str, module: Write) ->
     assert isinstance(fine, list)
 
 
+def test_of_a_thousand_classes_only_the_equal_names_are_told(module: Write) -> None:
+    names = [f"class {number}" for number in range(1000)]
+    names[517], names[639] = names[134], names[638]
+    with pytest.raises(InvalidRequest) as refused:
+        PythonFunction(module(returning("[[0.001] * 1000] * n", f"classes = {names!r}")))
+    said = refused.value.detail
+    assert "'class 134' is rows 134 and 517; 'class 638' is rows 638 and 639" in said
+    assert len(said) < 300
+
+
 UNUSABLE = {
     "raises": (returning("1 / 0"), "two grey images: ZeroDivisionError"),
     "one row": (returning("[[1.0]]"), "shape (1, 1) for 2 images"),
     "names and width": (returning("[[1.0]] * n", 'classes = ["a", "b"]'), "returned 1 classes"),
-    "names twice": (returning("[[1.0]] * n", 'classes = ["a", "a"]'), "distinct"),
-    "names in a string": (returning("[[1.0]] * n", 'classes = "ab"'), "distinct"),
-    "names of a mapping": (returning("{1: [1.0] * n}"), "distinct"),
+    "names twice": (
+        returning("[[1.0]] * n", 'classes = ["a", "a"]'),
+        "names, but 'a' is rows 0 and 1;",
+    ),
+    "names in a string": (returning("[[1.0]] * n", 'classes = "ab"'), "a list of names, not 'ab'"),
+    "names of a mapping": (returning("{1: [1.0] * n}"), "a list of names, not 1"),
     "size": ("input_size = 224\ndef predict(x): ...\n", "input_size"),
     "large size": ("input_size = (2000, 2000)\ndef predict(x): ...\n", "input_size"),
     "no function": ("predicts = 1\n", "no function 'predict'"),

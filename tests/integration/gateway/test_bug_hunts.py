@@ -222,6 +222,7 @@ async def test_images_that_a_classifier_cannot_read_are_left_out_with_their_coun
         ({"criterion": {"name": "taken-for", "target": "plate"}}, 422, "/criterion/target", "label itself"),
         ({"criterion": {"name": "taken-for", "target": "zebra"}}, 422, "/criterion/target", "'zebra'"),
         ({"budget": {"images": 0}}, 422, "/budget/images", "greater than or equal to 1"),
+        ({"labels": ["platte"], "budget": {"images": 60}}, 422, "/labels/0", "(did you mean 'plate'?)"),
         ({"budget": {"images": 100}}, 422, "/budget/images", "too small for 1 labels: each needs 272"),
         ({"budget": {"images": 10_000_000}}, 429, "/budget/images", "COUNTERPOSE_MAX_ITEMS_PER_RUN"),
         ({"classifiers": ["nobody"]}, 404, "/classifiers/0", "nobody"),

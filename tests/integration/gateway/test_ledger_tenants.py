@@ -85,6 +85,20 @@ def theirs(ledger: Ledger) -> Ledger:
     return ledger.of("acme")
 
 
+def test_a_misspelt_dataset_is_answered_with_the_tenant_s_own_that_is_near(ledger: Ledger) -> None:
+    ours, theirs = ledger.of("ours"), ledger.of("theirs")
+    ours.create_dataset("photos", None)
+    theirs.create_dataset("photo-album", None)
+    for name in ("photoss", "Photos"):
+        with pytest.raises(UnknownDataset, match=rf"'{name}' \(did you mean 'photos'\?\); create"):
+            ours.dataset(name)
+        with pytest.raises(UnknownDataset, match=r"'photoss' \(did you mean 'photos'\?\)"):
+            ours.source_table("photoss")
+    # Another tenant's name is told to nobody.
+    with pytest.raises(UnknownDataset, match="no dataset is named 'photo-albumm'; create"):
+        ours.dataset("photo-albumm")
+
+
 def source(letter: str) -> NewSource:
     """An image called after a letter."""
     return NewSource(

@@ -116,8 +116,8 @@ def test_a_changed_config_is_refused_with_every_reason_before_it_is_deployed(
     for reason in (
         "'painter' is no service; the services are captioner, perturber, editor, scorer, classifiers",
         "perturber: import_path is 'counterpose_services.perturber:build'; write",
-        "editor: args/devise: Extra inputs are not permitted",
-        "scorer: args/editor/max_replicas: Input should be greater than or equal to 1",
+        "editor: args/devise: no such field; correct its name, or leave it out",
+        "scorer: args/editor/max_replicas: must be greater than or equal to 1",
         "the application 'classifiers' is there 2 times",
     ):
         assert reason in told

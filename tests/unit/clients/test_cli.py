@@ -115,7 +115,7 @@ JSON_OF = {
     ),
     "datasets": (("datasets", "list"), lambda: [ok({"datasets": [DATASET]})]),
     "classifiers": (("classifiers", "list"), lambda: [ok({"classifiers": [CLASSIFIER]})]),
-    "services": (("services",), lambda: [ok({"services": [SERVICE]})]),
+    "services": (("services",), lambda: [ok({"services": [SERVICE | {"ready": True}]})]),
 }  # fmt: skip
 
 
@@ -164,6 +164,15 @@ def test_the_cost_of_a_run_is_shown_in_json_and_in_text(play: Play) -> None:
 def test_a_service_that_is_not_ready_shows_its_reason(play: Play) -> None:
     play(ok({"services": [SERVICE]}))
     assert run("services").stdout.splitlines()[1:] == ["scorer\tnot ready\tloading"]
+
+
+def test_services_end_with_3_if_none_is_ready_and_name_the_command_that_starts_them(play: Play) -> None:
+    play(ok({"services": [SERVICE]}))
+    shown = run("services")
+    assert shown.exit_code == 3
+    assert "counterpose up" in shown.stderr
+    play(ok({"services": [SERVICE, SERVICE | {"service": "editor", "ready": True}]}))
+    assert run("services").exit_code == 0
 
 
 def test_a_dry_run_tells_what_can_be_proven_and_starts_nothing(play: Play) -> None:

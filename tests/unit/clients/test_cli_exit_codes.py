@@ -235,3 +235,41 @@ def test_a_bug_of_ours_is_3_and_never_looks_like_a_failed_max_drop(
     monkeypatch.setattr(main, "app", broken)
     ended_by(ExitCode.INCOMPLETE, monkeypatch)
     assert "a bug" in capsys.readouterr().err
+
+
+def test_with_json_an_error_is_a_problem_on_standard_output(play: Play) -> None:
+    play(problem(UnknownModel("there is no classifier 'a'"), request_id="r-5"))
+    shown = stress_test("--json", "--detach")
+    assert shown.exit_code == ExitCode.USAGE
+    told = json.loads(shown.stdout)
+    assert (told["code"], told["detail"], told["request_id"]) == (
+        "unknown-model",
+        "there is no classifier 'a'",
+        "r-5",
+    )
+    # A log keeps its line.
+    assert "unknown-model: there is no classifier 'a'" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "detail"),
+    [
+        (["services", "--nonsense", "--json"], "No such option: --nonsense"),
+        (["stress-test", "--json"], "Missing argument 'DATASET'."),
+        (["stress-tst", "demo", "--json"], "No such command 'stress-tst'. Did you mean 'stress-test'?"),
+    ],
+)
+def test_with_json_wrong_arguments_are_a_problem_on_standard_output(
+    arguments: list[str], detail: str
+) -> None:
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == ExitCode.USAGE
+    told = json.loads(shown.stdout)
+    assert (told["code"], told["detail"]) == ("invalid-request", detail)
+
+
+def test_without_json_an_error_is_no_json(play: Play) -> None:
+    play(problem(UnknownModel("no a")))
+    assert stress_test("--json").stdout.startswith("{")
+    play(problem(UnknownModel("no a")))
+    assert stress_test().stdout == ""

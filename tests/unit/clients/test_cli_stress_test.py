@@ -79,7 +79,10 @@ def test_a_report_is_written_as_other_thresholds_judge_it(play: Play, tmp_path: 
     ("given", "told"),
     [
         (["direction"], "a threshold is NAME=VALUE, such as direction=0.3, not 'direction'"),
-        (["directon=0.3"], "no threshold is named 'directon'; there are direction, image_image"),
+        (
+            ["directon=0.3"],
+            "no threshold is named 'directon' (did you mean 'direction'?); there are direction, image_image",
+        ),
         (["direction=0.3", "direction=0.4"], "the threshold 'direction' is given twice"),
         (["direction=1.5"], "direction"),
         (["closer=0.5"], "closer"),

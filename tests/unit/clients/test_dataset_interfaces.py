@@ -66,7 +66,7 @@ def test_generate_has_a_longer_timeout(kind: str) -> None:
 @pytest.mark.parametrize("n", [0, 65])
 def test_more_images_than_one_call_generates_are_not_sent(kind: str, n: int) -> None:
     session, interface = taken_up(kind)
-    with pytest.raises(ValueError, match="n"):
+    with pytest.raises(InvalidRequest, match="n"):
         session(lambda _: interface.generate(class_name="plate", n=n))
     assert len(session.seen) == 1
 

@@ -14,6 +14,7 @@ import pytest
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.datasets import SourceUpload
 from counterpose_core.contract.interventions import Intervention
+from counterpose_core.errors import InvalidRequest
 from fakes.adversarial_requests import ADVERSARIAL, adversarial
 from fakes.benchmark_requests import BENCHMARKED, benchmark
 from fakes.estimates import ESTIMATES, estimate_answer, hunt_estimate_answer
@@ -363,7 +364,7 @@ def test_a_summary_with_unknown_fields_is_read(kind: str) -> None:
 
 def test_a_request_that_the_contract_rejects_is_not_sent(kind: str) -> None:
     session = Session(kind)
-    with pytest.raises(ValueError, match="classifiers"):
+    with pytest.raises(InvalidRequest, match="classifiers"):
         session(
             lambda client: client.stress_tests.create(
                 dataset="demo", classifiers=["../../etc/passwd"], seed=0

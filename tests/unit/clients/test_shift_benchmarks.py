@@ -94,7 +94,7 @@ def test_the_name_of_a_shift_never_leads_to_another_path(kind: str) -> None:
 @pytest.mark.parametrize("threshold", [1.5, float("nan")])
 def test_a_threshold_outside_the_range_is_not_sent(kind: str, threshold: float) -> None:
     session, bench = taken_up(kind)
-    with pytest.raises(ValueError, match="threshold"):
+    with pytest.raises(InvalidRequest, match="threshold"):
         session(lambda _: bench.set_shift_threshold("in the snow", threshold, "Ada"))
     assert len(session.seen) == 1
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from counterpose_core.contract.editor import EditorPreset, GenerateRequest
 from counterpose_core.contract.perturber import PerturbItem
 from counterpose_core.contract.stress_tests import GateThresholds, StressTestCreate, TextThresholds
+from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import load_suite
 
 NAN, INFINITY, BILLION = float("nan"), float("inf"), 10**9
@@ -118,5 +119,5 @@ def suite_file(folder: Path, **changes: str) -> str:
 )
 def test_a_suite_with_an_invalid_setting_is_refused_by_name(tmp_path: Path, field: str, value: str) -> None:
     assert load_suite(suite_file(tmp_path)).editor.resolution == 512
-    with pytest.raises(ValidationError, match=field):
+    with pytest.raises(InvalidRequest, match=field):
         load_suite(suite_file(tmp_path, **{field: value}))

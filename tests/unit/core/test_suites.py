@@ -12,7 +12,7 @@ from counterpose_core.bug_hunt.descriptions import baseline_template
 from counterpose_core.contract.bug_hunts import BugHuntCreate
 from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.contract.tokens import TextualInversionPreset
-from counterpose_core.errors import UnknownModel
+from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.suite import EditorSuite, load_suite, suite_names
 from counterpose_core.text.class_prompts import fill
 from counterpose_gateway.methods.bug_hunt.estimate import most_captions, shares_of
@@ -267,7 +267,7 @@ def test_a_misspelt_field_of_a_suite_is_refused(tmp_path: Path) -> None:
     shipped = ROOT / "services/counterpose_core/suites/lance.toml"
     own = tmp_path / "own.toml"
     own.write_text(shipped.read_text(encoding="utf-8").replace("beams", "beam_size"), encoding="utf-8")
-    with pytest.raises(ValidationError, match="beam_size"):
+    with pytest.raises(InvalidRequest, match=r"captioner\.beam_size: no such field"):
         load_suite(str(own))
 
 

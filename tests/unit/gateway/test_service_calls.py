@@ -196,6 +196,31 @@ async def test_a_classifier_is_described_by_its_service() -> None:
     assert json.loads(seen[-1].content) == {"classifier": "steady"}
 
 
+async def test_a_caller_that_repeats_itself_hears_at_once_of_a_service_that_nobody_started() -> None:
+    time, (handle, seen) = Time(), answering(httpx.ConnectError("refused"))
+    caller = caller_over(handle, time, absent_seconds=0.0)
+    # More than open the circuit, so that calls to it pause.
+    for _ in range(9):
+        with pytest.raises(
+            BackendUnavailable, match=r"cannot be reached .*: on one machine, `counterpose up`"
+        ):
+            await caller.get("captioner", "/v1/health", captioner.CaptionResponse)
+    assert time.pauses == []
+    assert len(seen) < 9
+
+
+async def test_a_service_that_refused_once_and_then_breaks_is_waited_for_again() -> None:
+    time = Time()
+    handle, _ = answering(
+        httpx.ConnectError("refused"), httpx.ReadError("reset"), httpx.Response(200, json=GOOD)
+    )
+    services = services_of(caller_over(handle, time, absent_seconds=0.0))
+    with pytest.raises(BackendUnavailable, match="cannot be reached"):
+        await services.captioner.caption(ASKED)
+    await services.captioner.caption(ASKED)
+    assert len(time.pauses) == 1
+
+
 async def test_health_is_requested_once_and_says_why_a_service_is_not_ready() -> None:
     def handle(request: httpx.Request) -> httpx.Response:
         service = request.url.path.split("/")[1]

@@ -102,7 +102,7 @@ async def test_a_body_that_is_not_json_is_refused_with_the_place_and_without_a_f
 
 
 async def test_a_missing_body_is_named_as_the_body() -> None:
-    assert (await problem_of(b""))["detail"] == "the body: Field required"
+    assert (await problem_of(b""))["detail"] == "the body: a value is required"
 
 
 async def test_a_refused_value_is_not_repeated() -> None:

@@ -11,6 +11,7 @@ from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, Hu
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import Suite
 from counterpose_core.text.class_prompts import fill
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_gateway.methods.bug_hunt.drawing import first_held_out
 from counterpose_gateway.methods.bug_hunt.estimate import most_captions, provable_rate, shares_of
 from counterpose_gateway.methods.bug_hunt.measuring import (
@@ -56,11 +57,12 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         UnknownModel, ClassMapMismatch, PromptTooLong: as of other runs.
     """
     request, suite = create, context.suite
+    # Before the budget: of a misspelt label, no number of images is enough.
+    classes = await common_classes(request.classifiers, request.classes, context.services)
+    _check_labels(request, classes)
     shares = None if request.descriptions else shares_of(request, suite)
     varied = 0 if shares is None else shares.varied
     require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
-    classes = await common_classes(request.classifiers, request.classes, context.services)
-    _check_labels(request, classes)
     templates = label_templates(request, request.labels, classes, suite)
     own = own_descriptions(request, classes, templates)
     prompts = {label: fill(template, label) for label, template in templates.items()}
@@ -107,7 +109,8 @@ def _check_labels(create: BugHuntCreate, classes: Sequence[str]) -> None:
     for index, label in enumerate(create.labels):
         if label not in classes:
             raise InvalidRequest(
-                f"the classifiers have no common class {label!r}; they have {shown_classes(classes)}",
+                f"the classifiers have no common class {label!r}{did_you_mean(label, classes)}; they have "
+                f"{shown_classes(classes)}",
                 pointer=f"/labels/{index}",
             )
     check_mistakes(create.criterion, classes, create.labels)

@@ -14,6 +14,7 @@ from counterpose_core.contract.dataset_interfaces import (
 from counterpose_core.contract.editor import GenerateItem
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.shift_benchmark.shifts import BASE, catalogue, shift_of
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import BlobRef
 from counterpose_gateway.runs.context import RunContext, RunLedger
 from counterpose_gateway.runs.prompts import class_prompt
@@ -63,7 +64,8 @@ def _class_of(
     name = body.class_name
     if name not in config.classes:
         raise InvalidRequest(
-            f"the interface has no class {name!r}; choose one of {', '.join(config.classes[:5])}",
+            f"the interface has no class {name!r}{did_you_mean(name, config.classes)}; choose one of "
+            f"{', '.join(config.classes[:5])}",
             pointer="/class_name",
         )
     if body.by_name:

@@ -18,6 +18,7 @@ from counterpose_core.contract.tokens import MAX_IMAGES, TextualInversionPreset
 from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest
 from counterpose_core.suite import Suite
 from counterpose_core.text.class_prompts import refuse_slot
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
 from counterpose_core.types import BlobRef
 from counterpose_gateway.methods.dataset_interface.published import published_tokens
@@ -116,7 +117,8 @@ def _classes(create: DatasetInterfaceCreate, dataset: Dataset) -> list[str]:
     for index, name in enumerate(wanted):
         pointer = "/dataset" if create.classes is None else f"/classes/{index}"
         if name not in dataset.classes:
-            raise InvalidRequest(f"dataset {dataset.name!r} has no class {name!r}", pointer=pointer)
+            meant = did_you_mean(name, dataset.classes)
+            raise InvalidRequest(f"dataset {dataset.name!r} has no class {name!r}{meant}", pointer=pointer)
         _check_word(name, pointer, "class name")
     if alike := find_confusable(wanted):
         raise ClassMapMismatch(

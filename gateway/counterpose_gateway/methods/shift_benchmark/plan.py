@@ -18,6 +18,7 @@ from counterpose_core.contract.shift_benchmarks import (
 from counterpose_core.errors import InvalidRequest, NotFound
 from counterpose_core.shift_benchmark.shifts import catalogue
 from counterpose_core.suite import Suite
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import FINAL_RUN_STATES, BlobRef
 from counterpose_gateway.methods.shift_benchmark.cells import examples, plan_items
 from counterpose_gateway.methods.shift_benchmark.conditions import conditions, pointer
@@ -152,7 +153,10 @@ def _classes(create: ShiftBenchmarkCreate, interface: LearnedInterface) -> tuple
         return left, missing
     for index, name in enumerate(create.classes):
         if name not in interface.classes:
-            raise InvalidRequest(f"the interface has no class {name!r}", pointer=pointer("classes", index))
+            meant = did_you_mean(name, interface.classes)
+            raise InvalidRequest(
+                f"the interface has no class {name!r}{meant}", pointer=pointer("classes", index)
+            )
         if by_token and name not in interface.tokens:
             raise InvalidRequest(
                 f"the interface has no token for {name!r}", pointer=pointer("classes", index)

@@ -20,6 +20,7 @@ from counterpose_core.contract.shift_thresholds import (
 from counterpose_core.errors import InvalidRequest, NotFound
 from counterpose_core.shift_benchmark.shift_thresholds import ShiftDecision, decide, inspections
 from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words
 from counterpose_core.types import FINAL_ITEM_STATES, BlobRef
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
@@ -64,7 +65,8 @@ class ShiftImages:
         """
         known = next((each for each in config.shifts if each.name == shift != BASE), None)
         if known is None:
-            raise NotFound(f"the benchmark has no shift {shift!r}")
+            meant = did_you_mean(shift, (each.name for each in config.shifts if each.name != BASE))
+            raise NotFound(f"the benchmark has no shift {shift!r}{meant}")
         chosen = image_source or config.request.image_sources[0]
         if chosen not in config.request.image_sources:
             raise InvalidRequest(

@@ -21,6 +21,7 @@ from counterpose_core.errors import (
     UnknownModel,
 )
 from counterpose_core.suite import Suite
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
 from counterpose_gateway.methods.stress_test.division import divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
@@ -176,7 +177,9 @@ def resolve(
     if preset not in suite.editor.presets:
         offered = ", ".join(sorted(suite.editor.presets))
         raise InvalidRequest(
-            f"suite {suite.name!r} has no preset {preset!r}; it offers {offered}", pointer="/preset"
+            f"suite {suite.name!r} has no preset {preset!r}{did_you_mean(preset, suite.editor.presets)}; it "
+            f"offers {offered}",
+            pointer="/preset",
         )
     if suite.perturber is None:
         raise UnknownModel(f"suite {suite.name!r} names no perturber")

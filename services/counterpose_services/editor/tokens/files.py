@@ -13,6 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.field_errors import in_words
 from counterpose_core.contract.tokens import TOKEN_FORMAT, DroppedImage, TokenDescription
 from counterpose_core.editing.training_task import Learning
 from counterpose_core.errors import InvalidRequest, ModelFormatRefused
@@ -103,7 +104,7 @@ def unpack_bundle(data: bytes) -> TokenBundle:
     try:
         description = TokenDescription.model_validate(described)
     except ValidationError as error:
-        raise ModelFormatRefused(f"the token bundle's description is invalid: {error}") from error
+        raise ModelFormatRefused(f"the token bundle's description is invalid: {in_words(error)}") from error
     if description.format != TOKEN_FORMAT:
         raise ModelFormatRefused(
             f"the token bundle of {description.class_name!r} has version {description.format}, "

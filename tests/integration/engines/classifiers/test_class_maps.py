@@ -58,6 +58,17 @@ def test_imagenet_classes_match_by_synonym_and_wordnet_id() -> None:
         head.selection(["crane"], {})
 
 
+def test_all_classes_that_a_head_lacks_are_named_with_those_that_are_near() -> None:
+    with pytest.raises(ClassMapMismatch) as refused:
+        imagenet_classes().selection(["tench", "cat", "goldfsh", "zeppelin airship"], {})
+    said = refused.value.detail
+    assert "'cat' for 'cat' (did you mean 'tabby" in said
+    assert "'goldfsh' for 'goldfsh' (did you mean 'goldfish'?)" in said
+    assert "'zeppelin airship' for 'zeppelin airship'" in said
+    with pytest.raises(ClassMapMismatch, match="and 15 more; name one of its classes in a label map"):
+        imagenet_classes().selection([f"no class {number}" for number in range(20)], {})
+
+
 @pytest.mark.paper("LANCE-S4.1-label-map")
 def test_fifteen_classes_on_a_thousand_way_head_keep_their_own_mass() -> None:
     head = imagenet_classes()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from socket import socket
 
 import httpx
 import pytest
@@ -92,6 +94,7 @@ def test_local_weights_are_not_fetched_again(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_weights_are_fetched_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Hub(LocalEntryNotFoundError("not here"), "/cache/model.safetensors")
+    monkeypatch.setattr(timm_zoo, "_hub_answers", lambda: True)
     monkeypatch.setattr(timm_zoo, "hf_hub_download", hub)
     timm_zoo.hub_weights("timm/net")
     assert hub.local_only == [True, False]
@@ -99,9 +102,41 @@ def test_weights_are_fetched_on_first_use(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_an_unreachable_hub_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = LocalEntryNotFoundError("no network")
+    monkeypatch.setattr(timm_zoo, "_hub_answers", lambda: True)
     monkeypatch.setattr(timm_zoo, "hf_hub_download", Hub(nowhere, nowhere))
     with pytest.raises(UnknownModel, match="cannot be reached"):
         timm_zoo.hub_weights("timm/net")
+
+
+def test_an_unreachable_hub_is_reported_without_its_client_s_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub(LocalEntryNotFoundError("not here"))
+    monkeypatch.setattr(timm_zoo, "hf_hub_download", hub)
+    # A port that nobody listens at.
+    with socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(timm_zoo, "ENDPOINT", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        started = time.monotonic()
+        with pytest.raises(UnknownModel) as refused:
+            timm_zoo.hub_weights("timm/resnet50.a1_in1k")
+    assert time.monotonic() - started < 10
+    assert hub.local_only == [True]
+    for told in (
+        "run `hf download timm/resnet50.a1_in1k model.safetensors`",
+        "copy models--timm--resnet50.a1_in1k from its cache",
+        "HF_HUB_CACHE",
+    ):
+        assert told in refused.value.detail
+
+
+def test_a_misspelt_network_of_timm_is_answered_with_the_one_that_is_near() -> None:
+    with pytest.raises(UnknownModel, match=r"'resnt50' \(did you mean 'resnet50'\?\)"):
+        timm_zoo.describe_zoo("resnt50")
+
+
+def test_a_network_of_timm_is_named_with_its_prefix(root: Path, store: BlobStore) -> None:
+    registry = ClassifierRegistry(SUITE, root, store, ClassifierOptions())
+    with pytest.raises(UnknownModel, match=r"'resnet50' \(did you mean 'timm:resnet50'\?\)"):
+        registry.load("resnet50")
 
 
 REFUSED = {
@@ -120,6 +155,7 @@ def of_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         hub.gated.add("timm/gated")
         hub.renamed["timm/old"] = "timm/new"
         read = partial(hf_hub_download, endpoint=hub.address, cache_dir=tmp_path)
+        monkeypatch.setattr(timm_zoo, "ENDPOINT", hub.address)
         monkeypatch.setattr(timm_zoo, "hf_hub_download", read)
         yield
 
@@ -141,6 +177,7 @@ def test_weights_of_a_renamed_repository_are_read(of_stand_in: None) -> None:
 def test_any_other_answer_of_the_hub_names_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = httpx.Response(500, request=httpx.Request("GET", "https://hub.test/net"))
     refused = HfHubHTTPError("server error", response=answer)
+    monkeypatch.setattr(timm_zoo, "_hub_answers", lambda: True)
     monkeypatch.setattr(timm_zoo, "hf_hub_download", Hub(LocalEntryNotFoundError("not here"), refused))
     with pytest.raises(
         UnknownModel, match="'timm/net' cannot be read from the Hugging Face hub: server error"

@@ -51,6 +51,18 @@ async def test_a_folder_is_requested_by_its_spec_and_the_error_lists_the_specs()
     assert list(await check_classifiers(["local:mine"], CLASSES, "a" * 64, services)) == ["local:mine"]
 
 
+async def test_a_misspelt_classifier_is_answered_with_the_one_that_is_near() -> None:
+    services = fake_services(FakeWorld(), classifiers=Unknowing(FakeWorld()))
+    with pytest.raises(UnknownModel, match=r"'steadyy' \(did you mean 'steady'\?\); there are"):
+        await check_classifiers(["steadyy"], CLASSES, "a" * 64, services)
+
+
+async def test_a_network_of_timm_is_named_with_its_prefix() -> None:
+    services = fake_services(FakeWorld(), classifiers=Listing(FakeWorld()))
+    with pytest.raises(UnknownModel, match=r"'resnet50' \(did you mean 'timm:resnet50'\?\)"):
+        await check_classifiers(["resnet50"], CLASSES, "a" * 64, services)
+
+
 @pytest.mark.paper("DI-S6-zoo")
 async def test_listed_classifiers_are_not_described_again() -> None:
     classifiers = FakeClassifiers(FakeWorld())

@@ -82,13 +82,13 @@ def test_a_suite_names_a_file_beside_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "Field required"),
+        ("", "a value is required"),
         (PROMPTS.replace("{task}", "task"), "must have {task} and then {caption}"),
         (PROMPTS.replace("{task}", "{caption} {task}"), "must have {task} and then {caption}"),
         (PROMPTS.replace('"background"', '"weather"'), "instruction.0.type"),
         (PROMPTS.replace('"rain"', '"elsewhere"'), "two instructions have the name 'elsewhere'"),
-        (PROMPTS.replace("examples", "shots"), "Extra inputs"),
-        ("[[instruction]", "the file"),
+        (PROMPTS.replace("examples", "shots"), "no such field"),
+        ("[[instruction]", "Expected ']]'"),
     ],
 )
 def test_a_file_that_holds_no_prompts_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:

@@ -1,0 +1,102 @@
+"""Fields that pydantic refuses, in sentences: no pattern, no type of Python's, no page of pydantic's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.text.near_names import did_you_mean
+
+M = TypeVar("M", bound=BaseModel)
+
+MOST_NAMED = 5
+ALTERNATIVE = re.compile(r"(?:list|literal|function-\w+)\[.*\]|str|int|float|bool|dict")
+"""The part of a location that names one of several types of a field, not a part of the body."""
+
+_SENTENCES = {
+    "missing": "a value is required",
+    "extra_forbidden": "no such field; correct its name, or leave it out",
+    "string_pattern_mismatch": "is not written as such a text must be",
+    "string_type": "must be a text",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+}
+"""By the type of error. What is not here keeps pydantic's words, from "must" on."""
+
+_SUBJECT = re.compile(r"^(?:Input|String|List|Value|Dictionary|Tuple|Set|Data|Number)s? should ")
+
+
+def sentence(error: Mapping[str, Any]) -> str:
+    """Say what is wrong with a field; of what was sent, only a name near to a permitted one is repeated.
+
+    Args:
+        error: an entry of pydantic's ``errors()``: type, msg, input and ctx.
+    """
+    kind, said = error["type"], str(error["msg"])
+    if kind in ("value_error", "assertion_error"):
+        return said.partition(", ")[2]
+    if kind == "literal_error":
+        return f"must be {error['ctx']['expected']}{_meant(error)}"
+    worded = _SENTENCES.get(kind) or _SUBJECT.sub("must ", said).replace(" after validation", "")
+    return re.sub(r"\ba valid (?=[aeiou])", "an ", worded).replace("a valid ", "a ")
+
+
+def sentences(found: Sequence[Mapping[str, Any]]) -> str:
+    """Say what is wrong with the first of the fields that pydantic refuses, each after its place.
+
+    Args:
+        found: the entries of pydantic's ``errors()``.
+    """
+    told = list(dict.fromkeys(f"{place(each['loc'])}: {sentence(each)}".removeprefix(": ") for each in found))
+    more = len(told) - MOST_NAMED
+    return "; ".join([*told[:MOST_NAMED], *[f"and {more} more"] * (more > 0)])
+
+
+def in_words(error: Exception) -> str:
+    """Return an error's text; that of fields which pydantic refuses is `sentences`."""
+    return sentences(error.errors(include_url=False)) if isinstance(error, ValidationError) else str(error)
+
+
+def place(location: tuple[int | str, ...]) -> str:
+    """Return where a field is, as "classifiers.0"; empty for the whole."""
+    return ".".join(str(part) for part in location if ALTERNATIVE.fullmatch(str(part)) is None)
+
+
+def checked(model: type[M], fields: Mapping[str, Any]) -> M:
+    """Return a body with these fields.
+
+    Raises:
+        InvalidRequest: a field is missing, unknown or out of range; the sentence names it.
+    """
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidRequest(_of_caller(error, model)) from error
+
+
+def _of_caller(error: ValidationError, model: type[BaseModel]) -> str:
+    # To the caller's own program, his texts can be repeated.
+    found = error.errors(include_url=False)
+    said, given, name = sentences(found), found[0]["input"], str((*found[0]["loc"], "")[0])
+    kind = found[0]["type"]
+    if kind == "list_type" and isinstance(given, str):
+        return f"{said}, such as [{given!r}]"
+    if kind == "extra_forbidden":
+        return said + did_you_mean(name, model.model_fields)
+    if name == "dataset" and "/" in str(given):
+        return f"{said}, not {given!r}; upload a folder first: client.datasets.upload(folder, name=...)"
+    return said
+
+
+def _meant(error: Mapping[str, Any]) -> str:
+    given, permitted = error.get("input"), re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    return did_you_mean(given, permitted) if isinstance(given, str) and len(given) <= 200 else ""
