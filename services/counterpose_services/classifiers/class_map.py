@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from counterpose_core.errors import ClassMapMismatch
+from counterpose_core.errors import ClassMapMismatch, ModelFormatRefused
 from counterpose_core.text.imagenet_hierarchy import class_names
 from counterpose_services.models.cached_forward import Floats
 
 LabelMap = Mapping[str, Sequence[str]]
-"""For each dataset class, the names of the head classes whose probabilities are summed."""
+"""For each dataset class, the names of the head classes whose probabilities are summed.
+
+``#135`` names the row 135, counted from 0: names of some heads are not distinct.
+"""
+
+_ROW = re.compile(r"#(\d{1,7})")
 
 
 def read_label_map(file: Path | None) -> LabelMap:
@@ -64,6 +70,19 @@ def read_class_map(file: Path) -> HeadClasses:
     return HeadClasses(tuple((name, called[name]) if name in called else (name,) for name in found))
 
 
+def require_several(outputs: int, name: str) -> None:
+    """Refuse a head of one output.
+
+    Raises:
+        ModelFormatRefused: ``outputs`` is 1.
+    """
+    if outputs == 1:
+        raise ModelFormatRefused(
+            f"the head of {name!r} has one output, a yes-or-no score, and its softmax is 1 for any image; "
+            "export it with an output for each of its two answers"
+        )
+
+
 def _is_names(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(_is_name(name) for name in value)
 
@@ -98,7 +117,11 @@ class HeadClasses:
         # A class's own name precedes another's synonym: in ImageNet, a mouth organ is also called a harp.
         index = _index(self.names) | own
         rows = [
-            tuple(_only_row(index, name, named) for named in label_map.get(name, [name])) for name in classes
+            tuple(
+                self._row(index, name, named, mapped=name in label_map)
+                for named in label_map.get(name, [name])
+            )
+            for name in classes
         ]
         taken = [row for group in rows for row in group]
         for name, group in zip(classes, rows, strict=True):
@@ -107,6 +130,25 @@ class HeadClasses:
                     f"the class {name!r} shares a head class with another class; change the label map"
                 )
         return Selection(tuple(rows))
+
+    def _row(self, index: Mapping[str, set[int]], name: str, named: str, *, mapped: bool) -> int:
+        rows = index.get(_key(named), set())
+        # A dataset's class may be called #1.
+        numbered = _ROW.fullmatch(named) if mapped else None
+        if not rows and numbered is not None and int(numbered[1]) < len(self):
+            return int(numbered[1])
+        if not rows:
+            raise ClassMapMismatch(
+                f"the classifier has no class {named!r} for {name!r}; name one of its classes in a label "
+                f"map, or one of its rows, '#0' to '#{len(self) - 1}'"
+            )
+        if len(rows) > 1:
+            numbers = " and ".join(repr(f"#{row}") for row in sorted(rows))
+            raise ClassMapMismatch(
+                f"{named!r} matches {len(rows)} classes of the classifier; name its row in a label map: "
+                f"{numbers}"
+            )
+        return next(iter(rows))
 
 
 def _index(rows: Iterable[Sequence[str]]) -> dict[str, set[int]]:
@@ -120,19 +162,6 @@ def _index(rows: Iterable[Sequence[str]]) -> dict[str, set[int]]:
 def _key(name: str) -> str:
     # Folders say ice_bear, ImageNet's list says Ice Bear.
     return name.strip().replace("_", " ").casefold()
-
-
-def _only_row(index: Mapping[str, set[int]], name: str, named: str) -> int:
-    rows = index.get(_key(named), set())
-    if not rows:
-        raise ClassMapMismatch(
-            f"the classifier has no class {named!r} for {name!r}; name one of its classes in a label map"
-        )
-    if len(rows) > 1:
-        raise ClassMapMismatch(
-            f"{named!r} matches {len(rows)} classes of the classifier; choose one in a label map"
-        )
-    return next(iter(rows))
 
 
 @dataclass(frozen=True)
