@@ -17,6 +17,7 @@ MAX_MEMBERS = 20_000
 PICKLED, BUNDLE = ".bin", ".safetensors"
 BATCH_BYTES = 4_000_000
 _NUMBER = re.compile(r"\d{1,6}")
+_KIND = "counterpose-token"
 _HEADER = 8
 """Bytes in front of a safetensors header that give its length."""
 
@@ -24,8 +25,8 @@ _HEADER = 8
 def token_batches(path: Path, classes: Sequence[str] | None = None) -> Iterator[list[TokenFile]]:
     """Read the tokens of a folder or a zip archive, in batches that one request takes.
 
-    A file is called by its class's number, as ImageNet*'s ``0.bin`` to ``999.bin``, or by its class. A bundle
-    of ours (``.safetensors``) says its class itself.
+    A file is called by its class's number, as ImageNet*'s ``0.bin`` to ``999.bin``, or by its class. Of
+    ``.safetensors``, a bundle of ours says its class itself.
 
     Args:
         path: the folder, or the archive, which is read without unpacking it.
@@ -106,8 +107,8 @@ def _require_small(name: str, size: int) -> None:
 
 def _class_of(name: str, content: bytes, classes: Sequence[str]) -> str:
     stem = PurePosixPath(name).stem
-    if name.endswith(BUNDLE):
-        return _described_class(name, content)
+    if name.endswith(BUNDLE) and (described := _described_class(name, content)) is not None:
+        return described
     if not _NUMBER.fullmatch(stem):
         return stem
     if int(stem) >= len(classes) or not classes[int(stem)]:
@@ -115,10 +116,16 @@ def _class_of(name: str, content: bytes, classes: Sequence[str]) -> str:
     return classes[int(stem)]
 
 
-def _described_class(name: str, content: bytes) -> str:
+def _described_class(name: str, content: bytes) -> str | None:
+    """Return the class that a bundle of ours names; None of another's safetensors."""
     try:
         header = json.loads(content[_HEADER : _HEADER + int.from_bytes(content[:_HEADER], "little")])
-        described: Mapping[str, object] = json.loads(header["__metadata__"]["counterpose-token"])
+        about = header.get("__metadata__") or {}
+        if _KIND not in about:
+            return None
+        described: Mapping[str, object] = json.loads(about[_KIND])
         return str(described["class_name"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InvalidRequest(f"{name!r} is not a token bundle of Counterpose") from error
+    except (AttributeError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidRequest(
+            f"{name!r} is not a token bundle of Counterpose, nor other safetensors"
+        ) from error

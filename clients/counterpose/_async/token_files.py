@@ -29,7 +29,7 @@ class AsyncTokenFiles:
         Only the vectors in them are read, by the editor, and no code.
 
         Args:
-            path: files called ``<number>.bin`` or ``<class>.bin``, or bundles (``.safetensors``).
+            path: files called ``<number>.bin`` or ``<class>.bin``, or so with ``.safetensors``, or bundles.
             classes: the classes by number; default: ImageNet-1k's in their order.
 
         Raises:

@@ -25,7 +25,7 @@ TokenPath = Annotated[
         "--tokens",
         metavar="PATH",
         help="Published tokens to take in place of learning: a folder or zip archive of <number>.bin, "
-        "<class>.bin or bundles.",
+        "<class>.bin or bundles; .safetensors as .bin.",
     ),
 ]
 TokenClasses = Annotated[

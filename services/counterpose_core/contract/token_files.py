@@ -23,7 +23,7 @@ class TokenFile(ClientBody):
         min_length=4,
         max_length=MAX_TOKEN_BYTES // 3 * 4 + 4,
         description="Bytes of the file in base64: a token bundle of Counterpose, or a vector that "
-        "`torch.save` has written, as the published tokens of ImageNet* are.",
+        "`torch.save` or safetensors has written, as the published tokens of ImageNet* are.",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpose_core.errors import ClassMapMismatch
+from counterpose_core.errors import ClassMapMismatch, ModelFormatRefused
 from counterpose_core.text.folder_names import name_of_id
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_services.models.cached_forward import Floats
@@ -20,7 +21,12 @@ MOST_NAMED = 5
 """Classes without a row that a refusal names."""
 
 LabelMap = Mapping[str, Sequence[str]]
-"""For each dataset class, the names of the head classes whose probabilities are summed."""
+"""For each dataset class, the names of the head classes whose probabilities are summed.
+
+``#135`` names the row 135, counted from 0: names of some heads are not distinct.
+"""
+
+_ROW = re.compile(r"#(\d{1,7})")
 
 
 def read_label_map(file: Path | None) -> LabelMap:
@@ -69,6 +75,19 @@ def read_class_map(file: Path) -> HeadClasses:
     )
 
 
+def require_several(outputs: int, name: str) -> None:
+    """Refuse a head of one output.
+
+    Raises:
+        ModelFormatRefused: ``outputs`` is 1.
+    """
+    if outputs == 1:
+        raise ModelFormatRefused(
+            f"the head of {name!r} has one output, a yes-or-no score, and its softmax is 1 for any image; "
+            "export it with an output for each of its two answers"
+        )
+
+
 def _is_names(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(_is_name(name) for name in value)
 
@@ -102,9 +121,13 @@ class HeadClasses:
         own = _index(names[: self.own] for names in self.names)
         # A class's own name precedes another's synonym: in ImageNet, a mouth organ is also called a harp.
         index = _index(self.names) | own
-        asked = {name: label_map.get(name, [name]) for name in classes}
-        self._require(index, [(name, named) for name in classes for named in asked[name]])
-        rows = [tuple(_only_row(index, named) for named in asked[name]) for name in classes]
+        asked = [(name, named) for name in classes for named in label_map.get(name, [name])]
+        rows_of = {pair: self._rows(index, pair[1], mapped=pair[0] in label_map) for pair in asked}
+        self._require([pair for pair in asked if not rows_of[pair]])
+        rows = [
+            tuple(_only_row(rows_of[name, named], named) for named in label_map.get(name, [name]))
+            for name in classes
+        ]
         taken = [row for group in rows for row in group]
         for name, group in zip(classes, rows, strict=True):
             if any(taken.count(row) > 1 for row in group):
@@ -113,15 +136,24 @@ class HeadClasses:
                 )
         return Selection(tuple(rows))
 
-    def _require(self, index: Mapping[str, set[int]], asked: Sequence[tuple[str, str]]) -> None:
-        lacking = [(name, named) for name, named in asked if _key(named) not in index]
+    def _rows(self, index: Mapping[str, set[int]], named: str, *, mapped: bool) -> set[int]:
+        rows = index.get(_key(named), set())
+        # A dataset's class may be called #1.
+        numbered = _ROW.fullmatch(named) if mapped else None
+        if not rows and numbered is not None and int(numbered[1]) < len(self):
+            return {int(numbered[1])}
+        return rows
+
+    def _require(self, lacking: Sequence[tuple[str, str]]) -> None:
+        """Raise if classes of the dataset have no row; a few are named."""
         if not lacking:
             return
         there = [name for names in self.names for name in names]
         told = [f"{named!r} for {name!r}{did_you_mean(named, there)}" for name, named in lacking[:MOST_NAMED]]
         more = f" and {len(lacking) - MOST_NAMED} more" if len(lacking) > MOST_NAMED else ""
         raise ClassMapMismatch(
-            f"the classifier has no class {', '.join(told)}{more}; name one of its classes in a label map"
+            f"the classifier has no class {', '.join(told)}{more}; name one of its classes in a label map, "
+            f"or one of its rows, '#0' to '#{len(self) - 1}'"
         )
 
 
@@ -138,11 +170,11 @@ def _key(name: str) -> str:
     return name.strip().replace("_", " ").casefold()
 
 
-def _only_row(index: Mapping[str, set[int]], named: str) -> int:
-    rows = index[_key(named)]
+def _only_row(rows: set[int], named: str) -> int:
     if len(rows) > 1:
+        numbers = " and ".join(repr(f"#{row}") for row in sorted(rows))
         raise ClassMapMismatch(
-            f"{named!r} matches {len(rows)} classes of the classifier; choose one in a label map"
+            f"{named!r} matches {len(rows)} classes of the classifier; name its row in a label map: {numbers}"
         )
     return next(iter(rows))
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.errors import CounterposeError
+from counterpose_core.images.codecs import Pixels
 from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
+
+TRIAL_IMAGE: Pixels = np.full((96, 64, 3), 128, np.uint8)
+"""A grey image, by which a network is tried as it is loaded."""
 
 OverClasses = Callable[[Arrays], Floats]
 """From an image's arrays to probabilities over the requested classes (n,)."""
@@ -29,3 +36,9 @@ class Classifier(Protocol):
     def predict(self, images: Sequence[str]) -> PassResult:
         """Compute each image's arrays, including ``features`` if the model has any."""
         ...
+
+
+def in_a_line(error: Exception) -> str:
+    """Return what an error says, in one line of at most 200 characters."""
+    said = error.detail if isinstance(error, CounterposeError) else str(error)
+    return " ".join(said.split())[:200] or type(error).__name__

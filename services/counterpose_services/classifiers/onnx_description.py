@@ -2,7 +2,7 @@
 
 ``pretrained_cfg`` must contain ``mean`` and ``std``, and ``input_size`` [3, height, width] unless the graph
 has it; ``interpolation``, ``crop_pct`` and ``crop_mode`` are as in timm, with its defaults. ``output`` is
-``logits`` (the default) or ``probabilities``.
+``logits`` or ``probabilities``; by default, a graph that ends in a softmax tells it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ from typing import Any, Literal, cast, get_args
 from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
+import numpy as np
 from PIL import Image
 from timm.data import create_transform, resolve_data_config
 from torch import Tensor
 
 from counterpose_core.errors import ModelFormatRefused
 from counterpose_services.classifiers.timm_folder import CONFIGURATION
+from counterpose_services.models.cached_forward import Floats
 
 OutputKind = Literal["logits", "probabilities"]
 
+SUM_TOLERANCE = 1e-3
+_EACH_ALONE = ("Sigmoid", "HardSigmoid")
 _KINDS = " or ".join(map(repr, get_args(OutputKind)))
 _LARGEST_SIDE = 4096
 _PREPROCESSING = ("interpolation", "mean", "std", "crop_pct", "crop_mode")
@@ -40,18 +44,45 @@ class NetworkInput:
     width: int | None
 
 
-def output_kind(config: dict[str, Any], name: str) -> OutputKind:
-    """Read ``output``.
+def output_kind(config: dict[str, Any], name: str) -> OutputKind | None:
+    """Read ``output``; None if it is not given.
 
     Raises:
         ModelFormatRefused: it has another value.
     """
-    kind = config.get("output", "logits")
-    if kind not in get_args(OutputKind):
+    kind = config.get("output")
+    if "output" in config and kind not in get_args(OutputKind):
         raise ModelFormatRefused(
             f"'output' in {CONFIGURATION!r} of {name!r} is {kind!r}, not one of {_KINDS}"
         )
-    return cast("OutputKind", kind)
+    return cast("OutputKind | None", kind)
+
+
+def kind_of(rows: Floats, declared: OutputKind | None, last_operator: str, name: str) -> OutputKind:
+    """Tell what a network's numbers are: as declared, by the end of its graph, and by rows of trial images.
+
+    Args:
+        rows: its numbers for some images (n, classes).
+        declared: what the configuration says.
+        last_operator: the operator that computes them.
+        name: of the classifier, for errors.
+
+    Raises:
+        ModelFormatRefused: they judge each class alone, or are probabilities where logits are declared.
+    """
+    if last_operator in _EACH_ALONE:
+        raise ModelFormatRefused(
+            f"the graph of {name!r} ends in a {last_operator}, whose scores judge each class alone, and one "
+            "class of several is asked for; export it without that operator if exactly one class is right"
+        )
+    odds = bool((rows >= 0.0).all()) and bool((np.abs(rows.sum(axis=1) - 1.0) <= SUM_TOLERANCE).all())
+    ends = last_operator == "Softmax" or odds
+    if ends and declared == "logits":
+        raise ModelFormatRefused(
+            f"{name!r} returns probabilities where logits were expected: set 'output' to 'probabilities' in "
+            f"its {CONFIGURATION!r}"
+        )
+    return declared or ("probabilities" if ends else "logits")
 
 
 def preprocessing(

@@ -25,17 +25,29 @@ LARGEST_BYTES = 4 * 2**30
 OPERATOR_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 """The domains of the standard and of the operators that are part of onnxruntime."""
 
+_SAME_NUMBERS = frozenset(
+    {
+        "Cast", "DequantizeLinear", "Dropout", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze",
+        "Unsqueeze",
+    }
+)  # fmt: skip
+_LONGEST_END = 64
+
 # A single path component, so that it names neither a folder nor the runtime's memory-address marker.
 _DATA_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """The bytes of ``model.onnx``, the bytes of its data files by name, and the digest of all."""
+    """The bytes of ``model.onnx``, the bytes of its data files by name, and the digest of all.
+
+    ``last_operator`` computes the output, but for operators that change shape or precision; empty if unknown.
+    """
 
     content: bytes
     data: Mapping[str, bytes]
     revision: str
+    last_operator: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -53,7 +65,8 @@ def read_onnx(folder: Path, name: str) -> OnnxFile:
     room = LARGEST_BYTES
     content = _bytes_of(folder / ONNX_FILE, name, room)
     room -= len(content)
-    parts = list(_parts(_parsed(content, name)))
+    model = _parsed(content, name)
+    parts = list(_parts(model))
     _require_known_operators(parts, name)
     tensors = [part for part in parts if isinstance(part, onnx.TensorProto) and _is_outside(part)]
     data: dict[str, bytes] = {}
@@ -62,7 +75,7 @@ def read_onnx(folder: Path, name: str) -> OnnxFile:
         room -= len(data[file])
     for tensor in tensors:
         _require_within(tensor, len(data[_location(tensor, name)]), name)
-    return OnnxFile(content, data, _revision(content, data))
+    return OnnxFile(content, data, _revision(content, data), _last_operator(model))
 
 
 def _bytes_of(path: Path, name: str, room: int) -> bytes:
@@ -98,6 +111,23 @@ def _parts(message: Message) -> Iterator[Message]:
         if field.message_type is not None:
             for part in [value] if isinstance(value, Message) else value:
                 yield from _parts(part)
+
+
+def _last_operator(model: onnx.ModelProto) -> str:
+    functions = {(each.domain, each.name): each for each in model.functions}
+    nodes = model.graph.node
+    name = model.graph.output[0].name if model.graph.output else ""
+    for _ in range(_LONGEST_END):
+        node = next((each for each in nodes if name in each.output), None)
+        if node is None:
+            return ""
+        if (inside := functions.get((node.domain, node.op_type))) is not None:
+            nodes, name = inside.node, inside.output[list(node.output).index(name)]
+        elif node.op_type in _SAME_NUMBERS and node.input:
+            name = node.input[0]
+        else:
+            return str(node.op_type)
+    return ""
 
 
 def _require_known_operators(parts: list[Message], name: str) -> None:

@@ -18,11 +18,13 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
 from counterpose_core.images.codecs import decode_image
-from counterpose_services.classifiers.class_map import HeadClasses, LabelMap, read_class_map
+from counterpose_services.classifiers.class_map import HeadClasses, LabelMap, read_class_map, require_several
 from counterpose_services.classifiers.classifier import OverClasses
 from counterpose_services.classifiers.onnx_description import (
+    SUM_TOLERANCE,
     NetworkInput,
     OutputKind,
+    kind_of,
     output_kind,
     preprocessing,
 )
@@ -32,9 +34,8 @@ from counterpose_services.models.cached_forward import Arrays, CachedForward, Fl
 
 _logger = logging.getLogger(__name__)
 
-SUM_TOLERANCE = 1e-3
-TRIAL_IMAGES = 2
-"""Enough to check that a network with an open batch returns one row per image."""
+TRIAL_COLOURS = ("grey", "orange", "navy")
+"""Of the images by which a network is tried: logits of several do not all add up to 1."""
 
 _CUDA = "CUDAExecutionProvider"
 
@@ -60,14 +61,15 @@ class OnnxClassifier:
         self._name, self._label_map = name, label_map
         config = read_configuration(folder)
         self._head: HeadClasses = read_class_map(folder / CLASS_MAP)
-        self._kind = output_kind(config, name)
+        require_several(len(self._head), name)
+        declared = output_kind(config, name)
         file = read_onnx(folder, name)
         self._session = _session(file, name, device)
         self._input = _input_of(self._session, name)
         self.identity = ModelIdentity(id=name, revision=file.revision)
         self.size_bytes = file.size_bytes
         settings, transform = preprocessing(config, self._input, name)
-        self._try_out(transform)
+        self._kind = self._try_out(transform, declared, file.last_operator)
         self._pass = CachedForward(
             store,
             "prediction",
@@ -103,10 +105,15 @@ class OnnxClassifier:
             raise BadBackendOutput(f"{self._name!r} failed on {n} images: {_reason(error)}") from error
         return cast("Floats", found[:n] if found.ndim else found)
 
-    def _try_out(self, transform: Callable[[Image.Image], Tensor]) -> None:
-        n = self._input.batch or TRIAL_IMAGES
+    def _try_out(
+        self, transform: Callable[[Image.Image], Tensor], declared: OutputKind | None, last_operator: str
+    ) -> OutputKind:
+        images = [transform(Image.new("RGB", (64, 64), colour)) for colour in TRIAL_COLOURS]
+        n = self._input.batch or len(images)
+        parts = [(images * n)[start : start + n] for start in range(0, max(n, len(images)), n)]
         try:
-            rows = self._run([transform(Image.new("RGB", (64, 64), "grey"))] * n)
+            found = [self._run(part) for part in parts]
+            rows = found[0]
             if rows.ndim != 2 or len(rows) != n:
                 raise BadBackendOutput(f"it returns the shape {rows.shape} for {n} images")
             if rows.shape[1] != len(self._head):
@@ -114,11 +121,14 @@ class OnnxClassifier:
                     f"{ONNX_FILE!r} of {self._name!r} returns {rows.shape[1]} numbers per image, "
                     f"but {CLASS_MAP!r} names {len(self._head)} classes"
                 )
-            _probabilities(rows, self._kind, self._name)
+            rows = np.concatenate(found)
+            kind = kind_of(rows, declared, last_operator, self._name)
+            _probabilities(rows, kind, self._name)
         except BadBackendOutput as error:
             raise ModelFormatRefused(
                 f"{ONNX_FILE!r} of {self._name!r} is unusable: {error.detail}"
             ) from error
+        return kind
 
 
 def _session(file: OnnxFile, name: str, device: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import httpx
@@ -20,6 +21,8 @@ MOST_NUMBERS = 12 * 2**20
 """Of one call whose images keep their sizes: 48 MB as JSON."""
 FLOATS = ("FP16", "BF16", "FP32", "FP64")
 LONGEST_MESSAGE = 300
+LONGEST_ANSWER = 10_000
+"""Bytes of an answer that are searched for a message."""
 SETTINGS = "COUNTERPOSE_SERVICES_OIP"
 # Remote models do not describe their preprocessing; nearly all were trained with these values.
 IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
@@ -127,11 +130,24 @@ class OpenInference:
         """Return one row of the first output for each image; images of one size share calls."""
         rows: dict[int, Row] = {}
         for places in _calls(images) if self._height == OPEN else [list(range(len(images)))]:
-            rows.update(zip(places, self._infer([images[place] for place in places]), strict=True))
+            for part in self._parts(places):
+                rows.update(zip(part, self._infer([images[place] for place in part]), strict=True))
         return [rows[place] for place in range(len(images))]
 
+    def _parts(self, places: list[int]) -> list[list[int]]:
+        """Cut a call to the batch that the model takes."""
+        size = self._fixed_batch or len(places)
+        return [places[start : start + size] for start in range(0, len(places), size)]
+
+    @property
+    def _fixed_batch(self) -> int | None:
+        batch = self.metadata.inputs[0].shape[0]
+        return batch if batch > 0 else None
+
     def _infer(self, images: list[Prepared]) -> list[Row]:
-        batch = np.stack(images)
+        n = len(images)
+        # A fixed batch is filled with the last image.
+        batch = np.stack([*images, *images[-1:] * ((self._fixed_batch or n) - n)])
         wanted = self.metadata.inputs[0]
         tensor = {
             "name": wanted.name,
@@ -140,7 +156,7 @@ class OpenInference:
             "data": batch.ravel().tolist(),
         }
         answer = self._read("POST", f"{self._url}/infer", {"inputs": [tensor]}, _Answer)
-        return self._rows(answer.outputs[0], len(images))
+        return self._rows(answer.outputs[0], len(batch))[:n]
 
     @property
     def _datatype(self) -> str:
@@ -180,15 +196,33 @@ class OpenInference:
     def _read(self, method: str, url: str, body: dict[str, Any] | None, kind: type[Body]) -> Body:
         answer = self._calls.send(method, url, body)
         if answer.status >= 500:
-            raise BackendUnavailable(f"{self._name!r} returned status {answer.status}")
+            raise BackendUnavailable(
+                f"{self._name!r} returned status {answer.status}{_words(answer.content)}"
+            )
         if answer.status != 200:
-            raise BadBackendOutput(f"{self._name!r} returned status {answer.status}, not 200")
+            raise BadBackendOutput(
+                f"{self._name!r} returned status {answer.status}, not 200{_words(answer.content)}"
+            )
         try:
             return kind.model_validate_json(answer.content)
         except ValidationError as error:
             raise BadBackendOutput(
                 f"the answer of {self._name!r} does not follow the Open Inference Protocol"
             ) from error
+
+
+def _words(content: bytes) -> str:
+    """Return a server's own words about its refusal, for the end of a sentence."""
+    text = content[:LONGEST_ANSWER].decode(errors="replace")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = text
+    if isinstance(found, dict):
+        found = next((found[name] for name in ("error", "detail", "message") if found.get(name)), "")
+    said = " ".join(str(found).split())[:LONGEST_MESSAGE]
+    # Others answer with a page for a browser.
+    return f": {said}" if said.isprintable() and said and not said.startswith("<") else ""
 
 
 def _calls(images: list[Prepared]) -> list[list[int]]:

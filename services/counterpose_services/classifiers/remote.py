@@ -14,7 +14,7 @@ from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, UnknownModel
 from counterpose_core.images.codecs import decode_image
 from counterpose_services.batching.outcomes import settle
-from counterpose_services.classifiers.class_map import HeadClasses, LabelMap
+from counterpose_services.classifiers.class_map import HeadClasses, LabelMap, require_several
 from counterpose_services.classifiers.classifier import OverClasses
 from counterpose_services.classifiers.open_inference import OpenInference, Prepared, Row
 from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
@@ -22,6 +22,8 @@ from counterpose_services.outbound.hosts import require_host
 
 ROW_SUM_TOLERANCE = 1e-3
 """Rows whose sum is this close to 1 are probabilities; others are logits."""
+FEWEST_SCORES = 8
+"""Numbers of a batch from which a sigmoid is told."""
 
 
 _PART = r"/[A-Za-z0-9][\w.-]*"
@@ -90,17 +92,40 @@ class RemoteClassifier:
         outcomes = settle(
             images,
             prepare=read,
-            run=self._remote.infer,
+            run=self._infer,
             finish=lambda _, row: _arrays(row, self.identity.id),
             batch=self._batch,
         )
         return PassResult(outcomes, len(images))
+
+    def _infer(self, images: list[Prepared]) -> list[Row]:
+        answers = self._remote.infer(images)
+        rows = [answer.numbers for answer in answers if answer.error is None]
+        if self._remote.metadata.parameters.get("output") != "logits":
+            _refuse_lone_scores(rows, self.identity.id)
+        return answers
+
+
+def _refuse_lone_scores(rows: list[Floats], name: str) -> None:
+    """Refuse a batch of scores that judge each class alone, as sigmoids do.
+
+    Each number lies between 0 and 1, and no row adds up to 1. Eight logits are hardly ever so.
+    """
+    numbers = np.concatenate(rows) if rows else np.zeros(0)
+    lone = len(numbers) >= FEWEST_SCORES and bool(((numbers >= 0.0) & (numbers <= 1.0)).all())
+    if lone and not any(abs(float(row.sum()) - 1.0) <= ROW_SUM_TOLERANCE for row in rows):
+        raise BadBackendOutput(
+            f"{name!r} returned scores between 0 and 1 that do not add up to 1, as those of a sigmoid, which "
+            "judge each class alone; serve logits or probabilities, or say 'output': 'logits' in the "
+            "parameters of the model's metadata"
+        )
 
 
 def _arrays(answer: Row, name: str) -> Arrays:
     if answer.error is not None:
         raise BadBackendOutput(f"{name!r} failed on this image: {answer.error}")
     row = answer.numbers
+    require_several(len(row), name)
     if not np.isfinite(row).all():
         raise BadBackendOutput(f"{name!r} returned numbers that are not finite")
     if row.min() >= 0 and abs(float(row.sum()) - 1.0) <= ROW_SUM_TOLERANCE:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import ClassMapMismatch, ModelFormatRefused
-from counterpose_services.classifiers.class_map import HeadClasses, read_class_map
+from counterpose_services.classifiers.class_map import HeadClasses, read_class_map, require_several
 from counterpose_services.classifiers.timm_network import (
     FACTORY_ARGUMENTS,
     Network,
@@ -36,6 +36,7 @@ def load_folder(folder: Path, name: str) -> Network:
     if not (folder / WEIGHTS).is_file():
         raise ModelFormatRefused(f"the folder {name!r} has no {WEIGHTS}; add it")
     config, head = read_configuration(folder), read_class_map(folder / CLASS_MAP)
+    require_several(len(head), name)
     module = create_network(
         str(config.get("architecture")),
         pretrained=False,

@@ -24,7 +24,7 @@ from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ModelFormatRefused, UnknownModel
 from counterpose_core.images.codecs import decode_image
 from counterpose_services.classifiers.class_map import HeadClasses, LabelMap
-from counterpose_services.classifiers.classifier import OverClasses
+from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses, in_a_line
 from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
 from counterpose_services.models.model_folder import require_readable
 
@@ -101,6 +101,7 @@ class TimmClassifier:
         self.identity = network.identity
         self.size_bytes = network.size_bytes
         settings, transform = _preprocessing(network)
+        self._try_out(transform)
         self._pass = CachedForward(
             store,
             "prediction",
@@ -118,6 +119,19 @@ class TimmClassifier:
     def predict(self, images: Sequence[str]) -> PassResult:
         """Return ``probabilities`` over the whole head and ``features`` of each image."""
         return self._pass(images)
+
+    def _try_out(self, transform: Callable[[Image.Image], Tensor]) -> None:
+        """Classify one image: some networks take other channels, or give no row of scores."""
+        try:
+            self._forward([transform(Image.fromarray(TRIAL_IMAGE))])
+        except torch.OutOfMemoryError:
+            raise
+        # Whatever a network does with an image that is not its own.
+        except Exception as error:
+            raise ModelFormatRefused(
+                f"{self.identity.id!r} fails on an image of three channels (RGB): {in_a_line(error)}; check "
+                "its configuration"
+            ) from error
 
     @torch.inference_mode()
     def _forward(self, images: list[Tensor]) -> list[Arrays]:

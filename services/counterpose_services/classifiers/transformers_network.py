@@ -20,8 +20,8 @@ from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.text.imagenet_hierarchy import class_key, class_names
-from counterpose_services.classifiers.class_map import HeadClasses, LabelMap
-from counterpose_services.classifiers.classifier import OverClasses
+from counterpose_services.classifiers.class_map import HeadClasses, LabelMap, require_several
+from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses, in_a_line
 from counterpose_services.classifiers.stored_traits import short_text, stored_parameters
 from counterpose_services.classifiers.timm_folder import read_configuration
 from counterpose_services.classifiers.timm_zoo import imagenet_classes
@@ -29,6 +29,8 @@ from counterpose_services.models.cached_forward import Arrays, CachedForward, Pa
 from counterpose_services.models.fitting_weights import load_fitting
 from counterpose_services.models.image_processors import Preparation, load_image_processor
 from counterpose_services.models.model_folder import folder_revision, weight_files
+
+_NOT_ONE_CLASS = ("multi_label_classification", "regression")
 
 
 class TransformersClassifier:
@@ -48,6 +50,7 @@ class TransformersClassifier:
         self._model.to(torch.device(device))
         self.identity = ModelIdentity(id=spec, revision=folder_revision(folder))
         self.size_bytes = sum(one.numel() * one.element_size() for one in self._model.state_dict().values())
+        self._try_out(prepared)
         self._pass = CachedForward(
             store,
             "prediction",
@@ -65,6 +68,17 @@ class TransformersClassifier:
     def predict(self, images: Sequence[str]) -> PassResult:
         """Return ``probabilities`` over the whole head for each image."""
         return self._pass(images)
+
+    def _try_out(self, prepared: Preparation) -> None:
+        try:
+            self._forward([prepared(TRIAL_IMAGE)])
+        except torch.OutOfMemoryError:
+            raise
+        # Whatever a network does with pixels that are not its own.
+        except Exception as error:
+            raise ModelFormatRefused(
+                f"{self.identity.id!r} fails on a grey image as its processor prepares it: {in_a_line(error)}"
+            ) from error
 
     @torch.inference_mode()
     def _forward(self, images: list[Tensor]) -> list[Arrays]:
@@ -99,17 +113,27 @@ def head_classes(config: Mapping[str, Any], spec: str) -> HeadClasses:
 
     Raises:
         ClassMapMismatch: it does not name each row from 0 on.
+        ModelFormatRefused: the head has one output, or scores that judge each class alone.
     """
     given = config.get("id2label")
     found = [given.get(str(row)) for row in range(len(given))] if isinstance(given, dict) else []
     labels = [label for label in found if isinstance(label, str) and label.strip()]
     if not labels or len(labels) < len(found):
         raise ClassMapMismatch(f"'id2label' of {spec!r} does not name every class from 0 on")
-    # Its own list calls two classes "crane" and two "maillot".
+    require_several(len(labels), spec)
+    if (kind := config.get("problem_type")) in _NOT_ONE_CLASS:
+        raise ModelFormatRefused(
+            f"'problem_type' of {spec!r} is {kind!r}: its scores judge each class alone, and one class of "
+            "several is asked for; choose a network of 'single_label_classification'"
+        )
+    # Its own list calls two classes "crane" and two "maillot". TensorFlow's heads begin with a background.
     known = list(class_names())
-    ends = [class_key(label.split(",")[0]) for label in (labels[0], labels[-1])]
-    if len(labels) == len(known) and ends == [known[0], known[-1]]:
-        return imagenet_classes()
+    before = len(labels) - len(known)
+    if before in (0, 1):
+        ends = [class_key(label.split(",")[0]) for label in (labels[before], labels[-1])]
+        if ends == [known[0], known[-1]]:
+            theirs = imagenet_classes()
+            return HeadClasses((*((label,) for label in labels[:before]), *theirs.names), own=theirs.own)
     return HeadClasses(tuple((label, *label.split(", ")) for label in labels))
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import GenerateItem, GenerateRequest
@@ -83,10 +85,13 @@ def renamed(engine: EditorEngine, name: str) -> EditorEngine:
 
 
 @pytest.mark.paper("DI-S3.2-tokens")
-def test_a_published_token_is_taken_as_it_is_and_draws_images(fresh: EditorEngine) -> None:
+@pytest.mark.parametrize("written", [saved, lambda vector: save({"<boat>": vector})])
+def test_a_published_token_is_taken_as_it_is_and_draws_images(
+    fresh: EditorEngine, written: Callable[[torch.Tensor], bytes]
+) -> None:
     editor = renamed(fresh, BASE_MODEL)
     vector = torch.linspace(-0.05, 0.05, editor.pipeline.prompts.width)
-    ref = editor.store.put(saved(vector))
+    ref = editor.store.put(written(vector))
     token = only(learn(editor, item(editor, "boat", published=ref)))
     assert (token.steps, token.losses, token.cost) == (0, [], Cost())
     taken = bundle(editor, token)

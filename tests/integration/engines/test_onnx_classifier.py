@@ -281,7 +281,7 @@ GRAPHS: dict[str, tuple[Callable[[], onnx.ModelProto | bytes], str]] = {
     "larger than its data": (declared_larger, "cannot be loaded"),
     "two inputs": (two_inputs, "2 inputs"),
     "four channels": (lambda: linear_graph(5, element=TensorProto.DOUBLE), "double"),
-    "an answer of four axes": (four_axes, r"\(2, 3, 1, 1\)"),
+    "an answer of four axes": (four_axes, r"\(3, 3, 1, 1\)"),
 }  # fmt: skip
 
 

@@ -61,6 +61,14 @@ def test_a_folder_is_read_as_an_archive_is(tmp_path: Path) -> None:
     assert read(tmp_path, ["sled", "kite"]) == {"kite": b"1", "boat": b"boat", "tram": bundle("tram")}
 
 
+def test_safetensors_of_another_program_are_named_as_other_files_are(tmp_path: Path) -> None:
+    plain = bundle("tram").replace(b"counterpose-token", b"another-programme")
+    bare = (8).to_bytes(8, "little") + b'{"a":{}}'
+    members = {"1.safetensors": plain, "boat.safetensors": bare, "any.safetensors": bundle("tram")}
+    found = read(archive(tmp_path / "tokens.zip", members), ["sled", "kite"])
+    assert found == {"kite": plain, "boat": bare, "tram": bundle("tram")}
+
+
 def test_all_of_imagenet_s_tokens_go_in_a_few_requests(tmp_path: Path) -> None:
     file = archive(tmp_path / "tokens.zip", {f"{number}.bin": bytes(5000) for number in range(1000)})
     batches = list(token_batches(file))
@@ -78,8 +86,9 @@ def test_all_of_imagenet_s_tokens_go_in_a_few_requests(tmp_path: Path) -> None:
         ({"0.bin": bytes(MAX_TOKEN_BYTES + 1)}, f"'0.bin' has {MAX_TOKEN_BYTES + 1} bytes"),
         ({"a.safetensors": b"x"}, "'a.safetensors' is not a token bundle"),
         ({"a.safetensors": (2).to_bytes(8, "little") + b"[]"}, "'a.safetensors' is not a token bundle"),
+        ({"a.safetensors": bundle("tram").replace(b"class_name", b"otherwise!")}, "is not a token bundle"),
     ],
-    ids=["none", "number", "twice", "large", "no bundle", "no header"],
+    ids=["none", "number", "twice", "large", "no bundle", "no header", "no class"],
 )
 def test_an_archive_that_cannot_be_meant_is_refused(
     tmp_path: Path, members: dict[str, bytes], told: str

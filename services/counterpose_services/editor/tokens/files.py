@@ -21,6 +21,7 @@ from counterpose_core.errors import InvalidRequest, ModelFormatRefused
 _LENGTH = 8
 """Number of bytes in front of a safetensors header that give its length, little-endian."""
 TOKEN_KIND, VECTORS = "counterpose-token", "vectors"
+_PUBLISHED = "; a vector that another program learned is sent as a published token, by token-files"
 CHECKPOINT_KIND = "counterpose-token-checkpoint"
 CHECKPOINT_FORMAT = 1
 """To be increased when equal inputs give other vectors than before."""
@@ -49,13 +50,30 @@ def unpack_described(data: bytes, kind: str) -> tuple[dict[str, Tensor], object]
         raise ModelFormatRefused(
             f"the {len(data)} bytes of the {kind} are not safetensors: {error}"
         ) from error
-    header = json.loads(data[_LENGTH : _LENGTH + int.from_bytes(data[:_LENGTH], "little")])
+    header = json.loads(_header(data))
     try:
         return tensors, json.loads(header["__metadata__"][kind])
     except (KeyError, ValueError) as error:
+        names = ", ".join(map(repr, tensors)) or "no tensor"
         raise ModelFormatRefused(
-            f"the {len(data)} bytes are safetensors but do not describe a {kind}"
+            f"the {len(data)} bytes are safetensors of {names:.200} and do not describe a {kind}"
+            f"{_PUBLISHED if kind == TOKEN_KIND else ''}"
         ) from error
+
+
+def is_described(data: bytes) -> bool:
+    """Whether bytes are safetensors that name themselves a token bundle."""
+    return is_safetensors(data) and f'"{TOKEN_KIND}"'.encode() in _header(data)
+
+
+def is_safetensors(data: bytes) -> bool:
+    """Whether bytes begin as safetensors do: with the length of a header, which is JSON."""
+    length = int.from_bytes(data[:_LENGTH], "little")
+    return data[_LENGTH : _LENGTH + 1] == b"{" and length <= len(data) - _LENGTH
+
+
+def _header(data: bytes) -> bytes:
+    return data[_LENGTH : _LENGTH + int.from_bytes(data[:_LENGTH], "little")]
 
 
 @dataclass(frozen=True)

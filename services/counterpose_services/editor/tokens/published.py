@@ -1,8 +1,8 @@
-"""Reads tokens that were published as pickles, without running code from the pickles.
+"""Reads tokens that others published, as pickles or safetensors, without running code from the pickles.
 
 The ImageNet* tokens (`madrylab/imagenet-star-tokens`) are a ``tokens.zip`` with ``0.bin`` to ``999.bin``, one
 per class in the order of ImageNet; each is a vector written by `torch.save`. Other files of textual inversion
-contain a dictionary with a placeholder and its vectors.
+contain a dictionary with a placeholder and its vectors, and diffusers' own training writes it as safetensors.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
 from torch import Tensor
 
 from counterpose_core.contract.base import ModelIdentity
@@ -24,13 +26,18 @@ from counterpose_core.contract.tokens import LearnedToken, LearnTokenItem, Token
 from counterpose_core.errors import InvalidRequest, ModelFormatRefused
 from counterpose_core.types import BlobRef
 from counterpose_services.editor.call import EngineCall
-from counterpose_services.editor.tokens.files import TokenBundle, pack_bundle, unpack_bundle
+from counterpose_services.editor.tokens.files import (
+    TokenBundle,
+    is_described,
+    is_safetensors,
+    pack_bundle,
+    unpack_bundle,
+)
 
 BASE_MODEL = "stabilityai/stable-diffusion-2"
 """The model of ImageNet*'s tokens; the released code names no revision that is still available."""
 UNKNOWN_REVISION = "published"
 LEARNED_STEPS = 3000
-_HEADER = 8
 _MEMBER = re.compile(r"(?:.*/)?(\d{1,6})\.bin")
 
 
@@ -38,13 +45,20 @@ def read_published(data: bytes) -> Tensor:
     """Read the vectors (k, D) of one file, in float32.
 
     Raises:
-        ModelFormatRefused: it contains code, is not a file of `torch.save`, or has no vector.
+        ModelFormatRefused: it contains code, is a file of neither `torch.save` nor safetensors, or has not
+            exactly one placeholder's vectors.
     """
     if len(data) > MAX_TOKEN_BYTES:
         raise ModelFormatRefused(f"the token's file has {len(data)} bytes, more than {MAX_TOKEN_BYTES}")
     try:
-        # Builds only tensors and plain containers; any other name in the pickle is refused, not called.
-        loaded: object = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        # Builds only tensors and plain containers; any other name in a pickle is refused, not called.
+        loaded: object = (
+            load(data)
+            if is_safetensors(data)
+            else torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        )
+    except SafetensorError as error:
+        raise ModelFormatRefused(f"the token's file is damaged safetensors: {error}") from error
     except (
         pickle.UnpicklingError,
         RuntimeError,
@@ -56,12 +70,17 @@ def read_published(data: bytes) -> Tensor:
         raise ModelFormatRefused("the token's file contains code or was not written by torch.save") from error
     vectors = _vectors(loaded)
     if vectors is None or not bool(torch.isfinite(vectors).all()):
-        raise ModelFormatRefused(f"the token's file holds a {type(loaded).__name__} without a finite vector")
+        held = f"a {type(loaded).__name__}"
+        if isinstance(loaded, dict) and loaded:
+            held = ", ".join(map(repr, loaded))[:200]
+        raise ModelFormatRefused(
+            f"the token's file holds {held}, not one placeholder with finite vectors of one text encoder"
+        )
     return vectors
 
 
 def published_token(call: EngineCall, item: LearnTokenItem, file: BlobRef) -> LearnedToken:
-    """Take the token in a stored file: one of `torch.save`, or a bundle.
+    """Take the token in a stored file: one of `torch.save` or safetensors, or a bundle.
 
     Raises:
         ArtifactMissing: there is no such file in the store.
@@ -69,8 +88,7 @@ def published_token(call: EngineCall, item: LearnTokenItem, file: BlobRef) -> Le
         ModelFormatRefused: it is neither, or holds no finite vector.
     """
     data = call.store.get(file)
-    # The first eight bytes of safetensors are the length of a header, which is JSON.
-    described = data[_HEADER : _HEADER + 1] == b"{" and int.from_bytes(data[:_HEADER], "little") < len(data)
+    described = is_described(data)
     try:
         bundle = unpack_bundle(data) if described else _unnamed(data, item.class_name)
     except ModelFormatRefused as error:
@@ -93,6 +111,8 @@ def _vectors(loaded: object) -> Tensor | None:
     if isinstance(loaded, tuple | list) and len(loaded) == 2 and isinstance(loaded[0], str):
         loaded = loaded[1]
     if not isinstance(loaded, Tensor) or loaded.ndim not in (1, 2) or loaded.numel() == 0:
+        return None
+    if not loaded.is_floating_point():
         return None
     return loaded.detach().to(torch.float32).reshape(-1, loaded.shape[-1]).contiguous()
 

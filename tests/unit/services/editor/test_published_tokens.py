@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from counterpose_core.contract.token_files import MAX_TOKEN_BYTES
 from counterpose_core.errors import InvalidRequest, ModelFormatRefused
@@ -57,6 +58,34 @@ def archive(path: Path, members: dict[str, bytes]) -> Path:
 )
 def test_a_vector_is_read_from_every_published_format(content: object) -> None:
     assert read_published(saved(content)).equal(VECTOR[None])
+
+
+@pytest.mark.parametrize("vector", [VECTOR, VECTOR.half(), VECTOR.bfloat16(), VECTOR[None]])
+@pytest.mark.parametrize("name", ["<boat-3>", "emb_params"])
+def test_safetensors_with_one_placeholder_are_read_as_pickles_are(name: str, vector: torch.Tensor) -> None:
+    assert read_published(save({name: vector})).equal(VECTOR[None])
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (save({"<a>": VECTOR, "<b>": -VECTOR}), "holds '<a>', '<b>', not one placeholder"),
+        (save({"clip_l": VECTOR, "clip_g": -VECTOR[:4]}), "holds 'clip_g', 'clip_l', not one placeholder"),
+        (save({"<a>": VECTOR.reshape(2, 2, 2)}), "holds '<a>', not one placeholder with finite vectors"),
+        (save({"<a>": VECTOR * torch.nan}), "holds '<a>', not one placeholder with finite vectors"),
+        (save({"<a>": VECTOR.int()}), "holds '<a>', not one placeholder with finite vectors"),
+        (save({}), "holds a dict, not one placeholder"),
+        (save({"<a>": VECTOR})[:-3], "is damaged safetensors"),
+    ],
+)
+def test_safetensors_of_anything_else_are_refused_by_what_they_hold(data: bytes, told: str) -> None:
+    with pytest.raises(ModelFormatRefused, match=told):
+        read_published(data)
+
+
+def test_a_bundle_that_is_asked_for_names_what_it_got_and_where_to_send_it() -> None:
+    with pytest.raises(ModelFormatRefused, match=r"of '<cat>' and do not describe .* by token-files"):
+        unpack_bundle(save({"<cat>": VECTOR}))
 
 
 def test_the_legacy_torch_format_is_read() -> None:
