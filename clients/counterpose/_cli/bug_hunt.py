@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from counterpose._cli.contract_options import SEED, STEPS, Fields, Option, request_options
+from counterpose._cli.contract_options import LABEL_MAP, SEED, STEPS, Fields, Option, request_options
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import Classifiers
@@ -123,6 +123,7 @@ CRITERION = Option(
 @request_options(
     BugHuntCreate,
     Option("labels", "CLASS", "--label"),
+    LABEL_MAP,
     Option("descriptions", "TEXT", "--description", "As 'a photo of a fly at night'"),
     Option("budget.images", "N"),
     Option("budget.minutes", "M"),

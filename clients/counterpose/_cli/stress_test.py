@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 import typer
 
-from counterpose._cli.contract_options import SEED, Fields, Option, request_options
+from counterpose._cli.contract_options import LABEL_MAP, SEED, Fields, Option, request_options
 from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from counterpose._cli.follow import Output, create_and_follow, drop_limit, judge_with, serve_and_follow
 from counterpose._cli.groups import examples
@@ -66,6 +66,7 @@ def _edit_types(names: list[str]) -> list[EditType]:
 
 @request_options(
     StressTestCreate,
+    LABEL_MAP,
     Option("edit_types", "TYPE", "--edit-type", "Default: all", read=_edit_types),
     Option("max_edits_per_image", "N"),
     Option(

@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
-from counterpose_core.contract.classifiers import FunctionsOfCaller
+from counterpose_core.contract.classifiers import MappedClassifiers
 from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, RunKind, Seed
 
@@ -47,7 +47,7 @@ class RegressionSet(ResponseBody):
         return f"{self.pairs} pairs of {self.sources} source images ({changes}), digest {self.digest}"
 
 
-class GateCreate(FunctionsOfCaller):
+class GateCreate(MappedClassifiers):
     """``POST /v1/gates``: whether candidates regress against the incumbent on the pairs of a run."""
 
     baseline: str = Field(

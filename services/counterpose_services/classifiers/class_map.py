@@ -18,6 +18,14 @@ from counterpose_services.models.cached_forward import Floats
 LabelMap = Mapping[str, Sequence[str]]
 """For each dataset class, the names of the head classes whose probabilities are summed."""
 
+NO_LABEL_MAP: LabelMap = {}
+
+NAME_THEM = (
+    "name the model's classes in its order (classes=), and where they are called otherwise than the "
+    "dataset's, give the run a label map (label_map=, --label-map FILE)"
+)
+"""What to do about a model that lists no labels and has other classes than the dataset."""
+
 
 def read_label_map(file: Path | None) -> LabelMap:
     """Read a JSON object of class → list of head classes; no file gives an empty map.
@@ -91,6 +99,9 @@ class HeadClasses:
     def selection(self, classes: Sequence[str], label_map: LabelMap) -> Selection:
         """Find the rows of each dataset class.
 
+        A class of which the head has no mapped name, but its own, is taken by its own: then the map was
+        written for another classifier of the run.
+
         Raises:
             ClassMapMismatch: a class has no row, several rows of the same name, or a row of another class.
         """
@@ -98,7 +109,8 @@ class HeadClasses:
         # A class's own name precedes another's synonym: in ImageNet, a mouth organ is also called a harp.
         index = _index(self.names) | own
         rows = [
-            tuple(_only_row(index, name, named) for named in label_map.get(name, [name])) for name in classes
+            tuple(_only_row(index, name, named) for named in _head_names(index, name, label_map))
+            for name in classes
         ]
         taken = [row for group in rows for row in group]
         for name, group in zip(classes, rows, strict=True):
@@ -117,6 +129,12 @@ def _index(rows: Iterable[Sequence[str]]) -> dict[str, set[int]]:
     return index
 
 
+def _head_names(index: Mapping[str, set[int]], name: str, label_map: LabelMap) -> Sequence[str]:
+    mapped = label_map.get(name, [name])
+    is_for_another = _key(name) in index and not any(_key(each) in index for each in mapped)
+    return [name] if is_for_another else mapped
+
+
 def _key(name: str) -> str:
     # Folders say ice_bear, ImageNet's list says Ice Bear.
     return name.strip().replace("_", " ").casefold()
@@ -126,7 +144,8 @@ def _only_row(index: Mapping[str, set[int]], name: str, named: str) -> int:
     rows = index.get(_key(named), set())
     if not rows:
         raise ClassMapMismatch(
-            f"the classifier has no class {named!r} for {name!r}; name one of its classes in a label map"
+            f"the classifier has no class {named!r} for {name!r}; name one of its classes in a label map of "
+            "the run (label_map=, --label-map FILE)"
         )
     if len(rows) > 1:
         raise ClassMapMismatch(

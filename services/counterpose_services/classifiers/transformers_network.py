@@ -20,7 +20,7 @@ from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.text.imagenet_hierarchy import class_key, class_names
-from counterpose_services.classifiers.class_map import HeadClasses, LabelMap
+from counterpose_services.classifiers.class_map import NO_LABEL_MAP, HeadClasses, LabelMap
 from counterpose_services.classifiers.classifier import OverClasses
 from counterpose_services.classifiers.stored_traits import short_text, stored_parameters
 from counterpose_services.classifiers.timm_folder import read_configuration
@@ -56,9 +56,9 @@ class TransformersClassifier:
             batch=batch,
         )
 
-    def over(self, classes: Sequence[str]) -> OverClasses:
+    def over(self, classes: Sequence[str], label_map: LabelMap = NO_LABEL_MAP) -> OverClasses:
         """Select the head's rows of these classes."""
-        selection = self._head.selection(classes, self._label_map)
+        selection = self._head.selection(classes, {**self._label_map, **label_map})
         return lambda arrays: selection(arrays["probabilities"])
 
     def predict(self, images: Sequence[str]) -> PassResult:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from counterpose import AsyncClient, Classifier
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import classifiers as contract
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import ClassMapMismatch, InvalidRequest
 from counterpose_core.suite import ClassifiersSuite
 from counterpose_gateway.services.ports import Services
 from counterpose_services.classifiers.engine import ClassifiersEngine
@@ -168,6 +168,60 @@ async def test_who_comes_with_a_key_of_the_ledger_is_no_caller_of_this_machine(t
         mine = gateway_of(gateway, "default")
         refused = await mine.http.post("/v1/stress-tests", json=request())
         assert refused.json()["errors"][0]["pointer"] == "/functions"
+
+
+def wide(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Probabilities of two classes of each colour: more than the dataset has."""
+    return np.repeat(red(images) / 2, 2, axis=1)
+
+
+WIDE = [f"{size} {name}" for name in CLASSES for size in ("small", "large")]
+WIDE_MAP = {name: [f"small {name}", f"large {name}"] for name in CLASSES}
+
+
+@pytest.mark.parametrize("others", [[], ["steady"]])
+async def test_a_model_with_other_outputs_than_the_dataset_s_classes_is_refused_before_an_item_is_made(
+    gateway: FakeGateway, others: list[str]
+) -> None:
+    client = AsyncClient(http=gateway.http)
+    own = Classifier(wide, input_size=(16, 16), name="mine")
+    with pytest.raises(
+        ClassMapMismatch, match=r"has 8 classes, not the 4 .* \(classes=\).*label_map"
+    ) as found:
+        await client.stress_tests.create(dataset="demo", classifiers=[*others, own], seed=0)
+    client._functions.close()
+    assert found.value.pointer == f"/classifiers/{len(others)}"
+    assert not gateway.ledger.run_list(limit=5).runs
+
+
+async def test_a_label_map_of_the_run_joins_a_model_s_classes_to_the_dataset_s(gateway: FakeGateway) -> None:
+    client = AsyncClient(http=gateway.http)
+    await gateway.upload("more", 6)
+    own = Classifier(wide, classes=WIDE, input_size=(16, 16), name="mine")
+    narrow = Classifier(red, classes=CLASSES, input_size=(16, 16), name="narrow")
+    with pytest.raises(ClassMapMismatch, match="label map of the run"):
+        await client.stress_tests.create(dataset="more", classifiers=[own], seed=0)
+    run = await client.stress_tests.create(
+        dataset="more", classifiers=[own, narrow], label_map=WIDE_MAP, max_edits_per_image=1,
+        edit_types=["background"], confirm=False, seed=0,
+    )  # fmt: skip
+    await gateway.worker().work_off()
+    assert (await run.wait()).run.state == "completed"
+    result = (await anext(run.items())).result
+    assert result is not None
+    # The other model is asked for its own classes, which are called as the dataset's.
+    assert result.predictions["mine"].p_true == pytest.approx(result.predictions["narrow"].p_true)
+    gate = await client.gates.create(baseline=run.id, classifiers=[own], incumbent=narrow)
+    assert gate.run.resolved_config["request"]["label_map"] == WIDE_MAP
+    client._functions.close()
+
+
+async def test_a_label_map_names_classes_of_the_dataset(gateway: FakeGateway) -> None:
+    asked = request(functions={}, classifiers=["steady"], label_map={"zeppelin": ["balloon"]})
+    refused = await gateway.http.post("/v1/stress-tests", json=asked)
+    assert (refused.status_code, refused.json()["code"]) == (422, "class-map-mismatch")
+    assert refused.json()["errors"][0]["pointer"] == "/label_map"
+    assert "'zeppelin', which is no class of this run" in refused.text
 
 
 async def test_a_proof_takes_the_function_from_a_new_program(gateway: FakeGateway) -> None:

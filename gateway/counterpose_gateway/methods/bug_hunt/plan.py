@@ -58,7 +58,8 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     shares = None if request.descriptions else shares_of(request, suite)
     varied = 0 if shares is None else shares.varied
     require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
-    classes = await common_classes(request.classifiers, request.classes, context.services)
+    mapped = request.label_map
+    classes = await common_classes(request.classifiers, request.classes, context.services, label_map=mapped)
     _check_labels(request, classes)
     templates = label_templates(request, request.labels, classes, suite)
     own = own_descriptions(request, classes, templates)
@@ -66,7 +67,8 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     shared = shared_config(request, classes, suite, context.policy)
     pointers = {label: f"/labels/{place}" for place, label in enumerate(request.labels)}
     examples = await draw_examples(prompts, pointers, shared["generation"], request.seed, context)
-    await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
+    example = examples[request.labels[0]]
+    await check_classifiers(request.classifiers, classes, example, context.services, label_map=mapped)
     photographs = await photographs_of(request, own, context)
     await check_drawable(own, shared["generation"], request.seed, context)
     await check_mixture(request, classes, shared["generation"], context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.contract.gates import RegressionSet
@@ -22,11 +22,12 @@ from counterpose_gateway.runs.context import RunContext
 
 @dataclass(frozen=True)
 class FrozenSet:
-    """The pairs of a run, what is told of them, and the classes among which its classifiers chose."""
+    """The pairs of a run, what is told of them, and the classes and label map of its classifiers."""
 
     told: RegressionSet
     pairs: Sequence[FrozenPair]
     classes: Sequence[str]
+    label_map: Mapping[str, list[str]]
 
 
 async def freeze(baseline: str, context: RunContext) -> FrozenSet:
@@ -67,7 +68,7 @@ def _freeze(baseline: str, context: RunContext) -> FrozenSet:
         changes=changes,
         classifiers=list(run.resolved_config["request"]["classifiers"]),
     )
-    return FrozenSet(told, pairs, _classes(run))
+    return FrozenSet(told, pairs, _classes(run), run.resolved_config["request"].get("label_map", {}))
 
 
 def _ended(baseline: str, context: RunContext) -> Run:

@@ -131,7 +131,9 @@ async def plan_stress_test(
         "notes": planning_notes(create, grouped, division.plan),
     }
     config = config.model_copy(update=known)
-    await check_classifiers(create.classifiers, dataset.classes, chosen.image(0), services)
+    await check_classifiers(
+        create.classifiers, dataset.classes, chosen.image(0), services, label_map=create.label_map
+    )
     return config, plan_items(config, division.screened, division.fresh)
 
 
