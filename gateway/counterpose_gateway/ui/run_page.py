@@ -112,6 +112,7 @@ def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]
     return {
         "headline": None if summary is None else METHODS[run.kind].headline(summary),
         "suspicions": found,
+        "failure": context.ledger.commonest_failure(run.id),
         "newest": _newest(run, context),
         "images": _benchmark_images(run, context),
     }

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
 from counterpose_core.contract.classifiers import MappedClassifiers
-from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem
+from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem, RunSummary
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, RunKind, Seed
 
 GateOutcome = Literal["passed", "failed", "inconclusive", "error"]
@@ -189,7 +189,7 @@ class GateExample(ResponseBody):
     incumbent: str = Field(description="The incumbent's answer to the counterfactual.")
 
 
-class GateSummary(ResponseBody):
+class GateSummary(RunSummary):
     """``GET /v1/gates/{id}/summary``."""
 
     run_id: str = Field(description="Id of the run.")

@@ -13,6 +13,7 @@ from counterpose_core.contract.groups import Grouping, GroupingSummary
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.proofs import Proof
 from counterpose_core.contract.realism import PerplexitySummary, RealismSummary
+from counterpose_core.contract.runs import RunSummary
 from counterpose_core.contract.stress_test_figures import (
     AccuracyRow,
     CellStatus,
@@ -261,7 +262,7 @@ class StressTestConfig(ResponseBody):
     )
 
 
-class StressTestSummary(ResponseBody):
+class StressTestSummary(RunSummary):
     """``GET /v1/stress-tests/{run_id}/summary`` and ``demo/summary.json``: the figures as the run stands.
 
     Every figure is of the run's first stage, the screen, except the findings with their tests and what

@@ -14,16 +14,19 @@ import pytest
 from numpy.typing import NDArray
 
 from counterpose import AsyncClient, Classifier
+from counterpose._cli.tables import summary_text
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import classifiers as contract
 from counterpose_core.errors import ClassMapMismatch, InvalidRequest
 from counterpose_core.suite import ClassifiersSuite
+from counterpose_gateway.runs.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from counterpose_services.classifiers.engine import ClassifiersEngine
 from counterpose_services.classifiers.options import ClassifierOptions
 from counterpose_services.classifiers.registry import ClassifierRegistry
 from fakes.access_keys import gateway_of
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import Clock
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import CLASSES, FakeWorld
 
@@ -267,6 +270,33 @@ def failing(how: str) -> Callable[[NDArray[np.uint8]], NDArray[np.float64]]:
         return found
 
     return answer
+
+
+async def test_the_commonest_failure_of_a_run_stands_in_verdict_page_and_list(tmp_path: Path) -> None:
+    clock = Clock()
+    with httpx.HTTPTransport() as transport:
+        async with fake_gateway(tmp_path, clock, ports=with_engine) as gateway:
+            port_of(gateway).serve_from(gateway.store, transport)
+            await gateway.upload("demo", 1)
+            client = AsyncClient(http=gateway.http)
+            own = Classifier(failing("raises"), classes=CLASSES, input_size=(16, 16), name="mine")
+            run = await client.stress_tests.create(dataset="demo", classifiers=[own], seed=0)
+            for _ in range(MAX_ATTEMPTS):
+                await gateway.worker().work_off()
+                clock.now += 3600.0
+            client._functions.close()
+            summary = await run.summary()
+            assert summary.failure is not None
+            failed = summary.failure.failed
+            assert (summary.failure.code, failed) == ("bad-backend-output", summary.counts["failed"])
+            assert summary.counts["planned"] == summary.failure.of
+            told = str(summary.failure)
+            assert told.endswith("'function:mine' failed on this image: ValueError: no such colour")
+            assert summary.verdict.splitlines()[-1] == told
+            assert told in summary_text(summary).splitlines()
+            assert html.unescape(await run.report()).count(f'<p class="bad">{told}</p>') == 1
+            for page in (f"/ui/runs/{run.id}", "/ui"):
+                assert told in html.unescape((await gateway.http.get(page)).text), page
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def render(
         "run": run,
         **found,
         "models": model_rows(summary, found["findings"]),
-        "lines": summary.verdict.splitlines(),
+        # What failed stands beside them, in a place of its own.
+        "lines": [line for line in summary.verdict.splitlines() if line != str(summary.failure)],
         "by_class": class_rows(summary),
         "by_kind": kind_rows(summary),
         "trust": trust(summary),
