@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from counterpose_core.contract.base import ResponseBody
+from counterpose_core.contract.base import DISTINCT, ResponseBody
 from counterpose_core.contract.confirmation import ConfirmationScope
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.types import ClassifierSpec
 
 SHOWN_CLASSES = 8
+
+
+class StressTestQuestion(StressTestCreate):
+    """``POST /v1/stress-tests:estimate``: a stress test that is asked about."""
+
+    classifiers: list[ClassifierSpec] = Field(
+        default=[],
+        max_length=64,
+        json_schema_extra=DISTINCT,
+        description="The classifiers to test, which are tried on an image as for the run; the figures do not "
+        "depend on them.",
+    )
 
 
 class ProvableClass(ResponseBody):

@@ -55,12 +55,12 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         UnknownModel, ClassMapMismatch, PromptTooLong: as of other runs.
     """
     request, suite = create, context.suite
-    shares = None if request.descriptions else shares_of(request, suite)
-    varied = 0 if shares is None else shares.varied
-    require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
     mapped = request.label_map
     classes = await common_classes(request.classifiers, request.classes, context.services, label_map=mapped)
     _check_labels(request, classes)
+    shares = None if request.descriptions else shares_of(request, suite)
+    varied = 0 if shares is None else shares.varied
+    require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
     templates = label_templates(request, request.labels, classes, suite)
     own = own_descriptions(request, classes, templates)
     prompts = {label: fill(template, label) for label, template in templates.items()}
