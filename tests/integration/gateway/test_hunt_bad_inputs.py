@@ -351,12 +351,10 @@ async def test_what_no_run_can_do_is_refused_by_its_place(
     ("asked", "pointer", "said"),
     [
         (TWO, "/labels/1", "cannot draw 'sled': 'sled' is no word"),
-        # Before the budget: no budget is large enough for it.
         ({"labels": ["zebra"], "budget": {"images": 60}}, "/labels/0", "no common class 'zebra'"),
         ({"budget": {"images": 20}}, "/budget/images", "is too small"),
         ({"classifiers": ["steady", "absent"]}, "/classifiers/1", "no classifier is named 'absent'"),
         (ZEBRA, "/criterion/target", "no common class 'zebra'"),
-        ({"descriptions": ["a photo of a sled at night"]}, "/descriptions/0", "'a photo of a sled at night'"),
     ],
 )  # fmt: skip
 async def test_what_a_hunt_would_refuse_its_estimate_refuses_in_the_same_words(
@@ -367,8 +365,7 @@ async def test_what_a_hunt_would_refuse_its_estimate_refuses_in_the_same_words(
     assert estimated.status_code in (404, 422), estimated.text
     assert pointer in [each["pointer"] for each in estimated.json()["errors"]]
     assert said in estimated.text
-    differ = {"request_id": ""}
-    assert estimated.json() | differ == refused.json() | differ
+    assert estimated.json() | {"request_id": ""} == refused.json() | {"request_id": ""}
 
 
 async def test_a_label_that_the_generator_does_not_know_fails_alone(gateway: FakeGateway) -> None:
