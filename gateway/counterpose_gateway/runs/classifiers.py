@@ -43,7 +43,7 @@ async def check_classifiers(
         require_known(spec, index, known)
         # A known class map needs no call; any other model has to predict an example.
         if label_map or not _covers(known.get(spec), classes):
-            with _placed(index):
+            with placed(index):
                 await _probe(spec, classes, example, services, label_map)
     return {spec: known[spec] for spec in specs if spec in known}
 
@@ -83,7 +83,7 @@ async def common_classes(
         require_known(spec, index, listed)
         known = listed.get(spec)
         if known is None:
-            with _placed(index):
+            with placed(index):
                 known = (await services.classifiers.describe(DescribeRequest(classifier=spec))).classes
         if known is None:
             raise InvalidRequest(
@@ -106,7 +106,7 @@ async def describe_classifiers(
     for index, spec in enumerate(specs):
         description = listed.get(spec)
         if description is None:
-            with _placed(index):
+            with placed(index):
                 description = await services.classifiers.describe(DescribeRequest(classifier=spec))
         # Without the class map, which is as long as the dataset's own for each model.
         described[spec] = description.model_copy(update={"classes": None})
@@ -114,7 +114,8 @@ async def describe_classifiers(
 
 
 @contextmanager
-def _placed(index: int) -> Iterator[None]:
+def placed(index: int) -> Iterator[None]:
+    """Let what is refused of a classifier point to its place in the request."""
     try:
         yield
     except RequestError as error:

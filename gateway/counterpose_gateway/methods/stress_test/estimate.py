@@ -75,6 +75,7 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
             for name in prepared.config.classes
             if images[name]
         ],
+        baseline=prepared.config.baseline,
         reason=_reason(create, division, pairs),
     )
 

@@ -24,6 +24,7 @@ from counterpose_core.errors import (
 )
 from counterpose_core.suite import Suite
 from counterpose_core.text.plain_text import check_words, find_confusable
+from counterpose_gateway.methods.stress_test.baseline import measure_baseline
 from counterpose_gateway.methods.stress_test.division import Division, divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.items import items_per_source, plan_items
@@ -179,7 +180,8 @@ async def prepare_stress_test(
     await check_classifiers(
         create.classifiers, dataset.classes, chosen.image(0), services, label_map=create.label_map
     )
-    return Prepared(config, grouped, division)
+    baseline = await measure_baseline(create, chosen, dataset.classes, services)
+    return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division)
 
 
 def choose_sources(sources: SourceTable, classes: Sequence[str], limit: int | None) -> SourceTable:

@@ -10,6 +10,7 @@ from typing import Any
 from counterpose_core.commands import prove_command
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
 from counterpose_gateway.methods.stress_test.report.classes import (
     class_accuracy_plot,
     class_sentences,
@@ -59,6 +60,7 @@ def render(
         "summary": summary,
         "run": run,
         **found,
+        "baseline": baseline_rows(summary.baseline, album),
         "models": model_rows(summary, found["findings"]),
         # What failed stands beside them, in a place of its own.
         "lines": [line for line in summary.verdict.splitlines() if line != str(summary.failure)],
