@@ -1,6 +1,6 @@
 """Bodies of the classifiers: the models under test, each seen as a function from image to probabilities."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -104,9 +104,19 @@ class ClassifyRequest(RequestBody):
         description="For a requested class, the classes of the head whose probabilities it sums, instead of "
         "the one that has its name; it precedes the service's own label map.",
     )
+    prepared: Annotated[str, Field(pattern=r"^[a-z][a-z-]{0,30}$")] | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description="Another preparation of a function's images, one of its description's; null for its own.",
+    )
     features: bool = Field(
         default=False, description="Whether to return also the features that the classifier's head reads."
     )
+
+    @property
+    def address(self) -> str | None:
+        """The address of the function, with the preparation that is asked for; None where there is none."""
+        return self.function if self.prepared is None else f"{self.function}-{self.prepared}"
 
 
 class Prediction(ResponseBody):
@@ -160,6 +170,11 @@ class ClassifierDescription(ResponseBody):
     parameters: int | None = Field(default=None, description="Number of parameters, or null if unknown.")
     resolution: int | None = Field(
         default=None, description="Shorter side of the input image in pixels, or null if unknown."
+    )
+    preparations: dict[str, str] = Field(
+        default={},
+        description="Other ways to prepare its images that can be tried, in words, by name; none where it "
+        "prepares them itself.",
     )
     training: str = Field(
         default="",

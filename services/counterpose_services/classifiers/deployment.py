@@ -73,7 +73,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
     async def classify(self, body: contract.ClassifyRequest) -> contract.ClassifyResponse:
         """Predict each image."""
         mapped = tuple((name, tuple(named)) for name, named in sorted(body.label_map.items()))
-        key = Sharing(body.classifier, body.function, tuple(body.classes), body.features, mapped)
+        key = Sharing(body.classifier, body.address, tuple(body.classes), body.features, mapped)
         part = await self._predictions(key, body.images)
         return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 

@@ -24,7 +24,7 @@ PER_CLASS = 12
 
 
 class Wrong(FakeClassifiers):
-    """``leaning`` takes one class for another, ``steady`` cannot read images of a third; either may be down."""
+    """``leaning`` takes one class for another, ``steady`` cannot read a third; one may be down."""
 
     down: str | None = None
 
@@ -77,7 +77,8 @@ async def test_a_live_and_a_refused_run_begin_with_what_the_models_answer_to_the
     run = await created(gateway)
     leaning = (
         f"As they are: leaning is right on 36 of your 48 images (75%, 95 % interval 61% to 85%); takes "
-        f"{CLASSES[0]} for {CLASSES[1]} (12)."
+        f"{CLASSES[0]} for {CLASSES[1]} (12); no other normalisation or channel order was tried, as it "
+        "prepares its images itself."
     )
     assert leaning in html.unescape((await gateway.http.get(f"/ui/runs/{run.id}")).text)
     await gateway.worker(concurrency=1).work_off()

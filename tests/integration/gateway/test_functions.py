@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import io
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from counterpose import AsyncClient, Classifier
 from counterpose._cli.tables import summary_text
@@ -225,6 +228,63 @@ async def test_a_label_map_names_classes_of_the_dataset(gateway: FakeGateway) ->
     assert (refused.status_code, refused.json()["code"]) == (422, "class-map-mismatch")
     assert refused.json()["errors"][0]["pointer"] == "/label_map"
     assert "'zeppelin', which is no class of this run" in refused.text
+
+
+class Normalised(torch.nn.Module):
+    """Tells light from dark images whose values are normalised to be about 0 in the mean."""
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        """Logits (n, 2) of a batch (n, 3, height, width)."""
+        light = batch.mean(dim=(1, 2, 3))
+        return 40 * torch.stack([light, -light], dim=1)
+
+
+def blue_is_first(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Probabilities of light and dark by the blue channel, which it takes for the first."""
+    light = images[..., 0].mean(axis=(1, 2)) / 255.0
+    return np.stack([light, 1 - light], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "colours", "warned"),
+    [
+        (Classifier(Normalised(), input_size=(16, 16)), ((220, 210, 200), (90, 80, 70)),
+         "Normalised is probably fed wrongly: with ImageNet's mean and deviation it is right on 16 of 16"),
+        (Classifier(blue_is_first, input_size=(16, 16)), ((9, 40, 230), (230, 40, 9)),
+         "blue_is_first is probably fed wrongly: with blue before red it is right on 16 of 16"),
+        (Classifier(Normalised(), input_size=(16, 16), transform=lambda image: torch.zeros(3, 16, 16)),
+         ((220, 210, 200), (90, 80, 70)), None),
+        (Classifier(blue_is_first, input_size=(16, 16)), ((9, 40, 230), (8, 30, 230)), None),
+    ],
+)  # fmt: skip
+async def test_a_model_that_another_preparation_makes_much_better_is_told(
+    gateway: FakeGateway, model: Classifier, colours: Any, warned: str | None
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": "lights", "classes": ["light", "dark"]})
+    sources = [
+        gateway.upload_of(png(tuple(value + number for value in colour)), label)
+        for label, colour in zip(("light", "dark"), colours, strict=True)
+        for number in range(8)
+    ]
+    await gateway.http.post("/v1/datasets/lights/sources", json={"sources": sources})
+    client = AsyncClient(http=gateway.http)
+    run = await client.stress_tests.create(dataset="lights", classifiers=[model], seed=0)
+    client._functions.close()
+    (found,) = (await run.summary()).baseline
+    assert found.accuracy.estimate is not None
+    assert found.accuracy.estimate <= 0.5
+    if warned is None:
+        assert found.warning is None
+        assert ("none of 1 other" in str(found)) is (model.transform is None)
+    else:
+        assert warned in str(found)
+
+
+def png(colour: tuple[int, ...]) -> bytes:
+    """An image of one colour."""
+    out = io.BytesIO()
+    Image.new("RGB", (16, 16), colour).save(out, "PNG")
+    return out.getvalue()
 
 
 async def test_a_proof_takes_the_function_from_a_new_program(gateway: FakeGateway) -> None:
