@@ -24,13 +24,19 @@ if TYPE_CHECKING:
     from counterpose_core.contract.suite_fit import OutsideSuite
     from counterpose_core.types import EditType, Selection
 
+LabelMap = Mapping[str, Sequence[str]]
+"""For a class of a run, the names of those of a classifier's classes whose probabilities are summed."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LabelImageOptions(TypedDict, total=False):
     """Options of runs that generate images of labels.
 
-    classes: among which the classifiers choose; default: those that all of them have.
+    classes: among which the classifiers choose; default: those that ``label_map`` names, or that all of them
+        have.
+    label_map: for a class, those of a classifier's own classes that it sums, such as
+        ``{"boat": ["speedboat", "canoe"]}``.
     parents: the parent of a class, such as "insect" for "fly", for the prompt and ``no-relative``.
     criterion: what counts as a failure, such as ``{"name": "not-in-top", "k": 3}``; default: the first
         answer is not the label.
@@ -41,6 +47,7 @@ class LabelImageOptions(TypedDict, total=False):
     """
 
     classes: Sequence[str] | None
+    label_map: LabelMap | None
     parents: Mapping[str, str] | None
     criterion: Criterion | Mapping[str, Any] | None
     prompt: str | None
@@ -52,6 +59,8 @@ class LabelImageOptions(TypedDict, total=False):
 class StressTestOptions(TypedDict, total=False):
     """Options of a stress test.
 
+    label_map: for a class of the dataset, those of a classifier's own classes that it sums, such as
+        ``{"boat": ["speedboat", "canoe"]}``.
     edit_types: the kinds of edits to plan.
     max_edits_per_image: edits planned per image; 0 makes only the ``interventions``.
     interventions: your own edits. ``"husky=>schnauzer,poodle"`` replaces a word, once per word after the
@@ -74,6 +83,7 @@ class StressTestOptions(TypedDict, total=False):
     applied_from: id of the stress test one of whose changes ``interventions`` repeat, to be listed under it.
     """
 
+    label_map: LabelMap | None
     edit_types: Sequence[EditType]
     max_edits_per_image: int
     interventions: Sequence[str | Intervention]
@@ -193,7 +203,27 @@ def chosen(options: Mapping[str, Any], known: type[Any]) -> dict[str, Any]:
     """
     if unknown := sorted(options.keys() - known.__annotations__.keys()):
         raise TypeError(f"create() got an unexpected keyword argument {unknown[0]!r}")
-    return {name: _plain(value) for name, value in options.items() if value is not None}
+    given = {name: _plain(value) for name, value in options.items() if value is not None}
+    return given | ({"label_map": label_map_of(given["label_map"])} if "label_map" in given else {})
+
+
+def label_map_of(given: LabelMap | None) -> dict[str, list[str]]:
+    """Return a label map as a request takes it; a single name may stand without its list.
+
+    Raises:
+        InvalidRequest: it is no mapping from names to names.
+    """
+    if not isinstance(given or {}, Mapping):
+        raise InvalidRequest(
+            f"label_map maps a class to names of classes, such as {{'boat': ['speedboat']}}, not {given!r}"
+        )
+    found = {
+        name: [named] if isinstance(named, str) else _plain(named) for name, named in (given or {}).items()
+    }
+    for name, named in found.items():
+        if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
+            raise InvalidRequest(f"the label map gives {name!r} no list of class names, but {named!r}")
+    return found
 
 
 def _plain(value: Any) -> Any:

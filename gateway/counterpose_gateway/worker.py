@@ -218,7 +218,8 @@ class Worker:
     async def _run_workflow(self, group: LeasedGroup, record: LedgerRecorder) -> None:
         try:
             method = METHODS[group.kind]
-            services = with_functions(self._services, group.functions)
+            request = group.config.get("request") or {}
+            services = with_functions(self._services, group.functions, request.get("label_map") or {})
             with self._span(group):
                 await method.process(group, services=services, record=record, store=self._store)
             await self._look(group)

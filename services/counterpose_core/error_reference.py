@@ -60,8 +60,10 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Nothing is broken. Send the request again, or resume the run.",
     ),
     "class-map-mismatch": Explanation(
-        "A label is not a class of the dataset or of the classifier, or two class names look alike.",
-        "Rename the label or the class that is named, or declare the classes of the dataset explicitly.",
+        "A label is not a class of the dataset or of the classifier, the classifier answers with another "
+        "number of classes, or two class names look alike.",
+        "Name the classifier's classes (`classes=`) and join the dataset's to them by a label map "
+        "(`--label-map`), rename the label or the class that is named, or declare the dataset's classes.",
     ),
     "cluster-refused": Explanation(
         "A Ray cluster answers, but refuses the gateway's token, runs another version of Ray than the "

@@ -38,9 +38,16 @@ def ask(
     classes: tuple[str, ...] = CLASSES,
     *,
     features: bool = False,
+    label_map: dict[str, list[str]] | None = None,
 ) -> ClassifyResponse:
     return engine.classify(
-        ClassifyRequest(classifier=classifier, images=images, classes=list(classes), features=features)
+        ClassifyRequest(
+            classifier=classifier,
+            images=images,
+            classes=list(classes),
+            features=features,
+            label_map=label_map or {},
+        )
     )
 
 

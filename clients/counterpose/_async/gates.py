@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from counterpose._async.run_handle import AsyncRunHandle
 from counterpose._async.run_resource import AsyncRunResource
 from counterpose._calls import Call, reading
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, RunCalls
 from counterpose_core.contract.field_errors import checked
@@ -37,6 +38,7 @@ class AsyncGates(AsyncRunResource[AsyncGate]):
         baseline: str | RegressionSet,
         classifiers: Sequence[AnyClassifier],
         incumbent: AnyClassifier | None = None,
+        label_map: LabelMap | None = None,
         tolerance: float = TOLERANCE,
         seed: int = 0,
         idempotency_key: str | None = None,
@@ -48,6 +50,7 @@ class AsyncGates(AsyncRunResource[AsyncGate]):
                 set, or what `freeze` returned: then other pairs are refused.
             classifiers: the candidates; callables are served while this client is open.
             incumbent: what they are compared with; default: the only classifier of the baseline.
+            label_map: as of a stress test; default: the baseline's.
             tolerance: the regression that is allowed, as a fraction of the images.
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
@@ -63,6 +66,7 @@ class AsyncGates(AsyncRunResource[AsyncGate]):
                 "incumbent": None if incumbent is None else specs[-1],
                 "baseline": baseline if frozen is None else frozen.baseline,
                 "digest": None if frozen is None else frozen.digest,
+                "label_map": label_map_of(label_map),
                 "tolerance": tolerance,
                 "seed": seed,
             },

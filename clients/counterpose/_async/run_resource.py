@@ -11,6 +11,7 @@ from counterpose._async.paging import pages
 from counterpose._async.run_handle import AsyncAnyRun
 from counterpose._calls import Call, reading
 from counterpose._python_function.model import AnyClassifier
+from counterpose._run_calls import FIGURES_TIMEOUT_S
 from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.base import RequestBody
 from counterpose_core.contract.field_errors import checked
@@ -58,9 +59,11 @@ class AsyncRunResource(Generic[R]):
         classifiers: Sequence[AnyClassifier],
         settings: Mapping[str, Any],
     ) -> E:
-        """Ask ``POST /v1/<kind>s:estimate``; no classifier is called, only their number matters."""
+        """Ask ``POST /v1/<kind>s:estimate``, which refuses what the run would refuse."""
         calls = self._handle._calls
-        names = [f"model-{number}" for number, _ in enumerate(classifiers or (None,), 1)]
-        body = checked(request, {"seed": 0} | dict(settings) | {"classifiers": names})
+        body = checked(request, {"seed": 0} | dict(settings) | self._named(classifiers))
         path = f"{calls.root}:estimate"
-        return await self._sender.send(Call(method="POST", path=path, body=body, parse=reading(estimate)))
+        parse = reading(estimate)
+        # Models look at images first.
+        call = Call(method="POST", path=path, body=body, parse=parse, timeout=FIGURES_TIMEOUT_S)
+        return await self._sender.send(call)

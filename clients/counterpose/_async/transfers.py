@@ -7,6 +7,7 @@ from typing import Any
 
 from counterpose._async.run_handle import AsyncRunHandle
 from counterpose._async.run_resource import AsyncRunResource
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose_core.contract.failure_criteria import Criterion
@@ -30,6 +31,7 @@ class AsyncTransfers(AsyncRunResource[AsyncTransfer]):
         *,
         source: str,
         classifiers: Sequence[AnyClassifier],
+        label_map: LabelMap | None = None,
         criterion: Criterion | Mapping[str, Any] | None = None,
         images: int = 2000,
         seed: int = 0,
@@ -40,11 +42,18 @@ class AsyncTransfers(AsyncRunResource[AsyncTransfer]):
         Args:
             source: id of the ended adversarial dataset or bug hunt whose images are shown.
             classifiers: whom they are shown to; callables are served while this client is open.
+            label_map: as of a bug hunt; default: the source's.
             criterion: what counts as a failure; default: the source's.
             images: most images of each classifier of the source, and of the labels alone.
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
         """
-        fields = {"source": source, "criterion": criterion, "images": images, "seed": seed}
+        fields = {
+            "source": source,
+            "label_map": label_map_of(label_map),
+            "criterion": criterion,
+            "images": images,
+            "seed": seed,
+        }
         body = checked(TransferCreate, self._named(classifiers) | fields)
         return await self._create(body, idempotency_key)

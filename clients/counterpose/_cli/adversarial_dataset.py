@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from counterpose._cli.bug_hunt import CRITERION
-from counterpose._cli.contract_options import SEED, STEPS, Fields, Option, request_options
+from counterpose._cli.contract_options import LABEL_MAP, SEED, STEPS, Fields, Option, request_options
 from counterpose._cli.datasets import dataset_name
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
@@ -53,6 +53,7 @@ REGISTER_EXAMPLES = examples("counterpose register @last fooling")
 
 @request_options(
     AdversarialDatasetCreate,
+    LABEL_MAP,
     Option("fools", "RULE"),
     Option("samples", "N"),
     Option("most_kept", "N", "--keep"),

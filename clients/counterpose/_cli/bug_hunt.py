@@ -7,7 +7,8 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from counterpose._cli.contract_options import SEED, STEPS, Fields, Option, request_options
+from counterpose._cli.classifiers import reachable
+from counterpose._cli.contract_options import LABEL_MAP, SEED, STEPS, Fields, Option, request_options
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import Classifiers
@@ -123,6 +124,7 @@ CRITERION = Option(
 @request_options(
     BugHuntCreate,
     Option("labels", "CLASS", "--label"),
+    LABEL_MAP,
     Option("descriptions", "TEXT", "--description", "As 'a photo of a fly at night'"),
     Option("budget.images", "N"),
     Option("budget.minutes", "M"),
@@ -158,7 +160,8 @@ def bug_hunt(
     """Find descriptions of images on which classifiers fail (Wiles et al.)."""
     fields["mixture"] = mixture_of(mixture, mixture_images) if mixture else None
     if dry_run:
-        found = client.bug_hunts.estimate(classifiers=classifier, **fields)
+        specs = reachable(client, classifier, detach=False)
+        found = client.bug_hunts.estimate(classifiers=specs, **fields)
         show(found, str(found), output.as_json)
         return
     serve_and_follow(

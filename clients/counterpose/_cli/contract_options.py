@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from counterpose._cli.follow import Output
-from counterpose._cli.options import AsJson, Detach, Report, Url
+from counterpose._cli.options import AsJson, Detach, Report, Url, read_label_map
 from counterpose._cli.terminal import connected
 from counterpose_core.errors import InvalidRequest
 
@@ -37,6 +37,7 @@ class Option:
         more: what the help says behind the contract's description, such as how a value is written.
         read: turns what was given into the field's value.
         default: default: the field's own.
+        once: whether a field of several values is given as one text, which ``read`` turns into them.
     """
 
     field: str
@@ -45,6 +46,7 @@ class Option:
     more: str = ""
     read: Callable[[Any], Any] | None = None
     default: Any = THE_CONTRACTS
+    once: bool = False
 
 
 class _FieldOption:
@@ -100,6 +102,8 @@ class _FieldOption:
                 raise InvalidRequest(f"unknown {what} {value!r}: choose from {', '.join(self._choices)}")
 
     def _taken(self) -> Any:
+        if self._sets.once:
+            return str
         if get_origin(self._kind) is dict:
             return list[str]
         if get_origin(self._kind) is list:
@@ -147,6 +151,7 @@ def _plain(annotation: Any) -> Any:
 SEED = Option("seed", "N", default=0)
 """A default in the shell only: a first try need not choose a seed, a program must."""
 STEPS = Option("steps", "N")
+LABEL_MAP = Option("label_map", "FILE", more="A JSON file of such an object", read=read_label_map, once=True)
 
 Command = Callable[..., None]
 

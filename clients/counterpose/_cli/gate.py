@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from counterpose._cli.contract_options import SEED, Fields, Option, request_options
+from counterpose._cli.contract_options import LABEL_MAP, SEED, Fields, Option, request_options
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.gate_markdown import gate_markdown
@@ -61,7 +61,7 @@ EXAMPLES = (
 FREEZE_EXAMPLES = examples("counterpose freeze 3fa8 regression-set.json")
 
 
-@request_options(GateCreate, Option("tolerance", "SHARE"), SEED)
+@request_options(GateCreate, LABEL_MAP, Option("tolerance", "SHARE"), SEED)
 def gate(
     baseline: Baseline,
     classifier: Classifiers,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from counterpose._options import thresholds_of
+from counterpose._options import label_map_of, thresholds_of
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest
 
@@ -77,6 +78,23 @@ ThresholdsGiven = Annotated[
         "image_image, image_text, class_similarity, word_similarity; and closer=true or false. Repeatable.",
     ),
 ]
+
+
+def read_label_map(file: str) -> dict[str, list[str]]:
+    """Read a JSON object from classes to names of a classifier's classes.
+
+    Raises:
+        InvalidRequest: the file is not such an object.
+    """
+    try:
+        found = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not JSON"
+        raise InvalidRequest(f"the label map {file!r} cannot be read: {why}") from error
+    try:
+        return label_map_of(found)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{file!r}: {error.detail}") from error
 
 
 def thresholds_given(given: list[str] | None) -> Thresholds:

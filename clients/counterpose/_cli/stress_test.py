@@ -6,7 +6,8 @@ from typing import Annotated, cast
 
 import typer
 
-from counterpose._cli.contract_options import SEED, Fields, Option, request_options
+from counterpose._cli.classifiers import reachable
+from counterpose._cli.contract_options import LABEL_MAP, SEED, Fields, Option, request_options
 from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from counterpose._cli.follow import Output, create_and_follow, drop_limit, judge_with, serve_and_follow
 from counterpose._cli.groups import examples
@@ -66,6 +67,7 @@ def _edit_types(names: list[str]) -> list[EditType]:
 
 @request_options(
     StressTestCreate,
+    LABEL_MAP,
     Option("edit_types", "TYPE", "--edit-type", "Default: all", read=_edit_types),
     Option("max_edits_per_image", "N"),
     Option(
@@ -115,7 +117,10 @@ def stress_test(
     }
     settings = settings_of(StressTestCreate.model_validate(fixed | fields))
     if dry_run:
-        found = client.stress_tests.estimate(dataset=dataset_name(client, dataset, own), **settings)
+        specs = reachable(client, classifier, detach=False)
+        found = client.stress_tests.estimate(
+            dataset=dataset_name(client, dataset, own), **settings | {"classifiers": specs}
+        )
         show(found, str(found), output.as_json)
         return
     serve_and_follow(
@@ -152,5 +157,5 @@ def apply(
 
 
 def _names(classifiers: list[str]) -> list[str]:
-    # A dry run calls no classifier, so it serves no function either.
+    # Of the request that is checked before a function is imported and served.
     return [spec.removeprefix("py:").replace(":", ".") for spec in classifiers]

@@ -96,7 +96,9 @@ def stress_test_figures(summary: StressTestSummary) -> str:
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
     warnings = [line for told in summary.warnings for line in (told, "")]
-    return "\n".join([*warnings, *_verdicts(summary), "", *_findings(summary), *shown, *counts, *insights])
+    as_they_are = [*map(str, summary.baseline), ""] if summary.baseline else []
+    told = [*warnings, *as_they_are, *_verdicts(summary), "", *_findings(summary)]
+    return "\n".join([*told, *shown, *counts, *insights])
 
 
 def _verdicts(summary: StressTestSummary) -> list[str]:

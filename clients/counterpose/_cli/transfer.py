@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpose._cli.bug_hunt import criterion_named
-from counterpose._cli.contract_options import SEED, Fields, Option, request_options
+from counterpose._cli.contract_options import LABEL_MAP, SEED, Fields, Option, request_options
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import Classifiers, OneRun
@@ -18,6 +18,7 @@ EXAMPLES = examples(
 
 @request_options(
     TransferCreate,
+    LABEL_MAP,
     Option("criterion", "NAME", more="As for `counterpose bug-hunt`", read=criterion_named),
     Option("images", "N"),
     SEED,

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from counterpose._python_function.probabilities import ServedFunction, message
+from counterpose._python_function.probabilities import ServedFunction, blue_first, message
 from counterpose_core.errors import InvalidRequest
 
 PREFIX = "py:"
@@ -45,6 +45,7 @@ class PythonFunction(ServedFunction):
             name=f"{module_name}.{function_name}",
             size=getattr(module, "input_size", DEFAULT_SIZE),
             classes=getattr(module, "classes", None),
+            fed_otherwise={"blue-first": lambda images: function(blue_first(images))},
         )
         self.version = _version(module, self.size, self.classes)
 

@@ -9,11 +9,25 @@ import importlib
 import secrets
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from counterpose._python_function.function import DEFAULT_SIZE
-from counterpose._python_function.probabilities import SUM_TOLERANCE, ServedFunction, Unusable, on_cpu
+from counterpose._python_function.probabilities import (
+    SUM_TOLERANCE,
+    ServedFunction,
+    Unusable,
+    blue_first,
+    on_cpu,
+)
 from counterpose_core.errors import InvalidRequest
+
+_NORMALISED = {
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "signed": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "bytes": ((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
+}
+"""Mean and deviation of each channel, of values from 0 to 1."""
 
 
 class Classifier:
@@ -68,7 +82,26 @@ class Classifier:
         Raises:
             Unusable: the answers are no logits, though they should be.
         """
-        batch = _batch(images, self.transform, self.is_module)
+        return self._answered(_batch(images, self.transform, self.is_module))
+
+    def fed_otherwise(self) -> dict[str, Callable[[Any], Any]]:
+        """Return the model behind other preparations of its images; none behind a transform of its own."""
+        if self.transform is not None:
+            return {}
+        found: dict[str, Callable[[Any], Any]] = {"blue-first": lambda images: self(blue_first(images))}
+        if self.is_module:
+            for name, (mean, deviation) in _NORMALISED.items():
+                found[name] = partial(self._normalised, mean=mean, deviation=deviation)
+        return found
+
+    def _normalised(self, images: Any, *, mean: Sequence[float], deviation: Sequence[float]) -> Any:
+        batch = _batch(images, None, True)
+        shape = (1, 3, 1, 1)
+        return self._answered(
+            (batch - batch.new_tensor(mean).view(shape)) / batch.new_tensor(deviation).view(shape)
+        )
+
+    def _answered(self, batch: Any) -> Any:
         found = _without_gradients(self.model, batch) if self.is_module else self.model(batch)
         # Models of transformers return an object with the logits in it.
         found = getattr(found, "logits", found)
@@ -94,6 +127,7 @@ class ModelObject(ServedFunction):
             name=made.name,
             size=tuple(made.input_size) if isinstance(made.input_size, list) else made.input_size,
             classes=None if made.classes is None else list(made.classes),
+            fed_otherwise=made.fed_otherwise(),
         )
         # New for every run: an object may be trained further under the same name, and services cache what an
         # address returned.

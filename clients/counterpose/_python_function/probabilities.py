@@ -16,6 +16,13 @@ from counterpose_core.errors import InvalidRequest
 
 LARGEST_SIDE = 1024
 """The largest input that the services send to a remote classifier."""
+PREPARATIONS = {
+    "imagenet": "ImageNet's mean and deviation",
+    "signed": "values from -1 to 1",
+    "bytes": "values from 0 to 255",
+    "blue-first": "blue before red",
+}
+"""Other ways to feed a model than the one that it gets, in words."""
 SUM_TOLERANCE = 1e-3
 LONGEST_MESSAGE = 300
 LONGEST_NAME = 90
@@ -39,6 +46,7 @@ class ServedFunction:
         name: the model's name in its address.
         size: height and width of the images that it takes.
         classes: the class names in the order of its answers; None for the dataset's.
+        fed_otherwise: the same function behind other preparations of its images, by a name of `PREPARATIONS`.
 
     Raises:
         InvalidRequest: it fails on two grey images, or size or classes are not usable.
@@ -47,24 +55,36 @@ class ServedFunction:
     version = ""
 
     def __init__(
-        self, function: Callable[[Any], Any], *, spec: str, name: str, size: object, classes: object
+        self,
+        function: Callable[[Any], Any],
+        *,
+        spec: str,
+        name: str,
+        size: object,
+        classes: object,
+        fed_otherwise: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
         self.spec, self.name = spec, named(name)
         self.size = _size(size, spec)
         self.classes = None if classes is None else _names(classes, spec)
-        self._function = function
+        self._functions = {"": function, **(fed_otherwise or {})}
         self._numpy = _numpy(spec)
         self.n_classes = self._try_out()
 
-    def rows(self, pixels: bytes, n: int) -> list[list[float] | str]:
+    @property
+    def preparations(self) -> list[str]:
+        """The other preparations of its images that can be tried."""
+        return [name for name in self._functions if name]
+
+    def rows(self, pixels: bytes, n: int, prepared: str = "") -> list[list[float] | str]:
         """Classify ``n`` images given as bytes: return the probabilities of each, or its error message."""
         images = self._numpy.frombuffer(pixels, dtype=self._numpy.uint8).reshape(n, *self.size, 3)
         # A copy: an array over a buffer is read-only, and a function may write to its input.
-        return self._rows(images.copy(), 0)
+        return self._rows(images.copy(), 0, prepared)
 
-    def _rows(self, images: Any, first: int) -> list[list[float] | str]:
+    def _rows(self, images: Any, first: int, prepared: str) -> list[list[float] | str]:
         try:
-            found = self._probabilities(images, first)
+            found = self._probabilities(images, first, prepared)
             if found.shape[1] != self.n_classes:
                 raise Unusable(f"it returned {found.shape[1]} classes, but {self.n_classes} before")
             rows: list[list[float] | str] = found.tolist()
@@ -72,13 +92,13 @@ class ServedFunction:
         except (Exception, SystemExit) as error:
             if len(images) == 1:
                 return [message(error)]
-            alone = (self._rows(images[at : at + 1], first + at) for at in range(len(images)))
+            alone = (self._rows(images[at : at + 1], first + at, prepared) for at in range(len(images)))
             return [row for rows in alone for row in rows]
         return rows
 
-    def _probabilities(self, images: Any, first: int) -> Any:
+    def _probabilities(self, images: Any, first: int, prepared: str = "") -> Any:
         numpy, n = self._numpy, len(images)
-        found = self._function(images)
+        found = self._functions[prepared](images)
         if isinstance(found, Mapping):
             found = numpy.stack([numpy.asarray(numbers) for numbers in self._in_order(found)], axis=-1)
         odds = numpy.asarray(on_cpu(found), dtype=numpy.float64)
@@ -111,6 +131,11 @@ class ServedFunction:
                 f"{', '.join(self.classes[:5])}"
             )
         return width
+
+
+def blue_first(images: Any) -> Any:
+    """Swap red and blue of images (n, height, width, 3)."""
+    return images[..., ::-1].copy()
 
 
 def named(name: str) -> str:

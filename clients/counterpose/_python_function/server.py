@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from counterpose._python_function.probabilities import ServedFunction
+from counterpose._python_function.probabilities import PREPARATIONS, ServedFunction
 from counterpose_core.errors import InvalidRequest
 
 LOOPBACK = "127.0.0.1"
@@ -70,11 +70,12 @@ class FunctionServer:
         path = self._inside(path)
         if path in ("/v2/health/live", "/v2/health/ready"):
             return 200, {path.rpartition("/")[2]: True}
-        return (200, self._metadata()) if path in self._paths("") else _refusal(404, _NOTHING)
+        return _refusal(404, _NOTHING) if self._asked(path, "") is None else (200, self._metadata())
 
     def infer(self, path: str, body: bytes) -> _Answer:
         """Answer a POST."""
-        if self._inside(path) not in self._paths("/infer"):
+        prepared = self._asked(self._inside(path), "/infer")
+        if prepared is None:
             return _refusal(404, _NOTHING)
         height, width = self.function.size
         try:
@@ -88,7 +89,7 @@ class FunctionServer:
         if not fits or len(pixels) != n * height * width * 3:
             return _refusal(400, f"expected UINT8 images of shape (n, {height}, {width}, 3)")
         with self._turn:
-            rows = self.function.rows(pixels, n)
+            rows = self.function.rows(pixels, n, prepared)
         return 200, self._inferred(rows)
 
     def _inside(self, path: str) -> str:
@@ -128,14 +129,19 @@ class FunctionServer:
             "platform": "python",
             "inputs": [{"name": "images", "datatype": "UINT8", "shape": [-1, *function.size, 3]}],
             "outputs": [output],
+            "parameters": {"preparations": {each: PREPARATIONS[each] for each in function.preparations}},
         }
 
     @property
     def _path(self) -> str:
         return f"/v2/models/{self.function.name}"
 
-    def _paths(self, verb: str) -> tuple[str, str]:
-        return f"{self._path}{verb}", f"{self._path}/versions/{self.function.version}{verb}"
+    def _asked(self, path: str, verb: str) -> str | None:
+        """Return the preparation that a path asks for: none, or that behind the version; None for no path."""
+        version = f"{self._path}/versions/{self.function.version}"
+        paths = {f"{self._path}{verb}": "", f"{version}{verb}": ""}
+        paths |= {f"{version}-{each}{verb}": each for each in self.function.preparations}
+        return paths.get(path)
 
 
 def _refusal(status: int, why: str) -> _Answer:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from counterpose._calls import Call, idempotency_headers, reading
-from counterpose._options import HuntOptions, LabelImageOptions, chosen, spells_out
+from counterpose._options import HuntOptions, LabelImageOptions, chosen, label_map_of, spells_out
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose._sync.run_handle import RunHandle
 from counterpose._sync.run_resource import RunResource
-from counterpose_core.contract.bug_hunt_estimates import BugHuntEstimate
+from counterpose_core.contract.bug_hunt_estimates import BugHuntEstimate, BugHuntQuestion
 from counterpose_core.contract.bug_hunt_summary import Bug, BugHuntSummary
 from counterpose_core.contract.bug_hunts import BugHuntCreate, DescriptionsCreate, HuntItem
 from counterpose_core.contract.field_errors import checked
@@ -103,15 +103,20 @@ class BugHunts(RunResource[BugHunt]):
     def estimate(
         self, *, labels: Sequence[str], classifiers: Sequence[AnyClassifier] = (), **settings: Any
     ) -> BugHuntEstimate:
-        """Say what such a hunt would take and the smallest rates that it could find; nothing is drawn.
+        """Say what such a hunt would take and the smallest rates that it could find, or refuse what it would.
+
+        Nothing is created; one image of each label is drawn, to see that the generator knows its words.
 
         Args:
             labels: as in `create`.
-            classifiers: as in `create`; none is called, only their number matters.
+            classifiers: as in `create`; without any, only the budget is looked at, for one.
             settings: the other arguments of `create`.
 
         Raises:
             InvalidRequest: an argument is out of range, or unknown.
+            CounterposeError: as the hunt would be refused.
         """
         given = {"labels": list(labels)} | {name: each for name, each in settings.items() if each is not None}
-        return self._estimate(BugHuntCreate, BugHuntEstimate, classifiers, given)
+        if "label_map" in given:
+            given["label_map"] = label_map_of(given["label_map"])
+        return self._estimate(BugHuntQuestion, BugHuntEstimate, classifiers, given)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from counterpose._calls import Call, reading
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, RunCalls
 from counterpose._sync.run_handle import RunHandle
@@ -38,6 +39,7 @@ class Gates(RunResource[Gate]):
         baseline: str | RegressionSet,
         classifiers: Sequence[AnyClassifier],
         incumbent: AnyClassifier | None = None,
+        label_map: LabelMap | None = None,
         tolerance: float = TOLERANCE,
         seed: int = 0,
         idempotency_key: str | None = None,
@@ -49,6 +51,7 @@ class Gates(RunResource[Gate]):
                 set, or what `freeze` returned: then other pairs are refused.
             classifiers: the candidates; callables are served while this client is open.
             incumbent: what they are compared with; default: the only classifier of the baseline.
+            label_map: as of a stress test; default: the baseline's.
             tolerance: the regression that is allowed, as a fraction of the images.
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
@@ -64,6 +67,7 @@ class Gates(RunResource[Gate]):
                 "incumbent": None if incumbent is None else specs[-1],
                 "baseline": baseline if frozen is None else frozen.baseline,
                 "digest": None if frozen is None else frozen.digest,
+                "label_map": label_map_of(label_map),
                 "tolerance": tolerance,
                 "seed": seed,
             },

@@ -9,6 +9,7 @@ from typing import Literal
 
 from counterpose._calls import Call, reading, segment
 from counterpose._exports import ExportLayout
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose._sync.run_handle import ExportedRun
@@ -136,6 +137,7 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
         interface: str,
         classifiers: Sequence[AnyClassifier],
         shifts: Sequence[str] | Literal["catalogue"] = "catalogue",
+        label_map: LabelMap | None = None,
         classes: Sequence[str] | None = None,
         class_shifts: Mapping[str, Sequence[str]] | None = None,
         base: str | None = None,
@@ -157,6 +159,7 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
         Args:
             interface: the dataset interface's run id.
             classifiers: what to test; callables are served while this client is open.
+            label_map: for a class, those of a classifier's own classes that it sums.
             shifts: the paper's catalogue, or words, names of the catalogue, prompts with ``<class>``.
             classes, class_shifts: the classes to test (default: all), and further shifts of single ones.
             base: the prompt without a shift; default: "a photo of a <class>".
@@ -177,6 +180,7 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
                 "shifts": CATALOGUE if shifts == "catalogue" else list(shifts),
                 "classes": None if classes is None else list(classes),
                 **self._named(classifiers),
+                "label_map": label_map_of(label_map),
                 "base": base,
                 "class_shifts": {name: list(words) for name, words in (class_shifts or {}).items()},
                 "image_sources": list(image_sources),

@@ -13,7 +13,14 @@ from counterpose._files import save_page
 from counterpose._frames import data_frame
 from counterpose._insights import insight_of, insight_request, needs_example
 from counterpose._notebook import Findings
-from counterpose._options import AnyThresholds, StressTestOptions, chosen, spells_out, thresholds_of
+from counterpose._options import (
+    AnyThresholds,
+    StressTestOptions,
+    chosen,
+    label_map_of,
+    spells_out,
+    thresholds_of,
+)
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls
 from counterpose._sync.run_handle import ExportedRun
@@ -24,7 +31,7 @@ from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import interventions_of
 from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Item, Run
-from counterpose_core.contract.stress_test_estimates import StressTestEstimate
+from counterpose_core.contract.stress_test_estimates import StressTestEstimate, StressTestQuestion
 from counterpose_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
 
 
@@ -182,18 +189,23 @@ class StressTests(RunResource[StressTest]):
     def estimate(
         self, *, dataset: str, classifiers: Sequence[AnyClassifier] = (), **settings: Any
     ) -> StressTestEstimate:
-        """Say what such a stress test would take and what it could prove; nothing is created.
+        """Say what such a stress test would take and could prove, or refuse it; nothing is created.
 
         Args:
             dataset: the dataset's name.
-            classifiers: as in `create`; none is called, and the figures do not depend on them.
+            classifiers: as in `create`; each is tried on an image, and the figures do not depend on them.
             settings: the other arguments of `create`.
 
         Raises:
             InvalidRequest: an argument is out of range, or unknown.
+            ImagesOutsideSuite: the run would stop after its first images.
+            CounterposeError: as the run would be refused.
         """
         given = settings | {"dataset": dataset}
-        return self._estimate(StressTestCreate, StressTestEstimate, classifiers, given)
+        for name, read in (("interventions", interventions_of), ("label_map", label_map_of)):
+            if given.get(name) is not None:
+                given[name] = read(given[name])
+        return self._estimate(StressTestQuestion, StressTestEstimate, classifiers, given)
 
     def prove(
         self,

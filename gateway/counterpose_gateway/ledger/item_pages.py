@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, select
+from sqlalchemy import Connection, RowMapping, Select, func, select
 
-from counterpose_core.contract.runs import AnyItem, Item, PageOfItems
+from counterpose_core.contract.runs import AnyItem, CommonestFailure, Item, PageOfItems
 from counterpose_core.errors import NotFound
 from counterpose_core.types import FINAL_ITEM_STATES, ItemKind, ItemState
 from counterpose_gateway.ledger import cursors, rows, schema, tenancy, work
@@ -96,6 +96,26 @@ class ItemPages(LedgerPart):
             found = connection.execute(query).mappings().all()
         return [rows.item(row, shape) for row in found]
 
+    def commonest_failure(self, run_id: str) -> CommonestFailure | None:
+        """Return why most of a run's failed items failed; None if none did, `NotFound` without such a run."""
+        # By the index of ended items.
+        failed = _items.run_id == run_id, work.ENDED, _items.state == "failed"
+        number = func.count().label("number")
+        by_code = select(_items.code, number).where(*failed).group_by(_items.code)
+        with self._database.reading() as connection:
+            run = _extent(connection, run_id)
+            if not run["failed"]:
+                return None
+            codes = connection.execute(by_code.order_by(number.desc(), _items.code)).all()
+            code, items = codes[0]
+            by_detail = select(_items.detail, number).where(*failed, _items.code.is_not_distinct_from(code))
+            told = by_detail.group_by(_items.detail).order_by(number.desc(), _items.detail).limit(1)
+            detail = connection.execute(told).one()[0]
+        return CommonestFailure(
+            code=code or "unknown", detail=detail or "", items=items,
+            failed=sum(each for _, each in codes), of=run["total"],
+        )  # fmt: skip
+
     def items(self, run_id: str, *, from_ordinal: int = 0, chunk: int = 500) -> Iterator[Item]:
         """Yield every item of a stress test in ordinal order, read in chunks."""
         yield from self.items_of(run_id, Item, from_ordinal=from_ordinal, chunk=chunk)
@@ -147,7 +167,9 @@ def _place_after(connection: Connection, run_id: str, state: ItemState | None, s
 def _extent(connection: Connection, run_id: str) -> RowMapping:
     """Return a run's stage and counts: a page must not read its configuration, which may have a megabyte."""
     mine = tenancy.is_own(connection, _runs.tenant)
-    query = select(_runs.stage, _runs.total, _runs.pending).where(_runs.id == run_id, rows.KEPT, mine)
+    query = select(_runs.stage, _runs.total, _runs.pending, _runs.failed).where(
+        _runs.id == run_id, rows.KEPT, mine
+    )
     row = rows.first(connection, query)
     if row is None:
         raise rows.absent(connection, run_id)

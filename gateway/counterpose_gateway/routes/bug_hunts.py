@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
-from counterpose_core.contract.bug_hunt_estimates import BugHuntEstimate
+from counterpose_core.contract.bug_hunt_estimates import BugHuntEstimate, BugHuntQuestion
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
 from counterpose_core.contract.bug_hunts import BugHuntCreate, DescriptionsCreate
 from counterpose_core.contract.runs import Run
-from counterpose_gateway.methods.bug_hunt.estimate import estimate
+from counterpose_gateway.methods.bug_hunt.dry_run import dry_run
 from counterpose_gateway.methods.bug_hunt.measurement import start_measurement
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
@@ -29,9 +29,12 @@ async def create_bug_hunt(
 
 
 @router.post(":estimate")
-async def estimate_bug_hunt(body: BugHuntCreate, context: Context) -> BugHuntEstimate:
-    """Return what such a hunt would take and the smallest rates that it could find; nothing is drawn."""
-    return await estimate(body, context)
+async def estimate_bug_hunt(body: BugHuntQuestion, context: Context) -> BugHuntEstimate:
+    """Return what such a hunt would take and the smallest rates that it could find, or refuse it as its run.
+
+    Nothing is created; one image of each label is drawn, to see that the generator knows its words.
+    """
+    return await dry_run(body, context)
 
 
 @router.post("/{run_id:segment}/descriptions", status_code=202)

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Run
-from counterpose_core.contract.stress_test_estimates import StressTestEstimate
+from counterpose_core.contract.stress_test_estimates import StressTestEstimate, StressTestQuestion
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
@@ -56,8 +56,11 @@ def get_finding(run_id: RunId, number: FindingNumber, context: Context) -> Findi
 
 
 @router.post(":estimate")
-async def estimate_stress_test(body: StressTestCreate, context: Context) -> StressTestEstimate:
-    """Say what a stress test would take and could prove; nothing is created, and no service is called."""
+async def estimate_stress_test(body: StressTestQuestion, context: Context) -> StressTestEstimate:
+    """Say what a stress test would take and could prove, or refuse it as its run would; nothing is created.
+
+    Each classifier is tried on an image, and the suite's models are shown the first eight.
+    """
     return await estimate(body, context)
 
 

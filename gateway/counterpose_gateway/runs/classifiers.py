@@ -6,31 +6,52 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from counterpose_core.contract.classifiers import ClassifierDescription, ClassifyRequest, DescribeRequest
-from counterpose_core.errors import CounterposeError, InvalidRequest, RequestError, UnknownModel
+from counterpose_core.errors import (
+    ClassMapMismatch,
+    CounterposeError,
+    InvalidRequest,
+    RequestError,
+    UnknownModel,
+)
 from counterpose_core.text.near_names import did_you_mean
+from counterpose_gateway.services.functions import NO_LABEL_MAP
 from counterpose_gateway.services.ports import Services
+
+_LISTED = 8
+
+
+LabelMap = Mapping[str, Sequence[str]]
+"""For a class of a run, those of a classifier's classes that it sums."""
 
 
 async def check_classifiers(
-    specs: Sequence[str], classes: Sequence[str], example: str, services: Services
+    specs: Sequence[str],
+    classes: Sequence[str],
+    example: str,
+    services: Services,
+    *,
+    label_map: LabelMap = NO_LABEL_MAP,
 ) -> dict[str, ClassifierDescription]:
     """Return the service's description of each of ``specs`` that it lists.
 
-    A classifier with an unknown class map is tried on the image ``example``.
+    A classifier with an unknown class map, or with classes that ``label_map`` joins, is tried on the image
+    ``example``.
 
     Raises:
         UnknownModel: a classifier does not exist.
-        ClassMapMismatch: its class map lacks one of ``classes``.
+        ClassMapMismatch: its class map lacks one of ``classes``, it answers with another number of classes,
+            or ``label_map`` names a class that is none of them.
     """
+    _require_mapped(label_map, classes)
     listed = (await services.classifiers.list_classifiers()).classifiers
     # A user's folder may have the name of one of the suite's classifiers, so compare specs.
     known = {classifier.spec: classifier for classifier in listed}
     for index, spec in enumerate(specs):
         await require_known(spec, index, known, services)
         # A known class map needs no call; any other model has to predict an example.
-        if not _covers(known.get(spec), classes):
-            with _placed(index):
-                await _probe(spec, classes, example, services)
+        if label_map or not _covers(known.get(spec), classes):
+            with placed(index):
+                await _probe(spec, classes, example, services, label_map)
     return {spec: known[spec] for spec in specs if spec in known}
 
 
@@ -61,22 +82,28 @@ async def _of_timm(name: str, services: Services) -> str:
     return f" (did you mean {spec!r}?)"
 
 
-async def common_classes(specs: Sequence[str], named: Sequence[str] | None, services: Services) -> list[str]:
-    """Return the classes among which classifiers choose: those that are named, or those that all have.
+async def common_classes(
+    specs: Sequence[str],
+    named: Sequence[str] | None,
+    services: Services,
+    *,
+    label_map: LabelMap = NO_LABEL_MAP,
+) -> list[str]:
+    """Return the classes among which classifiers choose: those that are named or mapped, or that all have.
 
     Raises:
         UnknownModel: a classifier does not exist.
         InvalidRequest: the classes of a classifier are not known.
     """
-    if named is not None:
-        return list(named)
+    if named is not None or label_map:
+        return list(label_map if named is None else named)
     listed = {each.spec: each.classes for each in (await services.classifiers.list_classifiers()).classifiers}
     common: list[str] | None = None
     for index, spec in enumerate(specs):
         await require_known(spec, index, listed, services)
         known = listed.get(spec)
         if known is None:
-            with _placed(index):
+            with placed(index):
                 known = (await services.classifiers.describe(DescribeRequest(classifier=spec))).classes
         if known is None:
             raise InvalidRequest(
@@ -99,7 +126,7 @@ async def describe_classifiers(
     for index, spec in enumerate(specs):
         description = listed.get(spec)
         if description is None:
-            with _placed(index):
+            with placed(index):
                 description = await services.classifiers.describe(DescribeRequest(classifier=spec))
         # Without the class map, which is as long as the dataset's own for each model.
         described[spec] = description.model_copy(update={"classes": None})
@@ -107,7 +134,8 @@ async def describe_classifiers(
 
 
 @contextmanager
-def _placed(index: int) -> Iterator[None]:
+def placed(index: int) -> Iterator[None]:
+    """Let what is refused of a classifier point to its place in the request."""
     try:
         yield
     except RequestError as error:
@@ -122,7 +150,26 @@ def _covers(classifier: ClassifierDescription | None, classes: Sequence[str]) ->
     )
 
 
-async def _probe(spec: str, classes: Sequence[str], example: str, services: Services) -> None:
+def _require_mapped(label_map: LabelMap, classes: Sequence[str]) -> None:
+    if strange := [name for name in label_map if name not in set(classes)]:
+        raise ClassMapMismatch(
+            f"the label map names {strange[0]!r}, which is no class of this run; its keys are among "
+            f"{', '.join(classes[:_LISTED])}{', ...' if len(classes) > _LISTED else ''}",
+            pointer="/label_map",
+        )
+
+
+async def _probe(
+    spec: str, classes: Sequence[str], example: str, services: Services, label_map: LabelMap
+) -> None:
     """Check by one prediction that the model loads and its head maps to our classes."""
-    request = ClassifyRequest(classifier=spec, images=[example], classes=list(classes))
-    await services.classifiers.classify(request)
+    request = ClassifyRequest(
+        classifier=spec,
+        images=[example],
+        classes=list(classes),
+        label_map={name: list(named) for name, named in label_map.items()},
+    )
+    [outcome] = (await services.classifiers.classify(request)).outcomes
+    # Whatever else fails on one image may succeed on the next; the classes would be wrong on all of them.
+    if outcome.problem is not None and outcome.problem.code == ClassMapMismatch.code:
+        outcome.unwrap()

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.datasets import Dataset, Source
-from counterpose_core.contract.runs import AnyItem, Run, RunEvent, RunList
+from counterpose_core.contract.runs import AnyItem, CommonestFailure, Run, RunEvent, RunList
 from counterpose_core.contract.shift_thresholds import ShiftThresholdDecision
 from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_core.shift_benchmark.shift_thresholds import ShiftDecision
@@ -112,6 +112,10 @@ class RunLedger(Protocol):
 
     def items_named(self, run_id: str, shape: type[AnyItem], ids: Sequence[str]) -> list[AnyItem]:
         """Return the items of a run that have these ids, in planned order."""
+        ...
+
+    def commonest_failure(self, run_id: str) -> CommonestFailure | None:
+        """Return why most of a run's failed items failed; None if none did, `NotFound` without such a run."""
         ...
 
     def last_event(self, run_id: str) -> RunEvent:

@@ -74,8 +74,8 @@ class _Judged(Protocol):
 
 
 def verdict_alone(summary: _Judged) -> Headline:
-    """Return the verdict of a summary that is one sentence."""
-    return Headline(summary.verdict)
+    """Return the first line of a verdict."""
+    return Headline(summary.verdict.partition("\n")[0])
 
 
 def of_events_alone(run_id: str, context: RecordedRuns) -> None:

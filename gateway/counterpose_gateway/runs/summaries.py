@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from counterpose_core.contract.runs import RunItem
+from counterpose_core.contract.runs import CommonestFailure, RunItem, RunSummary
 from counterpose_core.errors import InternalError
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns, RunContext
 from counterpose_gateway.runs.joined import Task
@@ -41,7 +41,8 @@ class Summary(Generic[ItemT, SummaryT, ViewT]):
         # A process that sums up sees all; a dataset's name means one of the run's tenant.
         mine = runs.of_run(self.run_id)
         items = mine.ledger.items_of(self.run_id, self.method.item)
-        return self.method.summarize(mine.ledger.run(self.run_id), items, self.view, mine)
+        summary = self.method.summarize(mine.ledger.run(self.run_id), items, self.view, mine)
+        return _with_failure(summary, mine.ledger.commonest_failure(self.run_id))
 
     def state(self, runs: RecordedRuns) -> tuple[Hashable, ...]:
         """Return what the summary depends on; raises `NotFound`."""
@@ -49,6 +50,18 @@ class Summary(Generic[ItemT, SummaryT, ViewT]):
         # before the items: after a step in between, the next call sums up again and serves nothing old.
         event = runs.ledger.last_event(self.run_id).id
         return (self.run_id, event, self.method.revision(self.run_id, runs), self.view)
+
+
+def _with_failure(summary: SummaryT, failure: CommonestFailure | None) -> SummaryT:
+    """Let a summary say why most of the failed items failed, behind its verdict, or among its notes."""
+    if failure is None or not isinstance(summary, RunSummary):
+        return summary
+    told: dict[str, Any] = {"failure": failure}
+    if isinstance(verdict := getattr(summary, "verdict", None), str):
+        told["verdict"] = f"{verdict}\n{failure}"
+    else:
+        told["notes"] = [str(failure), *getattr(summary, "notes", [])]
+    return summary.model_copy(update=told)
 
 
 @dataclass(frozen=True)

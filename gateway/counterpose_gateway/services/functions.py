@@ -1,4 +1,4 @@
-"""The classifiers' port of one run, some of whose classifiers are functions of its caller's program."""
+"""The classifiers' port of one run, with what its caller said of them: own functions, and a label map."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ from counterpose_core.contract.classifiers import (
 )
 from counterpose_gateway.services.ports import Classifiers, Services
 
+NO_LABEL_MAP: Mapping[str, list[str]] = {}
 
-class FunctionClassifiers:
-    """Adds each function's address to the requests that name it, so that methods know only its name.
 
-    A function precedes a classifier of the suite that has its name.
+class RunClassifiers:
+    """Adds a function's address to the requests that name it, and the label map to those that classify.
+
+    So methods know only names. A function precedes a classifier of the suite that has its name.
     """
 
-    def __init__(self, port: Classifiers, functions: Mapping[str, str]) -> None:
-        self._port, self._functions = port, functions
+    def __init__(
+        self, port: Classifiers, functions: Mapping[str, str], label_map: Mapping[str, list[str]]
+    ) -> None:
+        self._port, self._functions, self._label_map = port, functions, label_map
 
     async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         """Predict each image."""
         address = self._functions.get(request.classifier)
-        return await self._port.classify(request.model_copy(update={"function": address}))
+        told = {"function": address, "label_map": request.label_map or dict(self._label_map)}
+        return await self._port.classify(request.model_copy(update=told))
 
     async def describe(self, request: DescribeRequest) -> ClassifierDescription:
         """Describe a classifier, whether listed or not."""
@@ -41,8 +46,10 @@ class FunctionClassifiers:
         return ClassifierList(classifiers=[*(one for one in listed if one.spec not in self._functions), *own])
 
 
-def with_functions(services: Services, functions: Mapping[str, str]) -> Services:
-    """Return the services of a run with these functions, each an address by its name."""
-    if not functions:
+def with_functions(
+    services: Services, functions: Mapping[str, str], label_map: Mapping[str, list[str]] = NO_LABEL_MAP
+) -> Services:
+    """Return the services of a run with these functions, each an address by its name, and its label map."""
+    if not functions and not label_map:
         return services
-    return replace(services, classifiers=FunctionClassifiers(services.classifiers, functions))
+    return replace(services, classifiers=RunClassifiers(services.classifiers, functions, label_map))

@@ -30,6 +30,10 @@ def summary_for(run: Run, context: GatewayContext) -> BaseModel:
     return summary
 
 
+def _has_results(run: Run) -> bool:
+    return bool(run.request_counts.done or run.request_counts.failed)
+
+
 class Headlines:
     """Headlines of ended runs, each computed once; they are short, so that thousands are kept."""
 
@@ -40,7 +44,7 @@ class Headlines:
     def of(self, runs: list[Run], context: GatewayContext) -> dict[str, Headline]:
         """The headlines of runs by id, as far as they are known after `PATIENCE_SECONDS`."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        ended = [run for run in runs if run.state in FINAL_RUN_STATES and run.request_counts.done]
+        ended = [run for run in runs if run.state in FINAL_RUN_STATES and _has_results(run)]
         found = {run.id: self._look_up(run, context, deadline) for run in ended}
         return {run_id: headline for run_id, headline in found.items() if headline is not None}
 

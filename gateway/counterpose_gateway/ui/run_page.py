@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.shift_benchmarks import ImageItem
 from counterpose_core.contract.stress_tests import StressTestSummary
@@ -113,9 +114,16 @@ def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]
     return {
         "headline": None if summary is None else METHODS[run.kind].headline(summary),
         "suspicions": found,
+        "baseline": _baseline(run),
+        "failure": context.ledger.commonest_failure(run.id),
         "newest": _newest(run, context),
         "images": _benchmark_images(run, context),
     }
+
+
+def _baseline(run: Run) -> list[ClassifierBaseline]:
+    """What the classifiers answered to the images as they are, of a run that says it."""
+    return [ClassifierBaseline.model_validate(each) for each in run.resolved_config.get("baseline", [])]
 
 
 def _newest(run: Run, context: GatewayContext) -> list[ShownPair]:

@@ -8,7 +8,7 @@ from counterpose_core.contract.adversarial_datasets import AdversarialDatasetCon
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.bug_hunt_summary import LabelBaseline, LabelObject
 from counterpose_core.contract.realism import RealismSummary
-from counterpose_core.contract.runs import RequestCounts
+from counterpose_core.contract.runs import RequestCounts, RunSummary
 from counterpose_core.types import BlobRef, Cost, Estimate
 
 
@@ -57,7 +57,7 @@ class KeptImage(ResponseBody):
     answers: dict[str, str] = Field(description="First answer of each classifier that it fools.")
 
 
-class AdversarialDatasetSummary(ResponseBody):
+class AdversarialDatasetSummary(RunSummary):
     """``GET /v1/adversarial-datasets/{id}/summary``."""
 
     run_id: str = Field(description="Id of the run.")

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from counterpose_core.contract.base import ResponseBody
-from counterpose_core.contract.bug_hunts import HuntShares
+from counterpose_core.contract.base import DISTINCT, ResponseBody
+from counterpose_core.contract.bug_hunts import BugHuntCreate, HuntShares
+from counterpose_core.types import ClassifierSpec
+
+
+class BugHuntQuestion(BugHuntCreate):
+    """``POST /v1/bug-hunts:estimate``: a hunt that is asked about."""
+
+    classifiers: list[ClassifierSpec] = Field(
+        default=[],
+        max_length=128,
+        json_schema_extra=DISTINCT,
+        description="The classifiers to test, which are looked up as for the hunt; without any, only its "
+        "budget is looked at, for one.",
+    )
 
 
 class BugHuntEstimate(ResponseBody):

@@ -10,7 +10,7 @@ from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HypothesisSource
 from counterpose_core.contract.failure_criteria import Criterion
 from counterpose_core.contract.findings import FindingState
-from counterpose_core.contract.runs import RequestCounts
+from counterpose_core.contract.runs import RequestCounts, RunSummary
 from counterpose_core.contract.sampling_rules import RuleName
 from counterpose_core.types import BlobRef, Cost, Estimate
 
@@ -302,7 +302,7 @@ class MixtureRate(ResponseBody):
     sentence: str = Field(description="The rate in one sentence.")
 
 
-class BugHuntSummary(ResponseBody):
+class BugHuntSummary(RunSummary):
     """``GET /v1/bug-hunts/{id}/summary``."""
 
     run_id: str = Field(description="Id of the run.")

@@ -1,8 +1,8 @@
 """Bodies of the classifiers: the models under test, each seen as a function from image to probabilities."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from counterpose_core.contract.base import (
     MAX_BATCH,
@@ -11,7 +11,9 @@ from counterpose_core.contract.base import (
     ListBody,
     RequestBody,
     ResponseBody,
+    require_distinct,
 )
+from counterpose_core.contract.tokens import ClassName
 from counterpose_core.types import BlobRef, ClassifierSpec, FunctionAddress, Name
 
 FUNCTION = FunctionAddress | None
@@ -38,7 +40,34 @@ class FunctionsOfCaller(ClientBody):
     )
 
 
-class ClassifiersUnderTest(FunctionsOfCaller):
+def _is_empty(label_map: dict[str, list[str]]) -> bool:
+    # A run or call without one has the same keys as before there were any.
+    return not label_map
+
+
+class MappedClassifiers(FunctionsOfCaller):
+    """Classifiers whose own classes may be called otherwise than the dataset's."""
+
+    label_map: dict[ClassName, list[ClassName]] = Field(
+        default={},
+        max_length=10_000,
+        exclude_if=_is_empty,
+        description="For a class of the dataset, those of a classifier's classes whose probabilities are "
+        'summed, such as `{"boat": ["speedboat", "canoe"]}`. It precedes the services\' own label map. A '
+        "classifier that has none of them, but one of the dataset's name, is asked for that one.",
+    )
+
+    @field_validator("label_map")
+    @classmethod
+    def _names_head_classes(cls, label_map: dict[str, list[str]]) -> dict[str, list[str]]:
+        for name, named in label_map.items():
+            if not named:
+                raise ValueError(f"the label map names no class of a classifier for {name!r}")
+            require_distinct(named)
+        return label_map
+
+
+class ClassifiersUnderTest(MappedClassifiers):
     """The classifiers of a run, some of which the caller's own program may serve."""
 
     classifiers: list[ClassifierSpec] = Field(description="The classifiers to test.")
@@ -69,9 +98,25 @@ class ClassifyRequest(RequestBody):
         description="Address of the classifier, where it is a function of the program that asked for the "
         "run; null for any other.",
     )
+    label_map: dict[str, list[str]] = Field(
+        default={},
+        exclude_if=_is_empty,
+        description="For a requested class, the classes of the head whose probabilities it sums, instead of "
+        "the one that has its name; it precedes the service's own label map.",
+    )
+    prepared: Annotated[str, Field(pattern=r"^[a-z][a-z-]{0,30}$")] | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description="Another preparation of a function's images, one of its description's; null for its own.",
+    )
     features: bool = Field(
         default=False, description="Whether to return also the features that the classifier's head reads."
     )
+
+    @property
+    def address(self) -> str | None:
+        """The address of the function, with the preparation that is asked for; None where there is none."""
+        return self.function if self.prepared is None else f"{self.function}-{self.prepared}"
 
 
 class Prediction(ResponseBody):
@@ -125,6 +170,11 @@ class ClassifierDescription(ResponseBody):
     parameters: int | None = Field(default=None, description="Number of parameters, or null if unknown.")
     resolution: int | None = Field(
         default=None, description="Shorter side of the input image in pixels, or null if unknown."
+    )
+    preparations: dict[str, str] = Field(
+        default={},
+        description="Other ways to prepare its images that can be tried, in words, by name; none where it "
+        "prepares them itself.",
     )
     training: str = Field(
         default="",

@@ -8,8 +8,8 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
-from counterpose_core.contract.classifiers import FunctionsOfCaller
-from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem
+from counterpose_core.contract.classifiers import MappedClassifiers
+from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem, RunSummary
 from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, RunKind, Seed
 
@@ -84,7 +84,7 @@ class RegressionSet(ResponseBody):
         return f"Untested, on fewer than {LEAST_UNITS} source images: {' and '.join(said)}." if said else ""
 
 
-class GateCreate(FunctionsOfCaller):
+class GateCreate(MappedClassifiers):
     """``POST /v1/gates``: whether candidates regress against the incumbent on the pairs of a run."""
 
     baseline: str = Field(
@@ -226,7 +226,7 @@ class GateExample(ResponseBody):
     incumbent: str = Field(description="The incumbent's answer to the counterfactual.")
 
 
-class GateSummary(ResponseBody):
+class GateSummary(RunSummary):
     """``GET /v1/gates/{id}/summary``."""
 
     run_id: str = Field(description="Id of the run.")

@@ -90,6 +90,28 @@ class RunList(ResponseBody):
     after: str | None = Field(default=None, description="Cursor of the next page, or null on the last page.")
 
 
+class CommonestFailure(ResponseBody):
+    """Why most of a run's failed items failed."""
+
+    code: str = Field(description="The error code of most of the failed items.")
+    detail: str = Field(description="The commonest detail of this code.")
+    items: int = Field(ge=1, description="Number of items that failed with this code.")
+    failed: int = Field(ge=1, description="Number of items that failed.")
+    of: int = Field(ge=1, description="Number of planned items.")
+
+    def __str__(self) -> str:
+        most = "" if self.items == self.failed else f"{self.items} of them "
+        return f"{self.failed} of {self.of} items failed, {most}by {self.code}: {self.detail}"
+
+
+class RunSummary(ResponseBody):
+    """What the summaries of runs of several kinds say alike."""
+
+    failure: CommonestFailure | None = Field(
+        default=None, description="Why most of the failed items failed, or null if none did."
+    )
+
+
 class PredictionPair(ResponseBody):
     """What one classifier predicts for one image."""
 

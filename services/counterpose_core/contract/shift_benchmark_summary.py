@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.classifiers import ClassifierDescription, ClassifierTrait
 from counterpose_core.contract.findings import FindingState
+from counterpose_core.contract.runs import RunSummary
 from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from counterpose_core.contract.shift_thresholds import ThresholdInForce
 from counterpose_core.types import BlobRef, Cost, Estimate
@@ -316,7 +317,7 @@ class PromptAccuracy(ResponseBody):
     )
 
 
-class ShiftBenchmarkSummary(ResponseBody):
+class ShiftBenchmarkSummary(RunSummary):
     """``GET /v1/shift-benchmarks/{run_id}/summary``: what each shift costs as the run stands."""
 
     run_id: str = Field(description="Id of the run.")

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from counterpose_core.contract.base import ResponseBody
+from counterpose_core.contract.base import DISTINCT, ResponseBody
+from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.confirmation import ConfirmationScope
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.types import ClassifierSpec
 
 SHOWN_CLASSES = 8
+
+
+class StressTestQuestion(StressTestCreate):
+    """``POST /v1/stress-tests:estimate``: a stress test that is asked about."""
+
+    classifiers: list[ClassifierSpec] = Field(
+        default=[],
+        max_length=64,
+        json_schema_extra=DISTINCT,
+        description="The classifiers to test, which are tried on an image as for the run; the figures do not "
+        "depend on them.",
+    )
 
 
 class ProvableClass(ResponseBody):
@@ -50,6 +65,9 @@ class StressTestEstimate(ResponseBody):
     )
     power: float = Field(description="Probability with which the shares of `classes` are proven.")
     classes: list[ProvableClass] = Field(description="What can be proven by class, in the dataset's order.")
+    baseline: list[ClassifierBaseline] = Field(
+        default=[], description="What each classifier answers to the first images as they are."
+    )
     reason: str | None = Field(description="Why nothing can be confirmed, or null if something can.")
 
     @property
@@ -85,6 +103,7 @@ class StressTestEstimate(ResponseBody):
                 f"at most {self.items} items, {took}",
                 *([] if self.reason else [f"{tested}, each on at least {self.least_pairs} pairs"]),
                 *self.sentences,
+                *map(str, self.baseline),
             ]
         )
 

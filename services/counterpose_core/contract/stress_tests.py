@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
+from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.classifiers import ClassifiersUnderTest
 from counterpose_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from counterpose_core.contract.editor import EditorPreset, Fraction
@@ -13,6 +14,7 @@ from counterpose_core.contract.groups import Grouping, GroupingSummary
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.proofs import Proof
 from counterpose_core.contract.realism import PerplexitySummary, RealismSummary
+from counterpose_core.contract.runs import RunSummary
 from counterpose_core.contract.stress_test_figures import (
     AccuracyRow,
     CellStatus,
@@ -260,6 +262,11 @@ class StressTestConfig(ResponseBody):
     notes: list[str] = Field(
         default=[], description="What the run cannot show, however it comes out, such as for want of images."
     )
+    baseline: list[ClassifierBaseline] = Field(
+        default=[],
+        description="What each classifier answered to the first images when the run was created; without "
+        "those that could not be called then.",
+    )
     policy_words: list[str] = Field(
         default=[], description="Words and phrases that the operator's content policy refuses in edits."
     )
@@ -273,7 +280,7 @@ class StressTestConfig(ResponseBody):
     )
 
 
-class StressTestSummary(ResponseBody):
+class StressTestSummary(RunSummary):
     """``GET /v1/stress-tests/{run_id}/summary`` and ``demo/summary.json``: the figures as the run stands.
 
     Every figure is of the run's first stage, the screen, except the findings with their tests and what
@@ -295,6 +302,10 @@ class StressTestSummary(ResponseBody):
     confirmation: ConfirmationSummary | None = Field(
         default=None,
         description="What the stages after the screen did, or null if the request does not confirm.",
+    )
+    baseline: list[ClassifierBaseline] = Field(
+        default=[],
+        description="What each classifier answered to the first images as they are, at the run's creation.",
     )
     models: dict[str, ModelSummary] = Field(description="Results of each classifier in the screen.")
     edit_types: dict[str, EditTypeSummary] = Field(
@@ -377,7 +388,9 @@ class StressTestSummary(ResponseBody):
         paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
         grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
         warnings = [line for told in self.warnings for line in (told, "")]
-        return "\n".join([*warnings, self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])
+        as_they_are = [*map(str, self.baseline), ""] if self.baseline else []
+        told = [*warnings, *as_they_are, self.verdict, "", *self._accuracy()]
+        return "\n".join([*told, *grouped, *paid, *hints])
 
     def _accuracy(self) -> list[str]:
         """Return one line per classifier; a run that has only interventions has none."""

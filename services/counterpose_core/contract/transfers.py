@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
 from counterpose_core.contract.classifiers import ClassifiersUnderTest
 from counterpose_core.contract.failure_criteria import Criterion
-from counterpose_core.contract.runs import RequestCounts, RunItem
+from counterpose_core.contract.runs import RequestCounts, RunItem, RunSummary
 from counterpose_core.contract.samples import SampleResult
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, Seed
 
@@ -111,7 +111,7 @@ class ShownImage(ResponseBody):
     answers: dict[str, str] = Field(description="First answer of each classifier.")
 
 
-class TransferSummary(ResponseBody):
+class TransferSummary(RunSummary):
     """``GET /v1/transfers/{id}/summary``."""
 
     run_id: str = Field(description="Id of the run.")

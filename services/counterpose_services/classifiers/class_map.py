@@ -28,6 +28,14 @@ LabelMap = Mapping[str, Sequence[str]]
 
 _ROW = re.compile(r"#(\d{1,7})")
 
+NO_LABEL_MAP: LabelMap = {}
+
+NAME_THEM = (
+    "name the model's classes in its order (classes=), and where they are called otherwise than the "
+    "dataset's, give the run a label map (label_map=, --label-map FILE)"
+)
+"""What to do about a model that lists no labels and has other classes than the dataset."""
+
 
 def read_label_map(file: Path | None) -> LabelMap:
     """Read a JSON object of class → list of head classes; no file gives an empty map.
@@ -115,19 +123,20 @@ class HeadClasses:
     def selection(self, classes: Sequence[str], label_map: LabelMap) -> Selection:
         """Find the rows of each dataset class.
 
+        A class of which the head has no mapped name, but its own, is taken by its own: then the map was
+        written for another classifier of the run.
+
         Raises:
             ClassMapMismatch: a class has no row, several rows of the same name, or a row of another class.
         """
         own = _index(names[: self.own] for names in self.names)
         # A class's own name precedes another's synonym: in ImageNet, a mouth organ is also called a harp.
         index = _index(self.names) | own
-        asked = [(name, named) for name in classes for named in label_map.get(name, [name])]
+        heads = {name: self._head_names(index, name, label_map) for name in classes}
+        asked = [(name, named) for name in classes for named in heads[name]]
         rows_of = {pair: self._rows(index, pair[1], mapped=pair[0] in label_map) for pair in asked}
         self._require([pair for pair in asked if not rows_of[pair]])
-        rows = [
-            tuple(_only_row(rows_of[name, named], named) for named in label_map.get(name, [name]))
-            for name in classes
-        ]
+        rows = [tuple(_only_row(rows_of[name, named], named) for named in heads[name]) for name in classes]
         taken = [row for group in rows for row in group]
         for name, group in zip(classes, rows, strict=True):
             if any(taken.count(row) > 1 for row in group):
@@ -135,6 +144,14 @@ class HeadClasses:
                     f"the class {name!r} shares a head class with another class; change the label map"
                 )
         return Selection(tuple(rows))
+
+    def _head_names(self, index: Mapping[str, set[int]], name: str, label_map: LabelMap) -> Sequence[str]:
+        """What a class is called: its own name if the map is made for a classifier with other names."""
+        mapped = label_map.get(name, [name])
+        is_for_another = _key(name) in index and not any(
+            self._rows(index, each, mapped=name in label_map) for each in mapped
+        )
+        return [name] if is_for_another else mapped
 
     def _rows(self, index: Mapping[str, set[int]], named: str, *, mapped: bool) -> set[int]:
         rows = index.get(_key(named), set())
@@ -152,8 +169,8 @@ class HeadClasses:
         told = [f"{named!r} for {name!r}{did_you_mean(named, there)}" for name, named in lacking[:MOST_NAMED]]
         more = f" and {len(lacking) - MOST_NAMED} more" if len(lacking) > MOST_NAMED else ""
         raise ClassMapMismatch(
-            f"the classifier has no class {', '.join(told)}{more}; name one of its classes in a label map, "
-            f"or one of its rows, '#0' to '#{len(self) - 1}'"
+            f"the classifier has no class {', '.join(told)}{more}; name one of its classes in a label map of "
+            f"the run (label_map=, --label-map FILE), or one of its rows, '#0' to '#{len(self) - 1}'"
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import CounterposeError
 from counterpose_core.images.codecs import Pixels
+from counterpose_services.classifiers.class_map import NO_LABEL_MAP, LabelMap
 from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
 
 TRIAL_IMAGE: Pixels = np.full((96, 64, 3), 128, np.uint8)
@@ -29,8 +30,11 @@ class Classifier(Protocol):
     @property
     def identity(self) -> ModelIdentity: ...
 
-    def over(self, classes: Sequence[str]) -> OverClasses:
-        """Return the function for these classes; raises ClassMapMismatch if one is unknown."""
+    def over(self, classes: Sequence[str], label_map: LabelMap = NO_LABEL_MAP) -> OverClasses:
+        """Return the function for these classes; raises ClassMapMismatch if one is unknown.
+
+        ``label_map`` is the run's, which precedes that of the services, class by class.
+        """
         ...
 
     def predict(self, images: Sequence[str]) -> PassResult:

@@ -26,6 +26,7 @@ class Sharing(NamedTuple):
     function: str | None
     classes: tuple[str, ...]
     features: bool
+    label_map: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class ClassifiersDeployment(EngineService[Classifiers]):
@@ -57,6 +58,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
             images=images,
             classes=list(key.classes),
             features=key.features,
+            label_map={name: list(named) for name, named in key.label_map},
         )
         return self.engine.classify(question)
 
@@ -70,7 +72,8 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
     async def classify(self, body: contract.ClassifyRequest) -> contract.ClassifyResponse:
         """Predict each image."""
-        key = Sharing(body.classifier, body.function, tuple(body.classes), body.features)
+        mapped = tuple((name, tuple(named)) for name, named in sorted(body.label_map.items()))
+        key = Sharing(body.classifier, body.address, tuple(body.classes), body.features, mapped)
         part = await self._predictions(key, body.images)
         return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 

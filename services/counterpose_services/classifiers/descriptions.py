@@ -82,4 +82,12 @@ def describe_remote(spec: str, remote: OpenInference) -> ClassifierDescription:
         resolution=remote.resolution,
         training=short_text(given, "training"),
         classes=metadata.labels,
+        preparations=_preparations(given.get("preparations")),
     )
+
+
+def _preparations(given: object) -> dict[str, str]:
+    told = given if isinstance(given, dict) else {}
+    return {
+        name: words for name, words in told.items() if isinstance(words, str) and len(words) <= LONGEST_TAG
+    }

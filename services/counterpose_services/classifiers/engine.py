@@ -87,9 +87,9 @@ class ClassifiersEngine:
         started = time.monotonic()
         if len(set(request.classes)) != len(request.classes):
             raise InvalidRequest("a class is asked for twice", pointer="/classes")
-        spec, function = request.classifier, request.function
+        spec, function = request.classifier, request.address
         with self._models.borrow(_key(spec, function), lambda: self._registry.load(spec, function)) as model:
-            over = model.over(request.classes)
+            over = model.over(request.classes, request.label_map)
             found = model.predict(request.images).outcomes
             outcomes = settle(
                 found,

@@ -18,7 +18,13 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
 from counterpose_core.images.codecs import decode_image
-from counterpose_services.classifiers.class_map import HeadClasses, LabelMap, read_class_map, require_several
+from counterpose_services.classifiers.class_map import (
+    NO_LABEL_MAP,
+    HeadClasses,
+    LabelMap,
+    read_class_map,
+    require_several,
+)
 from counterpose_services.classifiers.classifier import OverClasses
 from counterpose_services.classifiers.onnx_description import (
     SUM_TOLERANCE,
@@ -79,9 +85,9 @@ class OnnxClassifier:
             batch=min(batch, self._input.batch or batch),
         )
 
-    def over(self, classes: Sequence[str]) -> OverClasses:
+    def over(self, classes: Sequence[str], label_map: LabelMap = NO_LABEL_MAP) -> OverClasses:
         """Select the head's rows of these classes."""
-        selection = self._head.selection(classes, self._label_map)
+        selection = self._head.selection(classes, {**self._label_map, **label_map})
         return lambda arrays: selection(arrays["probabilities"])
 
     def predict(self, images: Sequence[str]) -> PassResult:

@@ -14,7 +14,13 @@ from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, UnknownModel
 from counterpose_core.images.codecs import decode_image
 from counterpose_services.batching.outcomes import settle
-from counterpose_services.classifiers.class_map import HeadClasses, LabelMap, require_several
+from counterpose_services.classifiers.class_map import (
+    NAME_THEM,
+    NO_LABEL_MAP,
+    HeadClasses,
+    LabelMap,
+    require_several,
+)
 from counterpose_services.classifiers.classifier import OverClasses
 from counterpose_services.classifiers.open_inference import OpenInference, Prepared, Row
 from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
@@ -54,24 +60,26 @@ class RemoteClassifier:
         revision = hashlib.sha256(self._remote.metadata.model_dump_json().encode()).hexdigest()
         self.identity = ModelIdentity(id=identity, revision=revision)
 
-    def over(self, classes: Sequence[str]) -> OverClasses:
+    def over(self, classes: Sequence[str], label_map: LabelMap = NO_LABEL_MAP) -> OverClasses:
         """Select the labels of these classes."""
         labels = self._remote.metadata.labels
         if labels is not None:
-            return self._labelled(labels, classes)
+            return self._labelled(labels, classes, label_map)
 
         def as_they_come(arrays: Arrays) -> Floats:
             head = arrays["probabilities"]
             if len(head) != len(classes):
                 raise ClassMapMismatch(
-                    f"{self.identity.id!r} lists no labels and has {len(head)} classes, not {len(classes)}"
+                    f"{self.identity.id!r} lists no labels and has {len(head)} classes, not the "
+                    f"{len(classes)} of the dataset: {NAME_THEM}"
                 )
             return head
 
         return as_they_come
 
-    def _labelled(self, labels: Sequence[str], classes: Sequence[str]) -> OverClasses:
-        selection = HeadClasses(tuple((label,) for label in labels)).selection(classes, self._label_map)
+    def _labelled(self, labels: Sequence[str], classes: Sequence[str], label_map: LabelMap) -> OverClasses:
+        head_classes = HeadClasses(tuple((label,) for label in labels))
+        selection = head_classes.selection(classes, {**self._label_map, **label_map})
 
         def by_label(arrays: Arrays) -> Floats:
             head = arrays["probabilities"]

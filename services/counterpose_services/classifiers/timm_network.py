@@ -23,7 +23,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ModelFormatRefused, UnknownModel
 from counterpose_core.images.codecs import decode_image
-from counterpose_services.classifiers.class_map import HeadClasses, LabelMap
+from counterpose_services.classifiers.class_map import NO_LABEL_MAP, HeadClasses, LabelMap
 from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses, in_a_line
 from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
 from counterpose_services.models.model_folder import require_readable
@@ -111,9 +111,9 @@ class TimmClassifier:
             batch=batch,
         )
 
-    def over(self, classes: Sequence[str]) -> OverClasses:
+    def over(self, classes: Sequence[str], label_map: LabelMap = NO_LABEL_MAP) -> OverClasses:
         """Select the head's rows of these classes."""
-        selection = self._head.selection(classes, self._label_map)
+        selection = self._head.selection(classes, {**self._label_map, **label_map})
         return lambda arrays: selection(arrays["probabilities"])
 
     def predict(self, images: Sequence[str]) -> PassResult:

@@ -20,7 +20,12 @@ from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.text.imagenet_hierarchy import class_key, class_names
-from counterpose_services.classifiers.class_map import HeadClasses, LabelMap, require_several
+from counterpose_services.classifiers.class_map import (
+    NO_LABEL_MAP,
+    HeadClasses,
+    LabelMap,
+    require_several,
+)
 from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses, in_a_line
 from counterpose_services.classifiers.stored_traits import short_text, stored_parameters
 from counterpose_services.classifiers.timm_folder import read_configuration
@@ -60,9 +65,9 @@ class TransformersClassifier:
             batch=batch,
         )
 
-    def over(self, classes: Sequence[str]) -> OverClasses:
+    def over(self, classes: Sequence[str], label_map: LabelMap = NO_LABEL_MAP) -> OverClasses:
         """Select the head's rows of these classes."""
-        selection = self._head.selection(classes, self._label_map)
+        selection = self._head.selection(classes, {**self._label_map, **label_map})
         return lambda arrays: selection(arrays["probabilities"])
 
     def predict(self, images: Sequence[str]) -> PassResult:

@@ -12,6 +12,7 @@ from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import ClassMapMismatch, CounterposeError
 from counterpose_core.images.clip_metrics import unit
 from counterpose_core.text.class_prompts import object_caption
+from counterpose_services.classifiers.class_map import NO_LABEL_MAP, LabelMap
 from counterpose_services.classifiers.classifier import OverClasses
 from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
 from counterpose_services.models.clip_encoder import ClipEncoder
@@ -36,8 +37,8 @@ class ZeroShotClassifier:
         self.identity = ModelIdentity(id=name, revision=clip.revision)
         self._images, self._texts = clip.image_pass(store, batch), clip.text_pass(store, batch)
 
-    def over(self, classes: Sequence[str]) -> OverClasses:
-        """Embed the prompts of these classes."""
+    def over(self, classes: Sequence[str], label_map: LabelMap = NO_LABEL_MAP) -> OverClasses:
+        """Embed the prompts of these classes; without a head, a label map has nothing to say."""
         try:
             found = [
                 outcome.unwrap() for outcome in self._texts([prompt_of(name) for name in classes]).outcomes

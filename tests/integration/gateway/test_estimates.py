@@ -9,7 +9,8 @@ import pytest
 
 from counterpose import AsyncClient
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate
-from counterpose_core.errors import InvalidRequest, UnknownDataset
+from counterpose_core.contract.suite_fit import KnownImages
+from counterpose_core.errors import CounterposeError, ImagesOutsideSuite, InvalidRequest, UnknownDataset
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES, fake_suite
 
@@ -87,7 +88,74 @@ async def test_minutes_come_from_earlier_runs(tmp_path: Path) -> None:
         expected = (done.ended_at - done.started_at).total_seconds() / 60
         assert found.runs == 1
         assert found.minutes == found.fastest == found.slowest == pytest.approx(expected)
-        assert (await estimated(gateway, confirm=False, preset="another")).minutes is None
+        assert (await estimated(gateway, confirm=False, preset="lance")).minutes is None
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"classifiers": ["unsteady"]}, {"classifiers": ["steady", "timm:resnet50"]}, {"preset": "none"},
+        {"exclude": ["absent.png"]}, {"label_map": {"zeppelin": ["balloon"]}}, {"limit": 4_000},
+        {"interventions": ["in the snow\u202e=>"]}, {"dataset": "single"},
+    ],
+)  # fmt: skip
+async def test_what_a_run_would_refuse_its_estimate_refuses_in_the_same_words(
+    tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    async with fake_gateway(tmp_path, max_items_per_run=30) as gateway:
+        await gateway.upload("demo", 1)
+        await gateway.upload("single", 2, classes=CLASSES[:1])
+        body: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "seed": 0} | asked
+        tests = AsyncClient(http=gateway.http).stress_tests
+        with pytest.raises(CounterposeError) as estimated:
+            await tests.estimate(**body)
+        with pytest.raises(CounterposeError) as refused:
+            await tests.create(**body)
+        assert type(estimated.value) is type(refused.value)
+        assert estimated.value.detail == refused.value.detail
+        assert estimated.value.pointer == refused.value.pointer
+
+
+def outside(**lowest: float) -> KnownImages:
+    """Of what a suite knows images that measure at least so much; the fakes' are far above the others."""
+    return KnownImages(
+        **{"caption_nats": -9.0, "image_text": 0.0, "psnr_db": 0.0} | lowest, preset="quick", images=300
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        (outside(caption_nats=-0.01), "the captioner is unsure of its caption (8)"),
+        (outside(image_text=0.5), "the caption does not fit the image (8)"),
+        (outside(psnr_db=90.0), "the editor cannot redraw the image (8)"),
+    ],
+)
+async def test_the_first_images_are_looked_at_before_a_run_is_made(
+    tmp_path: Path, known: KnownImages, why: str
+) -> None:
+    suite = fake_suite().model_copy(update={"known_images": known})
+    async with fake_gateway(tmp_path, suite=suite) as gateway:
+        await gateway.upload("demo", 10)
+        with pytest.raises(ImagesOutsideSuite) as found:
+            await estimated(gateway, classifiers=["steady"])
+        assert f"8 of 8 images lie outside what suite 'miniature' was trained on: {why}" in found.value.detail
+        assert "A run would stop after its first images; start it with outside_suite" in found.value.detail
+        assert (await estimated(gateway, outside_suite="continue")).images == 40
+        run = await AsyncClient(http=gateway.http).stress_tests.create(
+            dataset="demo", classifiers=["steady"], seed=0
+        )
+        await gateway.worker(concurrency=1).work_off()
+        problem = (await run.refresh()).run.problem
+        assert problem is not None
+        assert problem.detail.split(" Its models")[0] == found.value.detail.split(" Its models")[0]
+
+
+async def test_images_that_the_suite_knows_are_estimated(tmp_path: Path) -> None:
+    suite = fake_suite().model_copy(update={"known_images": outside()})
+    async with fake_gateway(tmp_path, suite=suite) as gateway:
+        await gateway.upload("demo", 1)
+        assert (await estimated(gateway, classifiers=["steady"])).images == 4
 
 
 async def test_a_wrong_request_is_named(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import io
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,24 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from counterpose import AsyncClient, Classifier
+from counterpose._cli.tables import summary_text
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import classifiers as contract
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import ClassMapMismatch, InvalidRequest
 from counterpose_core.suite import ClassifiersSuite
+from counterpose_gateway.runs.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from counterpose_services.classifiers.engine import ClassifiersEngine
 from counterpose_services.classifiers.options import ClassifierOptions
 from counterpose_services.classifiers.registry import ClassifierRegistry
 from fakes.access_keys import gateway_of
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import Clock
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import CLASSES, FakeWorld
 
@@ -170,6 +176,117 @@ async def test_who_comes_with_a_key_of_the_ledger_is_no_caller_of_this_machine(t
         assert refused.json()["errors"][0]["pointer"] == "/functions"
 
 
+def wide(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Probabilities of two classes of each colour: more than the dataset has."""
+    return np.repeat(red(images) / 2, 2, axis=1)
+
+
+WIDE = [f"{size} {name}" for name in CLASSES for size in ("small", "large")]
+WIDE_MAP = {name: [f"small {name}", f"large {name}"] for name in CLASSES}
+
+
+@pytest.mark.parametrize("others", [[], ["steady"]])
+async def test_a_model_with_other_outputs_than_the_dataset_s_classes_is_refused_before_an_item_is_made(
+    gateway: FakeGateway, others: list[str]
+) -> None:
+    client = AsyncClient(http=gateway.http)
+    own = Classifier(wide, input_size=(16, 16), name="mine")
+    with pytest.raises(
+        ClassMapMismatch, match=r"has 8 classes, not the 4 .* \(classes=\).*label_map"
+    ) as found:
+        await client.stress_tests.create(dataset="demo", classifiers=[*others, own], seed=0)
+    client._functions.close()
+    assert found.value.pointer == f"/classifiers/{len(others)}"
+    assert not gateway.ledger.run_list(limit=5).runs
+
+
+async def test_a_label_map_of_the_run_joins_a_model_s_classes_to_the_dataset_s(gateway: FakeGateway) -> None:
+    client = AsyncClient(http=gateway.http)
+    await gateway.upload("more", 6)
+    own = Classifier(wide, classes=WIDE, input_size=(16, 16), name="mine")
+    narrow = Classifier(red, classes=CLASSES, input_size=(16, 16), name="narrow")
+    with pytest.raises(ClassMapMismatch, match="label map of the run"):
+        await client.stress_tests.create(dataset="more", classifiers=[own], seed=0)
+    run = await client.stress_tests.create(
+        dataset="more", classifiers=[own, narrow], label_map=WIDE_MAP, max_edits_per_image=1,
+        edit_types=["background"], confirm=False, seed=0,
+    )  # fmt: skip
+    await gateway.worker().work_off()
+    assert (await run.wait()).run.state == "completed"
+    result = (await anext(run.items())).result
+    assert result is not None
+    # The other model is asked for its own classes, which are called as the dataset's.
+    assert result.predictions["mine"].p_true == pytest.approx(result.predictions["narrow"].p_true)
+    gate = await client.gates.create(baseline=run.id, classifiers=[own], incumbent=narrow)
+    assert gate.run.resolved_config["request"]["label_map"] == WIDE_MAP
+    client._functions.close()
+
+
+async def test_a_label_map_names_classes_of_the_dataset(gateway: FakeGateway) -> None:
+    asked = request(functions={}, classifiers=["steady"], label_map={"zeppelin": ["balloon"]})
+    refused = await gateway.http.post("/v1/stress-tests", json=asked)
+    assert (refused.status_code, refused.json()["code"]) == (422, "class-map-mismatch")
+    assert refused.json()["errors"][0]["pointer"] == "/label_map"
+    assert "'zeppelin', which is no class of this run" in refused.text
+
+
+class Normalised(torch.nn.Module):
+    """Tells light from dark images whose values are normalised to be about 0 in the mean."""
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        """Logits (n, 2) of a batch (n, 3, height, width)."""
+        light = batch.mean(dim=(1, 2, 3))
+        return 40 * torch.stack([light, -light], dim=1)
+
+
+def blue_is_first(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Probabilities of light and dark by the blue channel, which it takes for the first."""
+    light = images[..., 0].mean(axis=(1, 2)) / 255.0
+    return np.stack([light, 1 - light], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "colours", "warned"),
+    [
+        (Classifier(Normalised(), input_size=(16, 16)), ((220, 210, 200), (90, 80, 70)),
+         "Normalised is probably fed wrongly: with ImageNet's mean and deviation it is right on 16 of 16"),
+        (Classifier(blue_is_first, input_size=(16, 16)), ((9, 40, 230), (230, 40, 9)),
+         "blue_is_first is probably fed wrongly: with blue before red it is right on 16 of 16"),
+        (Classifier(Normalised(), input_size=(16, 16), transform=lambda image: torch.zeros(3, 16, 16)),
+         ((220, 210, 200), (90, 80, 70)), None),
+        (Classifier(blue_is_first, input_size=(16, 16)), ((9, 40, 230), (8, 30, 230)), None),
+    ],
+)  # fmt: skip
+async def test_a_model_that_another_preparation_makes_much_better_is_told(
+    gateway: FakeGateway, model: Classifier, colours: Any, warned: str | None
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": "lights", "classes": ["light", "dark"]})
+    sources = [
+        gateway.upload_of(png(tuple(value + number for value in colour)), label)
+        for label, colour in zip(("light", "dark"), colours, strict=True)
+        for number in range(8)
+    ]
+    await gateway.http.post("/v1/datasets/lights/sources", json={"sources": sources})
+    client = AsyncClient(http=gateway.http)
+    run = await client.stress_tests.create(dataset="lights", classifiers=[model], seed=0)
+    client._functions.close()
+    (found,) = (await run.summary()).baseline
+    assert found.accuracy.estimate is not None
+    assert found.accuracy.estimate <= 0.5
+    if warned is None:
+        assert found.warning is None
+        assert ("none of 1 other" in str(found)) is (model.transform is None)
+    else:
+        assert warned in str(found)
+
+
+def png(colour: tuple[int, ...]) -> bytes:
+    """An image of one colour."""
+    out = io.BytesIO()
+    Image.new("RGB", (16, 16), colour).save(out, "PNG")
+    return out.getvalue()
+
+
 async def test_a_proof_takes_the_function_from_a_new_program(gateway: FakeGateway) -> None:
     client = AsyncClient(http=gateway.http)
     await gateway.upload("more", 8)
@@ -213,6 +330,33 @@ def failing(how: str) -> Callable[[NDArray[np.uint8]], NDArray[np.float64]]:
         return found
 
     return answer
+
+
+async def test_the_commonest_failure_of_a_run_stands_in_verdict_page_and_list(tmp_path: Path) -> None:
+    clock = Clock()
+    with httpx.HTTPTransport() as transport:
+        async with fake_gateway(tmp_path, clock, ports=with_engine) as gateway:
+            port_of(gateway).serve_from(gateway.store, transport)
+            await gateway.upload("demo", 1)
+            client = AsyncClient(http=gateway.http)
+            own = Classifier(failing("raises"), classes=CLASSES, input_size=(16, 16), name="mine")
+            run = await client.stress_tests.create(dataset="demo", classifiers=[own], seed=0)
+            for _ in range(MAX_ATTEMPTS):
+                await gateway.worker().work_off()
+                clock.now += 3600.0
+            client._functions.close()
+            summary = await run.summary()
+            assert summary.failure is not None
+            failed = summary.failure.failed
+            assert (summary.failure.code, failed) == ("bad-backend-output", summary.counts["failed"])
+            assert summary.counts["planned"] == summary.failure.of
+            told = str(summary.failure)
+            assert told.endswith("'function:mine' failed on this image: ValueError: no such colour")
+            assert summary.verdict.splitlines()[-1] == told
+            assert told in summary_text(summary).splitlines()
+            assert html.unescape(await run.report()).count(f'<p class="bad">{told}</p>') == 1
+            for page in (f"/ui/runs/{run.id}", "/ui"):
+                assert told in html.unescape((await gateway.http.get(page)).text), page
 
 
 @pytest.mark.parametrize(

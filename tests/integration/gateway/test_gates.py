@@ -269,6 +269,8 @@ async def test_a_run_that_does_not_complete_has_no_verdict(
     found = await gated(gateway, body)
     assert gateway.ledger.run(found.run_id).state == "completed_with_failures"
     assert found.outcome == "error"
+    assert found.failure is not None
+    assert found.verdict.splitlines()[1:] == [str(found.failure)]
     # Not even the regression that the other pairs prove: the command says that the run is incomplete.
     assert {cell.state for cell in found.cells} == {"error"}
 

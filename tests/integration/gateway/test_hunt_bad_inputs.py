@@ -347,6 +347,27 @@ async def test_what_no_run_can_do_is_refused_by_its_place(
     assert said in answer.text
 
 
+@pytest.mark.parametrize(
+    ("asked", "pointer", "said"),
+    [
+        (TWO, "/labels/1", "cannot draw 'sled': 'sled' is no word"),
+        ({"labels": ["zebra"], "budget": {"images": 60}}, "/labels/0", "no common class 'zebra'"),
+        ({"budget": {"images": 20}}, "/budget/images", "is too small"),
+        ({"classifiers": ["steady", "absent"]}, "/classifiers/1", "no classifier is named 'absent'"),
+        (ZEBRA, "/criterion/target", "no common class 'zebra'"),
+    ],
+)  # fmt: skip
+async def test_what_a_hunt_would_refuse_its_estimate_refuses_in_the_same_words(
+    gateway: FakeGateway, asked: dict[str, Any], pointer: str, said: str
+) -> None:
+    refused = await gateway.http.post(HUNTS, json=HUNT | asked)
+    estimated = await gateway.http.post(f"{HUNTS}:estimate", json=HUNT | asked)
+    assert estimated.status_code in (404, 422), estimated.text
+    assert pointer in [each["pointer"] for each in estimated.json()["errors"]]
+    assert said in estimated.text
+    assert estimated.json() | {"request_id": ""} == refused.json() | {"request_id": ""}
+
+
 async def test_a_label_that_the_generator_does_not_know_fails_alone(gateway: FakeGateway) -> None:
     await gateway.upload("sleds", 6, ("plate", "sled"))
     seeds = {"kind": "dataset", "dataset": "sleds", "mistaken": False}

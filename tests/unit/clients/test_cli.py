@@ -177,7 +177,7 @@ def test_services_end_with_3_if_none_is_ready_and_name_the_command_that_starts_t
 
 def test_a_dry_run_tells_what_can_be_proven_and_starts_nothing(play: Play) -> None:
     script = play(*[ok(an_estimate().model_dump_json())] * 2)
-    shown = stress_test("--classifier", "py:absent_model:predict", "--dry-run", "--limit", "48")
+    shown = stress_test("--dry-run", "--limit", "48")
     assert shown.exit_code == 0, shown.stderr
     (asked,) = script.seen
     assert asked.url.path == "/v1/stress-tests:estimate"
@@ -190,6 +190,17 @@ def test_a_dry_run_tells_what_can_be_proven_and_starts_nothing(play: Play) -> No
         "Nothing can be proven on too few images of: tram.",
     ]
     assert json.loads(stress_test("--dry-run", "--json").stdout)["least_pairs"] == 7
+
+
+@pytest.mark.parametrize(
+    "command", [("stress-test", "demo"), ("bug-hunt", "--label", "fly", "--images", "600")]
+)
+def test_a_dry_run_refuses_a_function_that_cannot_be_imported(play: Play, command: tuple[str, ...]) -> None:
+    script = play()
+    shown = run(*command, "--classifier", "py:absent_model:predict", "--dry-run")
+    assert shown.exit_code == ExitCode.USAGE
+    assert "cannot import 'absent_model'" in shown.stderr
+    assert not script.seen
 
 
 def test_classes_of_which_the_same_can_be_proven_share_a_line() -> None:

@@ -93,7 +93,7 @@ def test_a_sampling_rule_that_cannot_be_read_is_named() -> None:
 def test_a_dry_run_tells_what_can_be_found_and_starts_nothing(play: Play) -> None:
     script = play(ok(HUNT_ESTIMATE))
     shown = run(
-        "bug-hunt", "--classifier", "py:absent_model:predict", "--label", "fly", "--images", "600",
+        "bug-hunt", "--classifier", "leaning-vit", "--label", "fly", "--images", "600",
         "--sampling", "inverse=10", "--dry-run",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.stderr

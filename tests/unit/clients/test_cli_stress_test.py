@@ -55,6 +55,38 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
     }  # fmt: skip
 
 
+def test_a_label_map_is_read_from_its_file(play: Play, tmp_path: Path) -> None:
+    file = tmp_path / "map.json"
+    file.write_text('{"boat": ["speedboat", "canoe"], "bus": "minibus"}', encoding="utf-8")
+    script = play(run_answer(), run_answer("completed", 3), summary_answer(SUMMARY))
+    shown = run("stress-test", "demo", "--classifier", "timm:resnet50", "--label-map", str(file))
+    assert shown.exit_code == 0, shown.stderr
+    assert json.loads(script.seen[0].content)["label_map"] == {
+        "boat": ["speedboat", "canoe"], "bus": ["minibus"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "No such file"), ("{", "it is not JSON"), ('["boat"]', "label_map maps a class to names"),
+        ('{"boat": 3}', "gives 'boat' no list of class names"), ('{"boat": []}', "no class of a classifier"),
+        ('{"boat": ["canoe", "canoe"]}', "'canoe' is listed twice"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_label_map_is_refused_before_anything_is_sent(
+    text: str | None, told: str, play: Play, tmp_path: Path
+) -> None:
+    file = tmp_path / "map.json"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    script = play()
+    shown = run("stress-test", "demo", "--classifier", "timm:resnet50", "--label-map", str(file))
+    assert shown.exit_code == ExitCode.USAGE
+    assert told in shown.stderr
+    assert not script.seen
+
+
 def test_a_run_is_shown_as_other_thresholds_judge_it(play: Play) -> None:
     script = play(run_answer("completed", 3), summary_answer(AGAIN))
     shown = run("show", "run-1", "--threshold", "direction=0.3", "--threshold", "closer=false")

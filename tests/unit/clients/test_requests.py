@@ -121,14 +121,14 @@ METHODS = (
         lambda c: c.stress_tests.estimate(dataset="demo", confirm=False),
         "POST", f"{RUNS}:estimate", estimate_answer,
         # What can be proven does not depend on the classifiers.
-        body={"dataset": "demo", "classifiers": ["model-1"], "confirm": False, "seed": 0},
+        body={"dataset": "demo", "classifiers": [], "confirm": False, "seed": 0},
     ),
     Method(
         "bug_hunts.estimate",
         lambda c: c.bug_hunts.estimate(labels=["fly"], sampling={"name": "inverse"}, steps=None),
         "POST", "/v1/bug-hunts:estimate", hunt_estimate_answer,
         body={
-            "labels": ["fly"], "classifiers": ["model-1"], "sampling": {"name": "inverse"}, "seed": 0,
+            "labels": ["fly"], "classifiers": [], "sampling": {"name": "inverse"}, "seed": 0,
         },
     ),
     Method(

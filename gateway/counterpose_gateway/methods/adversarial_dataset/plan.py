@@ -44,7 +44,8 @@ async def plan(create: AdversarialDatasetCreate, context: RunContext) -> Plan:
         UnknownModel, ClassMapMismatch, PromptTooLong: as of other runs.
     """
     suite = context.suite
-    classes = await common_classes(create.classifiers, create.classes, context.services)
+    mapped = create.label_map
+    classes = await common_classes(create.classifiers, create.classes, context.services, label_map=mapped)
     found = await find_seeds(create, classes, context)
     reference = await asyncio.to_thread(_reference, create, context)
     labels = found.labels
@@ -58,7 +59,8 @@ async def plan(create: AdversarialDatasetCreate, context: RunContext) -> Plan:
     examples = {source.label: source.image for source in reversed(found.sources)}
     if not examples:
         examples = await draw_examples(baselines, found.pointers, shared["generation"], create.seed, context)
-    await check_classifiers(create.classifiers, classes, examples[labels[0]], context.services)
+    example = examples[labels[0]]
+    await check_classifiers(create.classifiers, classes, example, context.services, label_map=mapped)
     config = AdversarialDatasetConfig(
         request=create,
         **shared,

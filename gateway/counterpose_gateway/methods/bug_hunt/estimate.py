@@ -101,12 +101,12 @@ def most_captions(create: BugHuntCreate, varied: int) -> int:
     each = kinds * create.captions + combinations + int(create.clusters == "features")
     # Of the label alone and of edited captions, and those that are edited.
     rounds = 2 if varied else 1
-    return rounds * each * len(create.labels) * len(create.classifiers) + varied + mentions
+    return rounds * each * len(create.labels) * max(1, len(create.classifiers)) + varied + mentions
 
 
 def most_tests(create: BugHuntCreate) -> int:
     """Return the most descriptions that are tested together."""
-    own = len(create.descriptions) * len(create.classifiers)
+    own = len(create.descriptions) * max(1, len(create.classifiers))
     return own or min(create.winners, create.hypotheses) * len(create.labels)
 
 

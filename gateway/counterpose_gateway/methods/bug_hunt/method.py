@@ -29,7 +29,7 @@ def _summarize(run: Run, items: Iterable[HuntItem], view: None, context: Recorde
 
 
 def _headline(summary: BugHuntSummary) -> Headline:
-    return Headline(summary.verdict, summary.bugs[0].state if summary.bugs else "")
+    return Headline(summary.verdict.partition("\n")[0], summary.bugs[0].state if summary.bugs else "")
 
 
 def _most_items(run: Run) -> int:

@@ -58,7 +58,8 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     """
     request, suite = create, context.suite
     # Before the budget: of a misspelt label, no number of images is enough.
-    classes = await common_classes(request.classifiers, request.classes, context.services)
+    mapped = request.label_map
+    classes = await common_classes(request.classifiers, request.classes, context.services, label_map=mapped)
     _check_labels(request, classes)
     shares = None if request.descriptions else shares_of(request, suite)
     varied = 0 if shares is None else shares.varied
@@ -69,7 +70,8 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     shared = shared_config(request, classes, suite, context.policy)
     pointers = {label: f"/labels/{place}" for place, label in enumerate(request.labels)}
     examples = await draw_examples(prompts, pointers, shared["generation"], request.seed, context)
-    await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
+    example = examples[request.labels[0]]
+    await check_classifiers(request.classifiers, classes, example, context.services, label_map=mapped)
     photographs = await photographs_of(request, own, context)
     await check_drawable(own, shared["generation"], request.seed, context)
     await check_mixture(request, classes, shared["generation"], context)

@@ -30,6 +30,8 @@ async def plan(create: GateCreate, context: RunContext) -> Plan:
         UnknownModel, ClassMapMismatch: as of other runs.
     """
     found = await freeze(create.baseline, context)
+    # The incumbent was asked by the baseline's, and the candidates are compared with it.
+    create = create.model_copy(update={"label_map": create.label_map or dict(found.label_map)})
     _check_digest(create, found.told)
     incumbent = create.incumbent or _only_classifier(found.told)
     require_quota(len(found.pairs), context, "/baseline")
@@ -65,10 +67,10 @@ def _only_classifier(told: RegressionSet) -> str:
 
 
 async def _check(create: GateCreate, incumbent: str, found: FrozenSet, context: RunContext) -> None:
-    example = found.pairs[0].source
-    await check_classifiers(create.classifiers, found.classes, example, context.services)
+    example, mapped = found.pairs[0].source, create.label_map
+    await check_classifiers(create.classifiers, found.classes, example, context.services, label_map=mapped)
     try:
-        await check_classifiers([incumbent], found.classes, example, context.services)
+        await check_classifiers([incumbent], found.classes, example, context.services, label_map=mapped)
     except RequestError as error:
         error.pointer = "/incumbent"
         raise

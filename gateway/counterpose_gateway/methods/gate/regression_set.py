@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.contract.gates import RegressionSet, UntestedClasses
@@ -23,11 +23,12 @@ from counterpose_gateway.runs.context import RunContext
 
 @dataclass(frozen=True)
 class FrozenSet:
-    """The pairs of a run, what is told of them, and the classes among which its classifiers chose."""
+    """The pairs of a run, what is told of them, and the classes and label map of its classifiers."""
 
     told: RegressionSet
     pairs: Sequence[FrozenPair]
     classes: Sequence[str]
+    label_map: Mapping[str, list[str]]
 
 
 async def freeze(baseline: str, context: RunContext) -> FrozenSet:
@@ -69,7 +70,7 @@ def _freeze(baseline: str, context: RunContext) -> FrozenSet:
         classifiers=list(run.resolved_config["request"]["classifiers"]),
         untested=untested_classes((pair.change, pair.label, pair.unit) for pair in pairs),
     )
-    return FrozenSet(told, pairs, _classes(run))
+    return FrozenSet(told, pairs, _classes(run), run.resolved_config["request"].get("label_map", {}))
 
 
 def untested_classes(seen: Iterable[tuple[str, str, str]]) -> list[UntestedClasses]:

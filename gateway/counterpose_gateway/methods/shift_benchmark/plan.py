@@ -111,7 +111,9 @@ async def plan_benchmark(
     # In threads: of 100,000 images each takes a second, and nobody else would be answered meanwhile.
     await asyncio.to_thread(check_datasets, create, classes, shifts, inputs)
     shown = await asyncio.to_thread(examples, classes, inputs.sources[dataset.name])
-    listed = await check_classifiers(create.classifiers, dataset.classes, shown[classes[0]], services)
+    listed = await check_classifiers(
+        create.classifiers, dataset.classes, shown[classes[0]], services, label_map=create.label_map
+    )
     zoo = await describe_classifiers(create.classifiers, listed, services)
     config = ShiftBenchmarkConfig(
         request=create,

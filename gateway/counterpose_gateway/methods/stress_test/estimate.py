@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from counterpose_core.contract.confirmation import ConfirmationScope
 from counterpose_core.contract.runs import Run
-from counterpose_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
+from counterpose_core.contract.stress_test_estimates import (
+    ProvableClass,
+    StressTestEstimate,
+    StressTestQuestion,
+)
 from counterpose_core.contract.stress_tests import StressTestCreate
-from counterpose_core.errors import DatasetEmpty
 from counterpose_core.stress_test.confirmation import (
     LEAST_REDRAWN,
     MOST_DRAWS,
@@ -20,35 +24,29 @@ from counterpose_core.stress_test.confirmation import (
 from counterpose_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
 from counterpose_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
 from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
-from counterpose_gateway.methods.stress_test.division import Division, divide
-from counterpose_gateway.methods.stress_test.groups import group_sources
+from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.items import items_per_source
-from counterpose_gateway.methods.stress_test.plan import choose_sources, leave_out
+from counterpose_gateway.methods.stress_test.plan import prepare
+from counterpose_gateway.methods.stress_test.suite_fit import look_ahead
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.earlier_rates import EARLIER_RUNS, minutes_of, seconds_per_item
-from counterpose_gateway.runs.submission import named_dataset
+from counterpose_gateway.runs.submission import without_functions
+from counterpose_gateway.services.functions import with_functions
 
 
-async def estimate(create: StressTestCreate, context: RunContext) -> StressTestEstimate:
-    """Divide the dataset's images as a run would, and say what comes of it.
+async def estimate(create: StressTestQuestion, context: RunContext) -> StressTestEstimate:
+    """Divide the dataset's images as a run would, and say what comes of it; refuse what a run would refuse.
 
     Raises:
-        UnknownDataset: the dataset does not exist.
-        DatasetEmpty: no source is left to test on.
-        InvalidRequest: a name to exclude matches no source, or there are too many images to find
-            near-duplicates among.
-        BackendError: near-duplicates are asked for, and the scorer is down.
+        ImagesOutsideSuite: the images that a run would begin with lie outside what the suite knows.
+        UnknownDataset, DatasetEmpty, UnknownModel, ClassMapMismatch, ...: as of `plan`.
     """
-    dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
-    table = await asyncio.to_thread(context.ledger.source_table, create.dataset)
-    left, _ = leave_out(table, create.exclude)
-    sources = choose_sources(left, dataset.classes, create.limit)
-    if not len(sources):
-        raise DatasetEmpty(f"dataset {dataset.name!r} holds no image", pointer="/dataset")
-    redraws = context.suite.editor.redraw_preset is not None
-    grouped, _ = await group_sources(create, sources, context.services)
-    division = divide(create, grouped, redraws=redraws)
-    plan = division.plan
+    asked, functions = without_functions(create, context)
+    context = replace(context, services=with_functions(context.services, functions))
+    prepared = await prepare(asked, context)
+    await look_ahead(prepared.config, prepared.division, context.services)
+    division, sources, plan = prepared.division, prepared.sources, prepared.division.plan
+    redraws = prepared.config.redraw is not None
     items = len(division.screened) * items_per_source(create)
     items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
     earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
@@ -74,9 +72,10 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
                 scope=expected[name][1],
                 share=provable_share(pairs[name], hypotheses),
             )
-            for name in dataset.classes
+            for name in prepared.config.classes
             if images[name]
         ],
+        baseline=prepared.config.baseline,
         reason=_reason(create, division, pairs),
     )
 

@@ -155,6 +155,7 @@ def items_hash(config: StressTestConfig) -> str:
             "proof": True,
             "grouping": True,
             "notes": True,
+            "baseline": True,
             "known_images": True,
         },
     )

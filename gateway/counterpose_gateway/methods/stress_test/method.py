@@ -68,7 +68,9 @@ def _report(summary: StressTestSummary, run: Run, items: Iterable[Item], read_im
 
 def _headline(summary: StressTestSummary) -> Headline:
     sentence = summary.verdict.partition("\n")[0]
-    return Headline(sentence, summary.verdicts[0].state if summary.verdicts else "")
+    if summary.verdicts:
+        return Headline(sentence, summary.verdicts[0].state)
+    return Headline(sentence if summary.failure is None else f"{sentence} {summary.failure}")
 
 
 def _events_of_joined(run_id: str, context: RecordedRuns) -> Hashable:

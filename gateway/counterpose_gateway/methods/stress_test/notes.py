@@ -39,7 +39,7 @@ def images_needed(create: StressTestCreate) -> int:
     easiest test has one family of losses and gains of every classifier.
     """
     labellings = 1 + max(create.max_edits_per_image, len(create.interventions), 1)
-    level = CLASSIFIERS.level / (2 * len(create.classifiers))
+    level = CLASSIFIERS.level / (2 * max(1, len(create.classifiers)))
     return math.ceil(-math.log(level) / math.log(labellings) - _ROUNDING)
 
 

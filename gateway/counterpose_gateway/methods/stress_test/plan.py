@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +25,8 @@ from counterpose_core.errors import (
 from counterpose_core.suite import Suite
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
-from counterpose_gateway.methods.stress_test.division import divide
+from counterpose_gateway.methods.stress_test.baseline import measure_baseline
+from counterpose_gateway.methods.stress_test.division import Division, divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.items import items_per_source, plan_items
 from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
@@ -49,13 +52,26 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
     """
     # One thread for all that is read: callers that wait at once would wait for a second one too.
     dataset, sources = await asyncio.to_thread(_read, create, context)
-    config, items = await plan_stress_test(
-        create, dataset=dataset, sources=sources, suite=context.suite, services=context.services,
-        policy_words=context.policy.phrases,
-    )  # fmt: skip
+    config, items = await plan_stress_test(create, dataset=dataset, sources=sources, **_asked(context))
     confirms = config.confirmation is not None and config.confirmation.reason is None
     read = {dataset.name: len(sources)}
     return Plan(dataset.name, config, items, staged=confirms, sources=read, parent=create.applied_from)
+
+
+async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
+    """Refuse what `plan` refuses, and return what it would plan from.
+
+    Raises:
+        QuotaExceeded, UnknownDataset, DatasetEmpty, UnknownModel, ...: see `plan`.
+    """
+    dataset, sources = await asyncio.to_thread(_read, create, context)
+    return await prepare_stress_test(create, dataset=dataset, sources=sources, **_asked(context))
+
+
+def _asked(context: RunContext) -> dict[str, Any]:
+    return {
+        "suite": context.suite, "services": context.services, "policy_words": context.policy.phrases
+    }  # fmt: skip
 
 
 def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, SourceTable]:
@@ -109,6 +125,36 @@ async def plan_stress_test(
     planned.
 
     Raises:
+        DatasetEmpty, ClassMapMismatch, ...: see `prepare_stress_test`.
+    """
+    prepared = await prepare_stress_test(
+        create, dataset=dataset, sources=sources, suite=suite, services=services, policy_words=policy_words
+    )
+    division = prepared.division
+    return prepared.config, plan_items(prepared.config, division.screened, division.fresh)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request that can be run: its configuration, the sources it takes, by groups, and their division."""
+
+    config: StressTestConfig
+    sources: SourceTable
+    division: Division
+
+
+async def prepare_stress_test(
+    create: StressTestCreate,
+    *,
+    dataset: Dataset,
+    sources: SourceTable,
+    suite: Suite,
+    services: Services,
+    policy_words: Sequence[str] = (),
+) -> Prepared:
+    """Resolve and check the request, and divide its sources.
+
+    Raises:
         DatasetEmpty: no source is left to test on.
         ClassMapMismatch: a label lies outside the dataset's classes or a classifier's class map, or the
             dataset has one class only.
@@ -135,8 +181,11 @@ async def plan_stress_test(
         "notes": planning_notes(create, grouped, division.plan),
     }
     config = config.model_copy(update=known)
-    await check_classifiers(create.classifiers, dataset.classes, chosen.image(0), services)
-    return config, plan_items(config, division.screened, division.fresh)
+    await check_classifiers(
+        create.classifiers, dataset.classes, chosen.image(0), services, label_map=create.label_map
+    )
+    baseline = await measure_baseline(create, chosen, dataset.classes, services)
+    return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division)
 
 
 def choose_sources(sources: SourceTable, classes: Sequence[str], limit: int | None) -> SourceTable:

@@ -157,7 +157,10 @@ async def plan_proof(
     if not functions:
         functions = await asyncio.to_thread(context.ledger.functions, parent.id)
     services = with_functions(context.services, functions)
-    await check_classifiers(child.request.classifiers, child.classes, items[0].source_image, services)
+    request = child.request
+    await check_classifiers(
+        request.classifiers, child.classes, items[0].source_image, services, label_map=request.label_map
+    )
     return Plan(dataset.name, child, items, parent=parent.id)
 
 

@@ -163,6 +163,7 @@ def config_of_child(
             "confirmation": None,
             "grouping": grouping,
             "notes": [],
+            "baseline": [],
             "proof": proof,
         }
     )

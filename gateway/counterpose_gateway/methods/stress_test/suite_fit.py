@@ -7,9 +7,14 @@ sources decide whether the run goes on.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Protocol, TypeVar
 
+from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.captioner import Caption, CaptionItem, CaptionRequest
+from counterpose_core.contract.editor import ReconstructItem, ReconstructRequest
 from counterpose_core.contract.scorer import ScoreItem, ScoreRequest
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.contract.suite_fit import MEASURES, SuiteFit, SuiteFitSummary
@@ -17,11 +22,12 @@ from counterpose_core.errors import CounterposeError, ImagesOutsideSuite, LeaseL
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.types import FINAL_ITEM_STATES
 from counterpose_gateway.methods.stress_test.attempt import Attempt
+from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.edits import Draft
-from counterpose_gateway.methods.stress_test.items import items_per_source
+from counterpose_gateway.methods.stress_test.items import items_per_source, plan_items
 from counterpose_gateway.methods.stress_test.proposals import WrittenCaption
 from counterpose_gateway.runs.attempt import repeated
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
+from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
 from counterpose_gateway.runs.method import UNDECIDED, Look
 from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.services.ports import Services
@@ -32,6 +38,8 @@ run of 10^8."""
 
 MOST_LOOKED_AT = 12
 """Sources, in planned order, among which those are: some may fail."""
+
+T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
@@ -64,16 +72,8 @@ async def record_fit(
 async def _image_text(
     attempt: Attempt, source: LeasedItem, caption: str, redrawn: str, services: Services
 ) -> float | None:
-    item = ScoreItem(
-        original=source.source_image,
-        edited=redrawn,
-        caption=caption,
-        edited_caption=caption,
-        removed="",
-        added="",
-    )
     try:
-        asked = ScoreRequest(items=[item])
+        asked = ScoreRequest(items=[_as_it_is(source.source_image, redrawn, caption)])
         response = await repeated(lambda: attempt.call("scorer", services.scorer.score, asked))
         attempt.add_shared_cost(response.cost)
         return attempt.outcomes("scorer", response)[0].unwrap().text_original
@@ -82,6 +82,12 @@ async def _image_text(
     except CounterposeError as error:
         _logger.warning("how source %s fits its caption is left out: %s", source.item_group, error.detail)
         return None
+
+
+def _as_it_is(image: str, redrawn: str, caption: str) -> ScoreItem:
+    return ScoreItem(
+        original=image, edited=redrawn, caption=caption, edited_caption=caption, removed="", added=""
+    )
 
 
 class FirstItems(Protocol):
@@ -109,6 +115,83 @@ def look(group: LeasedGroup, ledger: FirstItems) -> Look:
     if told is None or not told.is_outside:
         return Look(decided=True)
     return Look(decided=True, problem=ImagesOutsideSuite(f"{told} The run was stopped; {GO_ON}."))
+
+
+async def look_ahead(config: StressTestConfig, division: Division, services: Services) -> None:
+    """Measure the first images of a run that is not made, as its first items would be measured.
+
+    An image on which a model fails counts as far as it was measured.
+
+    Raises:
+        ImagesOutsideSuite: a run would stop after them.
+        BackendError: a service is down.
+    """
+    known = config.known_images
+    if known is None or config.request.outside_suite == "continue":
+        return
+    planned = plan_items(config, division.screened, division.fresh)
+    first = list(islice((item for item in planned if item.kind == "reconstruction"), LEAST_LOOKED_AT))
+    own = [item for item in first if item.caption is None]
+    written = await _captions(own, services)
+    texts = {item.item_group: item.caption or "" for item in first if item.caption is not None}
+    texts |= {source: caption.text for source, caption in written.items() if caption.text.strip()}
+    told = [item for item in first if item.item_group in texts]
+    fitting = await _fitting([item for item in told if item.caption is None], texts, services)
+    # As in a run, by the preset of the calibration alone.
+    to_redraw = told if config.request.preset == known.preset else []
+    redrawn = await _redrawn(to_redraw, texts, config, services)
+    fits = [
+        known.fit(
+            caption_nats=_nats(written.get(item.item_group)),
+            image_text=fitting.get(item.item_group),
+            psnr_db=redrawn.get(item.item_group),
+        )
+        for item in first
+    ]
+    found = summarize_fits(config.suite, ({"suite_fit": fit.model_dump()} for fit in fits))
+    if found is not None and found.is_outside:
+        raise ImagesOutsideSuite(f"{found} A run would stop after its first images; {GO_ON}.")
+
+
+async def _captions(items: Sequence[PlannedItem], services: Services) -> dict[str, Caption]:
+    if not items:
+        return {}
+    asked = [CaptionItem(image=item.source_image, label=item.label) for item in items]
+    answer = await services.captioner.caption(CaptionRequest(items=asked))
+    return _by_source(items, answer.outcomes)
+
+
+async def _fitting(
+    items: Sequence[PlannedItem], texts: Mapping[str, str], services: Services
+) -> dict[str, float]:
+    """CLIP's cosine of each image with its caption."""
+    if not items:
+        return {}
+    asked = [_as_it_is(item.source_image, item.source_image, texts[item.item_group]) for item in items]
+    answer = await services.scorer.score(ScoreRequest(items=asked))
+    return {source: each.text_original for source, each in _by_source(items, answer.outcomes).items()}
+
+
+async def _redrawn(
+    items: Sequence[PlannedItem], texts: Mapping[str, str], config: StressTestConfig, services: Services
+) -> dict[str, float]:
+    """The PSNR of each image's reconstruction in dB."""
+    if not items:
+        return {}
+    asked = [ReconstructItem(image=item.source_image, caption=texts[item.item_group]) for item in items]
+    answer = await services.editor.reconstruct(ReconstructRequest(items=asked, preset=config.preset))
+    return {source: each.psnr_db for source, each in _by_source(items, answer.outcomes).items()}
+
+
+def _by_source(items: Sequence[PlannedItem], outcomes: Sequence[Outcome[T]]) -> dict[str, T]:
+    pairs = zip(items, outcomes, strict=True)
+    return {item.item_group: each.value for item, each in pairs if each.value is not None}
+
+
+def _nats(caption: Caption | None) -> float | None:
+    if caption is None or caption.tokens <= 0 or not math.isfinite(caption.log_likelihood):
+        return None
+    return caption.log_likelihood / caption.tokens
 
 
 GO_ON = "start it with outside_suite='continue' (--anyway) to go on all the same"

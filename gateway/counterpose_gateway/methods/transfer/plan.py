@@ -53,7 +53,11 @@ async def plan(create: TransferCreate, context: RunContext) -> Plan:
     fooling = _limited(found, create.images)
     baseline = _spread(found.baseline, create.images)
     require_quota(len(fooling) + len(baseline), context, "/images")
-    await check_classifiers(create.classifiers, found.classes, fooling[0].image, context.services)
+    # Its classes are those of the run that it shows images of, and are called as they were there.
+    mapped = create.label_map or run.resolved_config["request"].get("label_map", {})
+    create = create.model_copy(update={"label_map": mapped})
+    example = fooling[0].image
+    await check_classifiers(create.classifiers, found.classes, example, context.services, label_map=mapped)
     config = TransferConfig(
         request=create,
         source_kind=run.kind,

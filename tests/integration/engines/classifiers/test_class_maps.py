@@ -50,6 +50,28 @@ def test_a_label_map_sums_the_head_classes_it_names(root: Path, store: BlobStore
     assert mapped.probabilities[1] == pytest.approx(whole.probabilities[2])
 
 
+def test_the_label_map_of_a_run_precedes_that_of_the_services(
+    root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    file = tmp_path / "labels.json"
+    file.write_text(json.dumps({"vehicle": ["boat"], "toy": ["sled"]}), encoding="utf-8")
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(label_map=file))
+    image = put_image(store, 5)
+    (whole,) = predictions(ask(engine, "resnet", [image]))
+    (mapped,) = predictions(
+        ask(engine, "resnet", [image], ("vehicle", "toy"), label_map={"vehicle": ["boat", "tram"]})
+    )
+    assert mapped.probabilities == pytest.approx([sum(whole.probabilities[:2]), whole.probabilities[2]])
+
+
+def test_a_label_map_for_another_classifier_leaves_the_class_s_own_name() -> None:
+    head = HeadClasses((("boat",), ("tram",)))
+    assert head.selection(["boat"], {"boat": ["speedboat", "canoe"]}).rows == ((0,),)
+    # A part of it is a mistake of this one's map.
+    with pytest.raises(ClassMapMismatch, match="'canoe'"):
+        head.selection(["boat"], {"boat": ["tram", "canoe"]})
+
+
 def test_imagenet_classes_match_by_synonym_and_wordnet_id() -> None:
     head = imagenet_classes()
     assert len(head) == 1000

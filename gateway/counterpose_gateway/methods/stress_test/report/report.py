@@ -11,6 +11,7 @@ from counterpose_core.commands import prove_command
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.errors import ImagesOutsideSuite
+from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
 from counterpose_gateway.methods.stress_test.report.classes import (
     class_accuracy_plot,
     class_sentences,
@@ -66,10 +67,12 @@ def render(
         "summary": summary,
         "run": run,
         **found,
+        "baseline": baseline_rows(summary.baseline, album),
         "models": model_rows(summary, found["findings"]),
         "share_explained": share_explained(summary),
         "refused": summary.suite_fit if run.problem and run.problem.code == ImagesOutsideSuite.code else None,
-        "lines": summary.verdict.splitlines(),
+        # What failed stands beside them, in a place of its own.
+        "lines": [line for line in summary.verdict.splitlines() if line != str(summary.failure)],
         "by_class": class_rows(summary),
         "by_kind": kind_rows(summary),
         "trust": trust(summary),

@@ -83,6 +83,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         verdicts=verdicts,
         findings=findings,
         confirmation=confirmation,
+        baseline=config.baseline,
         models=models,
         edit_types=_over_models(seen(), config, estimator),
         insights=insights,

@@ -53,7 +53,8 @@ async def test_each_service_is_called_once_per_source() -> None:
     assert editor.calls == {"reconstruct": 1, "edit": 1}
     # Sentence embeddings for the text filters; of what is kept, CLIP's of all images and of all words.
     assert scorer.calls == {"embed_texts": 1 + 1, "score": 1, "embed_images": 1}
-    assert classifiers.calls == {"steady": 1, "leaning": 1}
+    # Once more when the run is planned, for the baseline.
+    assert classifiers.calls == {"steady": 1 + 1, "leaning": 1 + 1}
 
 
 async def test_long_sweeps_are_spread_over_several_calls() -> None:

@@ -1,0 +1,161 @@
+"""The baseline of a stress test: what its classifiers answer to the user's images before any is changed.
+
+It is measured when the run is created, so that a run that is stopped or keeps no edit has it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+import scipy
+
+from counterpose_core.contract.base import MAX_BATCH
+from counterpose_core.contract.baselines import (
+    BetterPreparation,
+    ClassifierBaseline,
+    ConfusedClasses,
+    Mistake,
+)
+from counterpose_core.contract.classifiers import ClassifyRequest, DescribeRequest
+from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.errors import BackendError, CounterposeError
+from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.statistics.coded import Flags
+from counterpose_gateway.runs.classifiers import placed
+from counterpose_gateway.runs.predictions import prediction_pair
+from counterpose_gateway.runs.source_table import SourceTable, TableSource
+from counterpose_gateway.services.ports import Services
+
+MOST_IMAGES = MAX_BATCH
+"""One call of each classifier: a run's creation waits for it."""
+
+MOST_ANSWERS = 512
+"""Of all classifiers together: a zoo of 64 answers about 8 images each."""
+
+LEAST_IMAGES = 8
+LEAST_WRONG, LEAST_GAIN, LEVEL = 3, 0.1, 0.05
+"""Who is wrong so often is fed otherwise; a preparation is much better by this share, and by a test."""
+
+MOST_CONFUSIONS, MOST_MISTAKES = 10, 6
+
+
+async def measure_baseline(
+    create: StressTestCreate, sources: SourceTable, classes: Sequence[str], services: Services
+) -> list[ClassifierBaseline]:
+    """Show the first sources, which take the classes in turn, to each classifier.
+
+    A classifier that cannot be called now is left out: the run may come when it can.
+
+    Raises:
+        RequestError: a classifier refuses such a call.
+    """
+    most = max(LEAST_IMAGES, MOST_ANSWERS // max(1, len(create.classifiers)))
+    first = list(islice(sources.rows(), min(MOST_IMAGES, most)))
+    asked = (
+        _baseline(at, create, first, len(sources), classes, services) for at in range(len(create.classifiers))
+    )
+    return [each for each in await asyncio.gather(*asked) if each is not None]
+
+
+async def _baseline(
+    at: int,
+    create: StressTestCreate,
+    first: Sequence[TableSource],
+    of: int,
+    classes: Sequence[str],
+    services: Services,
+) -> ClassifierBaseline | None:
+    spec = create.classifiers[at]
+    request = ClassifyRequest(
+        classifier=spec,
+        images=[source.image for source in first],
+        classes=list(classes),
+        label_map=create.label_map,
+    )
+    try:
+        with placed(at):
+            found = await _answers(request, first, services)
+    except BackendError:
+        return None
+    answered, problems = list[tuple[TableSource, PredictionPair]](), list[CounterposeError]()
+    for source, each in zip(first, found, strict=True):
+        if isinstance(each, PredictionPair):
+            answered.append((source, each))
+        else:
+            problems.append(each)
+    told = Counter(error.detail for error in problems).most_common(1)
+    wrong = [(source, pair) for source, pair in answered if pair.rank_true > 1]
+    taken = Counter((source.label, pair.top[0][0]) for source, pair in wrong)
+    # Stable: of equally sure ones, the first in the order of the plan.
+    surest = np.argsort([-pair.top[0][1] for _, pair in wrong], kind="stable")[:MOST_MISTAKES].tolist()
+    tried, better = None, None
+    if len(wrong) >= LEAST_WRONG:
+        tried, better = await _fed_otherwise(request, first, _right(found), services)
+    return ClassifierBaseline(
+        classifier=spec,
+        tried=tried,
+        better=better,
+        accuracy=proportion(len(answered) - len(wrong), len(answered)),
+        of=of,
+        unanswered=len(problems),
+        detail=told[0][0] if told else None,
+        confusions=[
+            ConfusedClasses(label=label, answer=answer, images=number)
+            for (label, answer), number in taken.most_common(MOST_CONFUSIONS)
+        ],
+        mistakes=[_mistake(*wrong[place]) for place in surest],
+    )
+
+
+async def _answers(
+    request: ClassifyRequest, sources: Sequence[TableSource], services: Services
+) -> list[PredictionPair | CounterposeError]:
+    """Return the answer to each image, or why there is none."""
+    found = list[PredictionPair | CounterposeError]()
+    outcomes = (await services.classifiers.classify(request)).outcomes
+    for source, outcome in zip(sources, outcomes, strict=True):
+        try:
+            found.append(prediction_pair(outcome.unwrap(), source.label, request.classes))
+        except CounterposeError as error:
+            found.append(error)
+    return found
+
+
+def _right(found: Sequence[PredictionPair | CounterposeError]) -> Flags:
+    return np.array([isinstance(each, PredictionPair) and each.rank_true == 1 for each in found])
+
+
+async def _fed_otherwise(
+    request: ClassifyRequest, sources: Sequence[TableSource], right: Flags, services: Services
+) -> tuple[int, BetterPreparation | None]:
+    """Show the images in a function's other preparations; return how many, and the best if much better."""
+    try:
+        asked = DescribeRequest(classifier=request.classifier)
+        preparations = (await services.classifiers.describe(asked)).preparations
+        others = {
+            words: _right(await _answers(request.model_copy(update={"prepared": name}), sources, services))
+            for name, words in preparations.items()
+        }
+    except CounterposeError:
+        # The figures as it is fed stand without them.
+        return 0, None
+    if not others:
+        return 0, None
+    best = max(others, key=lambda words: int(others[words].sum()))
+    gained, lost = int((others[best] & ~right).sum()), int((right & ~others[best]).sum())
+    # McNemar's exact test of one side, for the best of several.
+    p = scipy.stats.binom.sf(gained - 1, gained + lost, 0.5) * len(others)
+    if gained - lost < LEAST_GAIN * len(right) or p > LEVEL:
+        return len(others), None
+    figure = proportion(int(others[best].sum()), len(right))
+    return len(others), BetterPreparation(name=best, accuracy=figure)
+
+
+def _mistake(source: TableSource, pair: PredictionPair) -> Mistake:
+    answer, p = pair.top[0]
+    return Mistake(image=source.image, source=source.id, label=source.label, answer=answer, p=p)

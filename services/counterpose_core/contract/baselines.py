@@ -1,0 +1,99 @@
+"""What a classifier answers to the user's own images, before any of them is changed."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from counterpose_core.contract.base import ResponseBody
+from counterpose_core.types import BlobRef, Estimate
+
+SHOWN = 3
+
+
+class ConfusedClasses(ResponseBody):
+    """A class that is taken for another one."""
+
+    label: str = Field(description="The true class.")
+    answer: str = Field(description="What it is taken for.")
+    images: int = Field(ge=1, description="Number of images.")
+
+
+class Mistake(ResponseBody):
+    """An image that is answered wrong."""
+
+    image: BlobRef = Field(description="SHA-256 of the image.")
+    source: str = Field(description="Id of the image in its dataset.")
+    label: str = Field(description="The true class.")
+    answer: str = Field(description="The most probable class.")
+    p: float = Field(description="Probability of the answer, in [0, 1].")
+
+
+class BetterPreparation(ResponseBody):
+    """Another preparation of a classifier's images, with which it does much better."""
+
+    name: str = Field(description="The preparation, in words.")
+    accuracy: Estimate = Field(description="Its share of right answers, of the same images.")
+
+
+class ClassifierBaseline(ResponseBody):
+    """The answers of one classifier to some of the images as they are."""
+
+    classifier: str = Field(description="Name of the classifier.")
+    accuracy: Estimate = Field(description="Share of the images whose most probable class is the true one.")
+    of: int = Field(ge=1, description="Number of images of the dataset that the run takes.")
+    unanswered: int = Field(default=0, description="Number of further images on which it failed.")
+    detail: str | None = Field(default=None, description="Why it failed on most of these, or null.")
+    confusions: list[ConfusedClasses] = Field(
+        default=[], description="The most frequent confusions, at most ten."
+    )
+    mistakes: list[Mistake] = Field(default=[], description="The surest mistakes, at most six.")
+
+    tried: int | None = Field(
+        default=None,
+        description="Number of other preparations that were tried; 0 where it prepares its images itself, "
+        "null where it is right too often to ask.",
+    )
+    better: BetterPreparation | None = Field(
+        default=None,
+        description="The best of those that are right on at least a tenth more of the images, as shown by an "
+        "exact test at 5 % over all; null if none is.",
+    )
+
+    @property
+    def warning(self) -> str | None:
+        """What to look at before any other figure, or None."""
+        if self.better is None:
+            return None
+        found = self.better.accuracy
+        return (
+            f"{self.classifier} is probably fed wrongly: with {self.better.name} it is right on "
+            f"{round((found.estimate or 0) * found.n)} of {found.n} of these images; give it its own "
+            "preprocessing (transform=)."
+        )
+
+    @property
+    def _otherwise(self) -> str:
+        """What is known of other preparations, where it is often wrong."""
+        if self.tried is None or self.better is not None:
+            return ""
+        if not self.tried:
+            return "no other normalisation or channel order was tried, as it prepares its images itself"
+        return f"none of {self.tried} other normalisations and channel orders does much better"
+
+    def __str__(self) -> str:
+        found, failed = self.accuracy, ""
+        if self.unanswered:
+            failed = f"{self.classifier} failed on {self.unanswered} of your images: {self.detail}"
+        if found.estimate is None or found.low is None or found.high is None:
+            return f"As they are: {failed}"
+        some = f"your {self.of} images" if found.n == self.of else f"{found.n} images, of your {self.of}"
+        right = (
+            f"As they are: {self.classifier} is right on {round(found.estimate * found.n)} of {some} "
+            f"({found.estimate:.0%}, 95 % interval {found.low:.0%} to {found.high:.0%})"
+        )
+        taken = ", ".join(
+            f"{each.label} for {each.answer} ({each.images})" for each in self.confusions[:SHOWN]
+        )
+        said = [right, f"takes {taken}" if taken else "", self._otherwise, failed]
+        warned = "" if self.warning is None else f" {self.warning}"
+        return f"{'; '.join(filter(None, said))}.{warned}"
