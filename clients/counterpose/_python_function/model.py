@@ -15,6 +15,9 @@ from counterpose._python_function.function import DEFAULT_SIZE
 from counterpose._python_function.probabilities import SUM_TOLERANCE, ServedFunction, Unusable, on_cpu
 from counterpose_core.errors import InvalidRequest
 
+TRIALS = 8
+"""Drawn images by which a sigmoid is told: so many logits are hardly ever all between 0 and 1."""
+
 
 class Classifier:
     """A model in this program, which this program answers for while its client is open.
@@ -53,6 +56,7 @@ class Classifier:
         self.model = model
         self.is_module = _is_module(model)
         self.logits = self.is_module if logits is None else logits
+        self._declared = logits is not None
         self.transform = getattr(model, "transform", None) if transform is None else transform
         self.classes = getattr(model, "classes", None) if classes is None else classes
         found = getattr(model, "input_size", DEFAULT_SIZE) if input_size is None else input_size
@@ -68,11 +72,37 @@ class Classifier:
         Raises:
             Unusable: the answers are no logits, though they should be.
         """
+        found = self._answers(images)
+        return _softmax(on_cpu(found)) if self.logits else found
+
+    def _answers(self, images: Any) -> Any:
         batch = _batch(images, self.transform, self.is_module)
         found = _without_gradients(self.model, batch) if self.is_module else self.model(batch)
         # Models of transformers return an object with the logits in it.
-        found = getattr(found, "logits", found)
-        return _softmax(on_cpu(found)) if self.logits else found
+        return getattr(found, "logits", found)
+
+    def refuse_lone_scores(self, size: tuple[int, int]) -> None:
+        """Refuse a module whose answers for drawn images of ``size`` judge each class alone, as sigmoids do.
+
+        Raises:
+            InvalidRequest: they lie between 0 and 1, add up to other numbers than 1, and are not said to be
+                logits.
+        """
+        if self._declared or not self.logits:
+            return
+        numpy = importlib.import_module("numpy")
+        drawn = numpy.random.default_rng(0).integers(0, 256, (TRIALS, *size, 3), dtype=numpy.uint8)
+        try:
+            found = numpy.asarray(on_cpu(self._answers(drawn)), dtype=numpy.float64)
+        # Whatever the user's code raises for a drawn image is not yet an answer for an image of theirs.
+        except (Exception, SystemExit):
+            return
+        within = ((found >= 0) & (found <= 1)).all()
+        if found.ndim == 2 and within and (abs(found.sum(axis=1) - 1.0) > SUM_TOLERANCE).all():
+            raise InvalidRequest(
+                f"{self.name!r} returned scores between 0 and 1 that do not add up to 1, as those of a "
+                "sigmoid, which judge each class alone: return logits, or pass logits=True if these are logits"
+            )
 
 
 AnyClassifier = str | Classifier | Callable[[Any], Any]
@@ -95,6 +125,7 @@ class ModelObject(ServedFunction):
             size=tuple(made.input_size) if isinstance(made.input_size, list) else made.input_size,
             classes=None if made.classes is None else list(made.classes),
         )
+        made.refuse_lone_scores(self.size)
         # New for every run: an object may be trained further under the same name, and services cache what an
         # address returned.
         self.version = secrets.token_hex(6)
@@ -145,8 +176,12 @@ def _softmax(logits: Any) -> Any:
     found = numpy.asarray(logits, dtype=numpy.float64)
     if found.ndim != 2:
         return found
+    if found.shape[1] == 1:
+        raise Unusable(
+            "it returned one logit for each image, and the softmax of one is 1: return two classes"
+        )
     sums = abs(found.sum(axis=1) - 1.0)
-    if found.shape[1] > 1 and (found >= 0).all() and (sums <= SUM_TOLERANCE).all():
+    if (found >= 0).all() and (sums <= SUM_TOLERANCE).all():
         raise Unusable("it returned probabilities where logits were expected: pass logits=False")
     # NaN and infinite logits stay what they are, and are refused as such.
     with numpy.errstate(invalid="ignore"):
