@@ -94,7 +94,7 @@ class Classifier:
         drawn = numpy.random.default_rng(0).integers(0, 256, (TRIALS, *size, 3), dtype=numpy.uint8)
         try:
             found = numpy.asarray(on_cpu(self._answers(drawn)), dtype=numpy.float64)
-        # Whatever the user's code raises for a drawn image is not yet an answer for an image of theirs.
+        # What the user's code raises for a drawn image is no answer for an image of theirs.
         except (Exception, SystemExit):
             return
         within = ((found >= 0) & (found <= 1)).all()
