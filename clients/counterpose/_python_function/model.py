@@ -101,7 +101,7 @@ class Classifier:
         if found.ndim == 2 and within and (abs(found.sum(axis=1) - 1.0) > SUM_TOLERANCE).all():
             raise InvalidRequest(
                 f"{self.name!r} returned scores between 0 and 1 that do not add up to 1, as those of a "
-                "sigmoid, which judge each class alone: return logits, or pass logits=True if these are logits"
+                "sigmoid, which judge each class alone: return logits, or pass logits=True if these are some"
             )
 
 
