@@ -28,6 +28,8 @@ _NORMALISED = {
     "bytes": ((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
 }
 """Mean and deviation of each channel, of values from 0 to 1."""
+TRIALS = 8
+"""Drawn images by which a sigmoid is told: so many logits are hardly ever all between 0 and 1."""
 
 
 class Classifier:
@@ -67,6 +69,7 @@ class Classifier:
         self.model = model
         self.is_module = _is_module(model)
         self.logits = self.is_module if logits is None else logits
+        self._declared = logits is not None
         self.transform = getattr(model, "transform", None) if transform is None else transform
         self.classes = getattr(model, "classes", None) if classes is None else classes
         found = getattr(model, "input_size", DEFAULT_SIZE) if input_size is None else input_size
@@ -82,7 +85,7 @@ class Classifier:
         Raises:
             Unusable: the answers are no logits, though they should be.
         """
-        return self._answered(_batch(images, self.transform, self.is_module))
+        return self._probabilities(_batch(images, self.transform, self.is_module))
 
     def fed_otherwise(self) -> dict[str, Callable[[Any], Any]]:
         """Return the model behind other preparations of its images; none behind a transform of its own."""
@@ -97,15 +100,43 @@ class Classifier:
     def _normalised(self, images: Any, *, mean: Sequence[float], deviation: Sequence[float]) -> Any:
         batch = _batch(images, None, True)
         shape = (1, 3, 1, 1)
-        return self._answered(
+        return self._probabilities(
             (batch - batch.new_tensor(mean).view(shape)) / batch.new_tensor(deviation).view(shape)
         )
 
-    def _answered(self, batch: Any) -> Any:
+    def _probabilities(self, batch: Any) -> Any:
+        found = self._answers(batch)
+        return _softmax(on_cpu(found)) if self.logits else found
+
+    def _answers(self, batch: Any) -> Any:
         found = _without_gradients(self.model, batch) if self.is_module else self.model(batch)
         # Models of transformers return an object with the logits in it.
-        found = getattr(found, "logits", found)
-        return _softmax(on_cpu(found)) if self.logits else found
+        return getattr(found, "logits", found)
+
+    def refuse_lone_scores(self, size: tuple[int, int]) -> None:
+        """Refuse a module whose answers for drawn images of ``size`` judge each class alone, as sigmoids do.
+
+        Raises:
+            InvalidRequest: they lie between 0 and 1, add up to other numbers than 1, and are not said to be
+                logits.
+        """
+        if self._declared or not self.logits:
+            return
+        numpy = importlib.import_module("numpy")
+        drawn = numpy.random.default_rng(0).integers(0, 256, (TRIALS, *size, 3), dtype=numpy.uint8)
+        try:
+            found = numpy.asarray(
+                on_cpu(self._answers(_batch(drawn, self.transform, self.is_module))), dtype=numpy.float64
+            )
+        # What the user's code raises for a drawn image is no answer for an image of theirs.
+        except (Exception, SystemExit):
+            return
+        within = ((found >= 0) & (found <= 1)).all()
+        if found.ndim == 2 and within and (abs(found.sum(axis=1) - 1.0) > SUM_TOLERANCE).all():
+            raise InvalidRequest(
+                f"{self.name!r} returned scores between 0 and 1 that do not add up to 1, as those of a "
+                "sigmoid, which judge each class alone: return logits, or pass logits=True if these are some"
+            )
 
 
 AnyClassifier = str | Classifier | Callable[[Any], Any]
@@ -129,6 +160,7 @@ class ModelObject(ServedFunction):
             classes=None if made.classes is None else list(made.classes),
             fed_otherwise=made.fed_otherwise(),
         )
+        made.refuse_lone_scores(self.size)
         # New for every run: an object may be trained further under the same name, and services cache what an
         # address returned.
         self.version = secrets.token_hex(6)
@@ -179,8 +211,12 @@ def _softmax(logits: Any) -> Any:
     found = numpy.asarray(logits, dtype=numpy.float64)
     if found.ndim != 2:
         return found
+    if found.shape[1] == 1:
+        raise Unusable(
+            "it returned one logit for each image, and the softmax of one is 1: return two classes"
+        )
     sums = abs(found.sum(axis=1) - 1.0)
-    if found.shape[1] > 1 and (found >= 0).all() and (sums <= SUM_TOLERANCE).all():
+    if (found >= 0).all() and (sums <= SUM_TOLERANCE).all():
         raise Unusable("it returned probabilities where logits were expected: pass logits=False")
     # NaN and infinite logits stay what they are, and are refused as such.
     with numpy.errstate(invalid="ignore"):

@@ -138,6 +138,35 @@ def failing(images: Images) -> NDArray[numpy.float64]:
     raise RuntimeError("no weights\nyet")
 
 
+class Sigmoids(torch.nn.Module):
+    """Three scores between 0 and 1, each alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor([0.5, -0.5, 2.0]))
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        """Scores (n, 3)."""
+        return torch.sigmoid(batch.mean(dim=(1, 2, 3))[:, None] * self.scale)
+
+
+def test_a_module_that_ends_in_sigmoids_is_refused_unless_they_are_said_to_be_logits() -> None:
+    with pytest.raises(InvalidRequest, match=r"'Sigmoids' returned scores .* as those of a sigmoid"):
+        served(Sigmoids())
+    [row] = served(Sigmoids(), logits=True).rows(DARK, 1)
+    assert row == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.parametrize("options", [{}, {"logits": True}])
+def test_a_module_of_one_logit_is_refused(options: dict[str, Any]) -> None:
+    class One(Light):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            return super().forward(batch)[:, :1]
+
+    with pytest.raises(InvalidRequest, match="one logit for each image, and the softmax of one is 1"):
+        served(One(), **options)
+
+
 UNUSABLE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "logits": (always([3.0, 2.0]), {}, "row 0 that is not probabilities: it sums to 5, not 1"),
     "negative logits": (
