@@ -14,6 +14,7 @@ from counterpose_core.text.caption_diff import words
 _KEPT = (
     "dataset",
     "classifiers",
+    "function_specs",
     "preset",
     "selection",
     "self_replace",

@@ -176,7 +176,7 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         settings = chosen(options, StressTestOptions)
         if "interventions" in settings:
             settings["interventions"] = interventions_of(settings["interventions"])
-        fields = {"dataset": dataset, **self._named(classifiers), **settings, "seed": seed}
+        fields = {"dataset": dataset, **self._named(classifiers, specs=True), **settings, "seed": seed}
         return await self._create(StressTestCreate.model_validate(fields), idempotency_key)
 
     async def estimate(

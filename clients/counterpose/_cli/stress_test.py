@@ -22,6 +22,7 @@ from counterpose._cli.options import (
     thresholds_given,
 )
 from counterpose._cli.terminal import print_note, show
+from counterpose._python_function.function import PREFIX
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
 from counterpose_core.contract.interventions import Intervention, interventions_of
@@ -153,4 +154,7 @@ def apply(
 
 def _names(classifiers: list[str]) -> list[str]:
     # A dry run calls no classifier, so it serves no function either.
-    return [spec.removeprefix("py:").replace(":", ".") for spec in classifiers]
+    return [
+        spec.removeprefix(PREFIX).replace(":", ".") if spec.startswith(PREFIX) else spec
+        for spec in classifiers
+    ]

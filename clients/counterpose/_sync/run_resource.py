@@ -44,12 +44,13 @@ class RunResource(Generic[R]):
     def _take(self, call: Call[Run]) -> R:
         return self._handle(self._sender, self._sender.send(call))
 
-    def _named(self, classifiers: Sequence[AnyClassifier]) -> dict[str, Any]:
+    def _named(self, classifiers: Sequence[AnyClassifier], *, specs: bool = False) -> dict[str, Any]:
         """Serve the functions among the classifiers; return the fields of a request that name them all."""
         named = self._sender.name_functions(self._sender.serve_functions(classifiers))
-        # A gateway older than this field takes a request without functions.
+        # A gateway older than these fields takes a request without functions.
         functions = {"functions": named.functions} if named.functions else {}
-        return {"classifiers": named.names, **functions}
+        written = {"function_specs": named.specs} if specs and named.specs else {}
+        return {"classifiers": named.names, **functions, **written}
 
     def _estimate(
         self,

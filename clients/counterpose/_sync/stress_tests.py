@@ -175,7 +175,7 @@ class StressTests(RunResource[StressTest]):
         settings = chosen(options, StressTestOptions)
         if "interventions" in settings:
             settings["interventions"] = interventions_of(settings["interventions"])
-        fields = {"dataset": dataset, **self._named(classifiers), **settings, "seed": seed}
+        fields = {"dataset": dataset, **self._named(classifiers, specs=True), **settings, "seed": seed}
         return self._create(StressTestCreate.model_validate(fields), idempotency_key)
 
     def estimate(

@@ -41,6 +41,7 @@ from counterpose_core.types import (
     Cost,
     EditType,
     Estimate,
+    FunctionSpec,
     Name,
     Seed,
     Selection,
@@ -86,6 +87,14 @@ class StressTestCreate(ClassifiersUnderTest):
         max_length=64,
         json_schema_extra=DISTINCT,
         description="The classifiers to test.",
+    )
+    function_specs: dict[Name, FunctionSpec | None] = Field(
+        default={},
+        max_length=64,
+        # A run of other classifiers is stored as it was without this field.
+        exclude_if=lambda specs: not specs,
+        description="What the caller wrote for each of the `functions`, such as `py:module:function`, or "
+        "null for an object of a program, which no command line takes; reports repeat the command by it.",
     )
     edit_types: list[EditType] = Field(
         default=list(EDIT_TYPES),
@@ -184,6 +193,16 @@ class StressTestCreate(ClassifiersUnderTest):
     def _distinct(cls, values: list[str]) -> list[str]:
         require_distinct(values)
         return values
+
+    @field_validator("function_specs")
+    @classmethod
+    def _specs_of_classifiers(
+        cls, specs: dict[str, str | None], info: ValidationInfo
+    ) -> dict[str, str | None]:
+        # Without valid classifiers, their own errors are enough.
+        if unknown := sorted(specs.keys() - set(info.data.get("classifiers", specs))):
+            raise ValueError(f"the function {unknown[0]!r} is none of the classifiers")
+        return specs
 
     @field_validator("self_replace")
     @classmethod
