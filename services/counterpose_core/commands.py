@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from counterpose_core.contract.findings import Finding
@@ -24,12 +25,25 @@ def prove_command(run_id: str, number: int, images: int = PROVE_IMAGES) -> str:
     return f"counterpose prove {run_id[:SHORT_ID]} --finding {number} --images {images}"
 
 
-def next_command(run_id: str, finding: Finding) -> str | None:
-    """The command that would settle a finding; None where it is settled, or names no words to test."""
-    open_still = finding.state in ("suspected", "cannot-tell")
-    if not open_still or not finding.number or not (finding.removed or finding.added):
+@dataclass(frozen=True)
+class NextStep:
+    """A command, and what it is for."""
+
+    title: str
+    command: str
+
+
+def next_step(run_id: str, finding: Finding) -> NextStep | None:
+    """What would settle a finding, or else show it in every image; None where it has no number yet."""
+    if not finding.number:
         return None
-    return prove_command(run_id, finding.number)
+    open_still = finding.state in ("suspected", "cannot-tell")
+    if open_still and (finding.removed or finding.added):
+        return NextStep("Next", prove_command(run_id, finding.number))
+    return NextStep(
+        "Next, make this change in every image",
+        f"counterpose apply {run_id[:SHORT_ID]} --finding {finding.number}",
+    )
 
 
 FUNCTION = "py:MODULE:FUNCTION"

@@ -21,6 +21,9 @@ RunOrLast = Annotated[
     str,
     typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or @last."),
 ]
+FindingNumber = Annotated[
+    int, typer.Option("--finding", metavar="N", help="The finding's number in the run, from 1.")
+]
 InterfaceId = Annotated[
     str,
     typer.Argument(metavar="INTERFACE", help="The interface's run id, the beginning of it, or @last."),

@@ -14,9 +14,10 @@ from counterpose._cli.options import (
     Captions,
     Classifiers,
     Dataset,
+    FindingNumber,
     MaxDrop,
     Names,
-    OneRun,
+    RunOrLast,
     Strict,
     ThresholdsGiven,
     thresholds_given,
@@ -38,9 +39,6 @@ Anyway = Annotated[
         help="Go on even if the images are unlike those that the suite was trained on.",
     ),
 ]
-InsightNumber = Annotated[
-    int, typer.Option(metavar="N", help="The insight's number in the run's report, from 1.")
-]
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", metavar="", help="Say what it takes and can prove, and start nothing."),
@@ -54,7 +52,7 @@ EXAMPLES = examples(
     "counterpose stress-test demo --classifier leaning-resnet --max-drop 0.05",
     codes=True,
 )
-APPLY_EXAMPLES = examples("counterpose apply @last --insight 1 --report applied.html", codes=True)
+APPLY_EXAMPLES = examples("counterpose apply --finding 1 --report applied.html", codes=True)
 
 
 def _edit_types(names: list[str]) -> list[EditType]:
@@ -132,9 +130,14 @@ def stress_test(
 
 @request_options(StressTestCreate)
 def apply(
-    run: OneRun, insight: InsightNumber, *, seed: NewSeed = None, output: Output, client: Client
+    finding: FindingNumber,
+    *,
+    run: RunOrLast = "@last",
+    seed: NewSeed = None,
+    output: Output,
+    client: Client,
 ) -> None:
-    """Apply one insight's edit to every image of the run's dataset.
+    """Apply one finding's edit to every image of the run's dataset.
 
     The report shows the effect by class.
     """
@@ -142,7 +145,7 @@ def apply(
     def create() -> StressTest:
         found = client.runs.get(run, kind="stress-test")
         assert isinstance(found, StressTest)
-        applied = found.apply(insight, seed=seed)
+        applied = found.apply(finding, seed=seed)
         request = applied.run.resolved_config["request"]
         edits = map(Intervention.model_validate, request["interventions"])
         changes = ", ".join(edit.in_words() for edit in edits)

@@ -73,12 +73,9 @@ class LocalFunctions:
             functions[names[-1]] = address
         self._named |= functions
         written = {each.address: each.function.spec for each in self._servers}
-        specs = {name: written.get(address, "") for name, address in functions.items()}
-        return NamedClassifiers(
-            names,
-            functions,
-            {name: spec if spec.startswith(PREFIX) else None for name, spec in specs.items()},
-        )
+        told = {name: written.get(address, "") for name, address in functions.items()}
+        typed = {name: spec if spec.startswith(PREFIX) else None for name, spec in told.items()}
+        return NamedClassifiers(names, functions, typed)
 
     def functions_named(self, names: Iterable[str]) -> dict[str, str]:
         """Return the addresses of those of ``names`` that this client serves, for a follow-up run."""

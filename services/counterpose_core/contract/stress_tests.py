@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
-from counterpose_core.contract.classifiers import ClassifiersUnderTest
+from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from counterpose_core.contract.editor import EditorPreset, Fraction
 from counterpose_core.contract.findings import ClassifierVerdict, Finding
@@ -41,7 +41,6 @@ from counterpose_core.types import (
     Cost,
     EditType,
     Estimate,
-    FunctionSpec,
     Name,
     Seed,
     Selection,
@@ -78,7 +77,7 @@ RefusedWord = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\w+([
 """A single word: a phrase would never match a word of a caption."""
 
 
-class StressTestCreate(ClassifiersUnderTest):
+class StressTestCreate(FunctionsAsWritten):
     """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
 
     dataset: Name = Field(description="Name of the dataset.")
@@ -87,14 +86,6 @@ class StressTestCreate(ClassifiersUnderTest):
         max_length=64,
         json_schema_extra=DISTINCT,
         description="The classifiers to test.",
-    )
-    function_specs: dict[Name, FunctionSpec | None] = Field(
-        default={},
-        max_length=64,
-        # A run of other classifiers is stored as it was without this field.
-        exclude_if=lambda specs: not specs,
-        description="What the caller wrote for each of the `functions`, such as `py:module:function`, or "
-        "null for an object of a program, which no command line takes; reports repeat the command by it.",
     )
     edit_types: list[EditType] = Field(
         default=list(EDIT_TYPES),
@@ -193,16 +184,6 @@ class StressTestCreate(ClassifiersUnderTest):
     def _distinct(cls, values: list[str]) -> list[str]:
         require_distinct(values)
         return values
-
-    @field_validator("function_specs")
-    @classmethod
-    def _specs_of_classifiers(
-        cls, specs: dict[str, str | None], info: ValidationInfo
-    ) -> dict[str, str | None]:
-        # Without valid classifiers, their own errors are enough.
-        if unknown := sorted(specs.keys() - set(info.data.get("classifiers", specs))):
-            raise ValueError(f"the function {unknown[0]!r} is none of the classifiers")
-        return specs
 
     @field_validator("self_replace")
     @classmethod
