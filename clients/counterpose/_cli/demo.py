@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel, ConfigDict
 
 from counterpose._cli.exit_code import ExitCode
-from counterpose._cli.follow import failures
+from counterpose._cli.follow import failures, judge_alone
 from counterpose._cli.groups import examples
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.stack import Port, ServicesPort, State, span
@@ -131,7 +131,7 @@ def _show(shown: Demo, url: str, out: Path) -> ExitCode:
     incomplete = {name: run.run for name, run in runs.items() if run.run.state != "completed"}
     for name, run in incomplete.items():
         print_note(f"the {run.kind} ended {run.state}: {failures(run, summaries[name])}")
-    return ExitCode.INCOMPLETE if incomplete else ExitCode.PASSED
+    return ExitCode.INCOMPLETE if incomplete else judge_alone(summaries[last])
 
 
 # A stress test. One classifier is without a planted bug: the accuracy that it loses is lost to generator and
