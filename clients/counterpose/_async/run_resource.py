@@ -11,6 +11,7 @@ from counterpose._async.paging import pages
 from counterpose._async.run_handle import AsyncAnyRun
 from counterpose._calls import Call, reading
 from counterpose._python_function.model import AnyClassifier
+from counterpose._run_ids import LAST, is_beginning, last_run, only_run
 from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.base import RequestBody
 from counterpose_core.contract.runs import Run
@@ -29,14 +30,25 @@ class AsyncRunResource(Generic[R]):
         self._sender = sender
 
     async def get(self, run_id: str) -> R:
-        """Return a run of this kind by its id."""
-        return await self._take(self._handle._calls.get(run_id))
+        """Return a run of this kind by its id, by the beginning of its id, or by ``@last``.
 
-    async def list(self) -> AsyncIterator[Run]:
+        Raises:
+            NotFound: there is no such run.
+            InvalidRequest: several ids begin like this.
+        """
+        calls = self._handle._calls
+        if run_id == LAST:
+            newest = await self._sender.send(calls.list(None, limit=1))
+            return self._handle(self._sender, last_run(newest.runs, calls.kind))
+        if is_beginning(run_id):
+            return self._handle(self._sender, only_run(run_id, [each.run async for each in self.list()]))
+        return await self._take(calls.get(run_id))
+
+    async def list(self) -> AsyncIterator[R]:
         """Iterate over all runs of this kind, newest first."""
         async for page in pages(self._sender, self._handle._calls.list):
             for run in page.runs:
-                yield run
+                yield self._handle(self._sender, run)
 
     async def _create(self, body: RequestBody, key: str | None) -> R:
         return await self._take(self._handle._calls.create(body, key))

@@ -160,7 +160,7 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         *,
         dataset: str,
         classifiers: Sequence[AnyClassifier],
-        seed: int,
+        seed: int = 0,
         idempotency_key: str | None = None,
         **options: Unpack[StressTestOptions],
     ) -> AsyncStressTest:

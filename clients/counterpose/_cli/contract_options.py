@@ -145,7 +145,7 @@ def _plain(annotation: Any) -> Any:
 
 
 SEED = Option("seed", "N", default=0)
-"""A default in the shell only: a first try need not choose a seed, a program must."""
+"""A default as the SDK has it: a first try need not choose a seed."""
 STEPS = Option("steps", "N")
 
 Command = Callable[..., None]

@@ -33,7 +33,6 @@ Classifiers = Annotated[
     list[str],
     typer.Option(metavar="SPEC", help="A classifier: timm:resnet50, py:module:function, ... Repeatable."),
 ]
-# A default in the shell only: a first try need not choose a seed, a program must.
 Captions = Annotated[
     Path | None,
     typer.Option(

@@ -56,9 +56,9 @@ def _events(run: AnyRun) -> Iterator[RequestCounts]:
 
 def _states(run: AnyRun, look: Callable[[], None] | None) -> Iterator[RequestCounts]:
     if look is None:
-        run.wait()
+        run.wait(check=False)
     while not run.ended:
-        run.wait(LOOK_SLICE_S)
+        run.wait(LOOK_SLICE_S, check=False)
         yield run.run.request_counts
         if look is not None:
             look()

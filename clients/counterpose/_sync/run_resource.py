@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from counterpose._calls import Call, reading
 from counterpose._python_function.model import AnyClassifier
+from counterpose._run_ids import LAST, is_beginning, last_run, only_run
 from counterpose._sync.paging import pages
 from counterpose._sync.run_handle import AnyRun
 from counterpose._transport_protocol import Sender
@@ -30,13 +31,25 @@ class RunResource(Generic[R]):
         self._sender = sender
 
     def get(self, run_id: str) -> R:
-        """Return a run of this kind by its id."""
-        return self._take(self._handle._calls.get(run_id))
+        """Return a run of this kind by its id, by the beginning of its id, or by ``@last``.
 
-    def list(self) -> Iterator[Run]:
+        Raises:
+            NotFound: there is no such run.
+            InvalidRequest: several ids begin like this.
+        """
+        calls = self._handle._calls
+        if run_id == LAST:
+            newest = self._sender.send(calls.list(None, limit=1))
+            return self._handle(self._sender, last_run(newest.runs, calls.kind))
+        if is_beginning(run_id):
+            return self._handle(self._sender, only_run(run_id, [each.run for each in self.list()]))
+        return self._take(calls.get(run_id))
+
+    def list(self) -> Iterator[R]:
         """Iterate over all runs of this kind, newest first."""
         for page in pages(self._sender, self._handle._calls.list):
-            yield from page.runs
+            for run in page.runs:
+                yield self._handle(self._sender, run)
 
     def _create(self, body: RequestBody, key: str | None) -> R:
         return self._take(self._handle._calls.create(body, key))

@@ -161,7 +161,7 @@ class StressTests(RunResource[StressTest]):
         *,
         dataset: str,
         classifiers: Sequence[AnyClassifier],
-        seed: int,
+        seed: int = 0,
         idempotency_key: str | None = None,
         **options: Unpack[StressTestOptions],
     ) -> StressTest:
