@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self
@@ -11,7 +11,6 @@ from typing import Any, Generic, Self
 from httpx_sse import EventSource
 
 from counterpose._audit import Audit, Auditing
-from counterpose._calls import Call
 from counterpose._exports import ExportLayout, check_export, unpacked
 from counterpose._files import open_page, save_page
 from counterpose._frames import data_frame
@@ -110,18 +109,18 @@ class RunHandle(Generic[AnyItem, Summary]):
                 `ImagesOutsideSuite`.
         """
         with shown_if(progress) as show:
-            for call in self._waits(timeout, progress):
-                if self.ended:
-                    break
-                self.run = self._sender.send(call)
-                show(self.run)
+            self._wait(show, timeout, PROGRESS_SLICE_S if progress else WAIT_SLICE_S)
         if check and (failure := failure_of(self.run)) is not None:
             raise failure
         return self
 
-    def _waits(self, timeout: float | None, progress: bool) -> Iterator[Call[Run]]:
-        slice_s = PROGRESS_SLICE_S if progress else WAIT_SLICE_S
-        return self._calls.waits(self.id, timeout, slice_s=slice_s)
+    def _wait(self, show: Callable[[Run], None], timeout: float | None, slice_s: float) -> None:
+        """Wait for the end, and show the run at least once in ``slice_s`` seconds."""
+        for call in self._calls.waits(self.id, timeout, slice_s=slice_s):
+            if self.ended:
+                break
+            self.run = self._sender.send(call)
+            show(self.run)
 
     def summary(self) -> Summary:
         """Return the summary: each figure with its interval and n."""
