@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from counterpose._cli import completion
 from counterpose._cli.contract_options import Fields, Option, request_options
 from counterpose._cli.datasets import dataset_name
 from counterpose._cli.follow import Output, create_and_follow
@@ -23,6 +24,7 @@ MoreImages = Annotated[
         metavar="DATASET",
         help="Take them from this dataset, or from a folder with one subfolder per class; "
         "default: the run's dataset.",
+        autocompletion=completion.datasets,
     ),
 ]
 

@@ -6,7 +6,8 @@ from typing import Annotated, cast
 
 import typer
 
-from counterpose._cli.contract_options import SEED, Fields, Option, request_options
+from counterpose._cli import completion
+from counterpose._cli.contract_options import EDITS, SEED, STATISTICS, Fields, Option, request_options
 from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from counterpose._cli.follow import Output, create_and_follow, drop_limit, judge_with, serve_and_follow
 from counterpose._cli.groups import examples
@@ -65,8 +66,8 @@ def _edit_types(names: list[str]) -> list[EditType]:
 
 @request_options(
     StressTestCreate,
-    Option("edit_types", "TYPE", "--edit-type", "Default: all", read=_edit_types),
-    Option("max_edits_per_image", "N"),
+    Option("edit_types", "TYPE", "--edit-type", "Default: all", read=_edit_types, panel=EDITS),
+    Option("max_edits_per_image", "N", panel=EDITS),
     Option(
         "interventions",
         "EDIT",
@@ -74,18 +75,19 @@ def _edit_types(names: list[str]) -> list[EditType]:
         "As 'husky=>schnauzer,poodle', '=>in the snow', 'in the rain=>'; with --max-edits-per-image 0 no "
         "other edit is made",
         read=interventions_of,
+        panel=EDITS,
     ),
-    Option("lance_r_edits_per_image", "N"),
-    Option("preset", "NAME", more="Such as quick"),
-    Option("selection", "RULE"),
-    Option("self_replace", "FRACTION"),
+    Option("lance_r_edits_per_image", "N", panel=EDITS),
+    Option("preset", "NAME", more="Such as quick", panel=EDITS, complete=completion.presets),
+    Option("selection", "RULE", panel=EDITS),
+    Option("self_replace", "FRACTION", panel=EDITS),
     Option("limit", "N"),
-    Option("refused_words", "WORD", "--refuse-word"),
+    Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
     Option("exclude", "IMAGE", more="As cat/3.png"),
-    Option("near_duplicates", "COSINE", more="Such as 0.999"),
+    Option("near_duplicates", "COSINE", more="Such as 0.999", panel=STATISTICS),
     SEED,
-    Option("confirm"),
-    Option("confirm_share", "SHARE"),
+    Option("confirm", panel=STATISTICS),
+    Option("confirm_share", "SHARE", panel=STATISTICS),
 )
 def stress_test(
     dataset: Dataset,
