@@ -59,7 +59,7 @@ MixtureImages = Annotated[
     int, typer.Option(metavar="N", help="Images of each label for its mixture, of the budget.")
 ]
 EXAMPLES = examples(
-    "counterpose bug-hunt --classifier leaning-vit --label boat --images 600 --report hunt.html", codes=True
+    "counterpose bug-hunt --classifier leaning-vit --label fly --images 600 --report hunt.html", codes=True
 )
 
 

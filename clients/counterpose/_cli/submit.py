@@ -98,7 +98,7 @@ app.command(
 app.command(
     "bug-hunt",
     epilog=examples(
-        "counterpose submit bug-hunt --cluster gpus --workers 8 --classifier leaning-vit --label boat",
+        "counterpose submit bug-hunt --cluster gpus --workers 8 --classifier leaning-vit --label fly",
         codes=True,
     ),
 )(submitted(bug_hunt.bug_hunt))

@@ -112,7 +112,7 @@ def test_a_demo_without_a_verdict_is_inconclusive(play: Play, tmp_path: Path, st
 
     shown = demo.Demo(
         images=lambda _: None, stages={"run": lambda client, _: client.stress_tests.get("run-1")},
-        figures_of=figures_of, text=str, report="report", figures="figures",
+        figures_of=figures_of, text=str, report="report", figures="figures", onward="",
     )  # fmt: skip
     assert demo._show(shown, "http://127.0.0.1:1", tmp_path) == code
 
