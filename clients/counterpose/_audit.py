@@ -73,6 +73,7 @@ class Auditing:
         self._events = 0
         self._last: RunEvent | None = None
         self._items: dict[str, RunItem[Any]] = {}
+        self._made: set[str] = set()
         self._listed = 0
         self._results = 0
         self._stored = 0
@@ -101,6 +102,9 @@ class Auditing:
             self._violated("accounting", f"item {item.id} is {item.state} though the run has ended")
         if item.state == "done" and item.result is None:
             self._violated("exactly-once", f"item {item.id} is done without a result")
+        # Captions, photographs and real images are results that show the image they start from.
+        if (ref := _image(item)) is not None and ref != item.source_image:
+            self._made.add(ref)
         self._items[item.id] = item
         self._listed += 1
 
@@ -115,8 +119,8 @@ class Auditing:
         yield from dict.fromkeys(ref for item in self._items.values() if (ref := _image(item)) is not None)
 
     def image(self, ref: str, png: bytes) -> None:
-        """Take an image as it is served; it is looked for in the store, too."""
-        if not _is_marked(png):
+        """Take an image as it is served, marked if an item made it; it is looked for in the store, too."""
+        if ref in self._made and not _is_marked(png):
             self._violated("marked", f"image {ref} is served without the mark of a synthetic image")
         if self._store is not None:
             self._check_stored(self._store / blob_name(ref), ref)

@@ -28,16 +28,22 @@ def framed(report: str, run: Run) -> str:
     )
 
 
-def progress(run: Run) -> str:
-    """Return the state of a run that has no first screen yet, with a bar."""
+def progress(run: Run, items: str = "", share: float | None = None) -> str:
+    """Return the state of a run that has no first screen yet, with a bar.
+
+    ``items`` and ``share`` tell what has ended of all stages; default: of what is planned so far.
+    """
     counts = run.request_counts
     ended = counts.total - counts.pending
     state = run.state.replace("_", " ")
     about = f" of {run.dataset}" if run.dataset else ""
-    said = f"{run.kind.replace('-', ' ')}{about}: {state}, {ended} of {counts.total} items"
+    told = items or f"{ended} of {counts.total} items"
+    said = f"{run.kind.replace('-', ' ')}{about}: {state}, {told}"
+    filled = ended / max(counts.total, 1) if share is None else share
     return (
-        f'<div><b>{escape(said)}</b><br><progress value="{ended}" max="{max(counts.total, 1)}" '
-        f'style="width:min(100%, 480px)"></progress><br><code>{escape(run.id)}</code></div>'
+        f'<div><b>{escape(said)}</b><br><progress value="{filled:.4g}" max="1" '
+        'style="width:min(100%, 480px)"></progress><br>'
+        f"<code>{escape(run.id)}</code></div>"
     )
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from counterpose._notebook import progress
 from counterpose_core.contract.runs import RequestCounts, Run
+from counterpose_core.types import FINAL_RUN_STATES
 
 PROGRESS_SLICE_S = 2.0
 """Seconds between two looks at a run whose progress is shown."""
+LINE_S = 10.0
+"""Seconds between two lines where lines cannot be rewritten: a log shows that the run goes on."""
+_LEAST_ENDED = 10
+"""Items from which the time that is left is guessed."""
 
 
 class Progress(Protocol):
@@ -36,27 +42,72 @@ def describe_counts(counts: RequestCounts) -> str:
     return f"{counts.done} kept · {counts.filtered} filtered · {counts.failed} failed"
 
 
-class ProgressLine:
-    """A line that is rewritten on a terminal; elsewhere a new line for every tenth of the run."""
+class Forecast:
+    """How much of a run has ended, of all its stages, and how long the rest takes.
 
-    def __init__(self) -> None:
-        self._seen = (0, -1)
+    Later stages are planned from what earlier ones find, so a run may end with fewer items than forecast.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: tuple[float, int] | None = None
+        self.most = 0
+        self.ended = 0
+        self.share = 0.0
+
+    def see(self, run: Run) -> None:
+        """Take the run as it stands."""
+        counts = run.request_counts
+        self.ended = counts.total - counts.pending
+        has_ended = run.state in FINAL_RUN_STATES
+        self.most = counts.total if has_ended else max(self.most, _most_items(run))
+        # A hunt may need more items than its budget has images: what is shown never goes back.
+        self.share = 1.0 if has_ended else max(self.share, self.ended / max(self.most, 1))
+        if self._since is None and run.state == "in_progress":
+            self._since = self._clock(), self.ended
+        self._at_most = self.most > counts.total
+
+    @property
+    def items(self) -> str:
+        """How many items of how many have ended."""
+        return f"{self.ended} of {'at most ' if self._at_most else ''}{self.most} items"
+
+    @property
+    def left(self) -> str:
+        """How long the whole run still takes; empty while nobody can say, and at the end."""
+        began, before = self._since or (self._clock(), self.ended)
+        seconds, ended = self._clock() - began, self.ended - before
+        if ended < _LEAST_ENDED or seconds <= 0.0 or self.ended >= self.most:
+            return ""
+        minutes = (self.most - self.ended) * seconds / ended / 60.0
+        if minutes < 1.0:
+            return "less than a minute left"
+        return f"{'at most ' if self._at_most else ''}about {minutes:.0f} min left"
+
+
+class ProgressLine:
+    """A line that is rewritten on a terminal; elsewhere a new line every `LINE_S` seconds, and at the end."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._forecast = Forecast(clock)
+        self._last: float | None = None
         self._width = 0
 
     def show(self, run: Run) -> None:
         """Show the run as it stands."""
-        counts = run.request_counts
-        text = _text(run)
-        # With its total: a run of several stages goes back to an earlier tenth when a stage is planned.
-        seen = (counts.total, 10 * (counts.total - counts.pending) // max(counts.total, 1))
+        self._forecast.see(run)
+        text = _text(run, self._forecast)
         if sys.stderr.isatty():
             # Blanks cover what a longer line left behind.
             sys.stderr.write(f"\r{text:{self._width}}")
             sys.stderr.flush()
             self._width = len(text)
-        elif seen != self._seen:
-            self._seen = seen
+        elif self._last is None or self._clock() - self._last >= LINE_S or run.state in FINAL_RUN_STATES:
+            self._last = self._clock()
             sys.stderr.write(f"{text}\n")
+            # A pipe is buffered.
+            sys.stderr.flush()
 
     def close(self) -> None:
         """End the line."""
@@ -74,10 +125,13 @@ class ProgressBar:
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display = display
         self._handle: Any = None
+        self._forecast = Forecast()
 
     def show(self, run: Run) -> None:
         """Show the run as it stands."""
-        page = {"text/html": progress(run), "text/plain": _text(run)}
+        self._forecast.see(run)
+        shown = progress(run, self._forecast.items, self._forecast.share)
+        page = {"text/html": shown, "text/plain": _text(run, self._forecast)}
         if self._handle is None:
             self._handle = self._display(page, raw=True, display_id=True)
         else:
@@ -87,10 +141,24 @@ class ProgressBar:
         """Leave the bar as it is."""
 
 
-def _text(run: Run) -> str:
-    counts = run.request_counts
-    ended = counts.total - counts.pending
-    return f"run {run.id[:8]} {run.state}: {ended} of {counts.total} items · {describe_counts(counts)}"
+def _text(run: Run, forecast: Forecast) -> str:
+    told = (forecast.items, describe_counts(run.request_counts), forecast.left)
+    return f"run {run.id[:8]} {run.state}: {' · '.join(filter(None, told))}"
+
+
+def _most_items(run: Run) -> int:
+    """The most items that the run can come to have, as far as its configuration says so."""
+    planned, config = run.request_counts.total, run.resolved_config
+    plan, proof, request = (config.get(name) or {} for name in ("confirmation", "proof", "request"))
+    if run.kind in ("bug-hunt", "adversarial-dataset"):
+        budget = request.get("budget") or request
+        return max(planned, budget.get("images") or 0)
+    if run.stage > 1:
+        return planned
+    if proof:
+        # A control and an edit of each image.
+        return planned + 2 * int(proof["images"])
+    return planned + (0 if plan.get("reason") else int(plan.get("budget", 0)))
 
 
 def _notebook_display() -> Callable[..., Any] | None:

@@ -21,6 +21,7 @@ from counterpose._calls import (
 from counterpose_core.contract.base import RequestBody, ResponseBody
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
 from counterpose_core.contract.signed_urls import SignedUrl, SignedUrlCreate
+from counterpose_core.errors import CounterposeError, error_for
 from counterpose_core.types import RunKind
 
 EVENT_STREAM_TIMEOUT_S = 60.0
@@ -187,6 +188,14 @@ class RunCalls(Generic[AnyItem, Summary]):
             parse=reading_nothing,
             timeout=timeout,
         )
+
+
+def failure_of(run: Run) -> CounterposeError | None:
+    """Return what ended a failed run, for raising; None for any other run."""
+    if run.state != "failed":
+        return None
+    code, why = ("", "no item ended well") if run.problem is None else (run.problem.code, run.problem.detail)
+    return error_for(code, f"run {run.id} failed: {why}")
 
 
 def image_call(ref: str) -> Call[bytes]:

@@ -61,8 +61,8 @@ def rest_others(runs: RunResource[Any], run_id: str) -> None:
     """
     for other in runs.list():
         waits = other.state in ("queued", "in_progress")
-        if waits and other.id != run_id and other.dataset.startswith(DATASET):
-            runs.get(other.id).cancel()
+        if waits and other.id != run_id and other.run.dataset.startswith(DATASET):
+            other.cancel()
 
 
 def start(

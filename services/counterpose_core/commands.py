@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
 from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.interventions import ARROW, Intervention, interventions_of
+from counterpose_core.contract.proofs import Proof
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.errors import InvalidRequest
 
 SHORT_ID = 8
 """Digits of an id that a person reads and types; a gateway has far fewer than 2**32 runs."""
@@ -16,9 +25,91 @@ def prove_command(run_id: str, number: int, images: int = PROVE_IMAGES) -> str:
     return f"counterpose prove {run_id[:SHORT_ID]} --finding {number} --images {images}"
 
 
-def next_command(run_id: str, finding: Finding) -> str | None:
-    """The command that would settle a finding; None where it is settled, or names no words to test."""
-    open_still = finding.state in ("suspected", "cannot-tell")
-    if not open_still or not finding.number or not (finding.removed or finding.added):
+@dataclass(frozen=True)
+class NextStep:
+    """A command, and what it is for."""
+
+    title: str
+    command: str
+
+
+def next_step(run_id: str, finding: Finding) -> NextStep | None:
+    """What would settle a finding, or else show it in every image; None where it has no number yet."""
+    if not finding.number:
         return None
-    return prove_command(run_id, finding.number)
+    open_still = finding.state in ("suspected", "cannot-tell")
+    if open_still and (finding.removed or finding.added):
+        return NextStep("Next", prove_command(run_id, finding.number))
+    return NextStep(
+        "Next, make this change in every image",
+        f"counterpose apply {run_id[:SHORT_ID]} --finding {finding.number}",
+    )
+
+
+FUNCTION = "py:MODULE:FUNCTION"
+"""Stands for an object of a program, which no command line can name."""
+
+_FLAGS = {
+    "edit_types": "--edit-type",
+    "max_edits_per_image": "--max-edits-per-image",
+    "lance_r_edits_per_image": "--lance-r-edits-per-image",
+    "preset": "--preset",
+    "selection": "--selection",
+    "self_replace": "--self-replace",
+    "limit": "--limit",
+    "refused_words": "--refuse-word",
+    "exclude": "--exclude",
+    "near_duplicates": "--near-duplicates",
+    "confirm_share": "--confirm-share",
+}
+"""The options of ``counterpose stress-test`` that take a field's value, or each of its values, as it is."""
+
+
+def repeat_command(request: StressTestCreate, proof: Proof | None = None) -> str:
+    """The command that creates a stress test again, with every option that is not the default.
+
+    Of a run that proves a finding, the one that proves it again on as many images.
+    """
+    seed = ("--seed", str(request.seed))
+    if proof is not None:
+        proven = prove_command(proof.parent, proof.finding.number, proof.images)
+        return f"{proven} {shlex.join(['--dataset', request.dataset, *seed])}"
+    return shlex.join(["counterpose", "stress-test", request.dataset, *_options(request), *seed])
+
+
+def repeat_notes(request: StressTestCreate) -> list[str]:
+    """What the command of `repeat_command` cannot say."""
+    objects = [name for name, spec in request.function_specs.items() if spec is None]
+    notes = [f"{name!r} was an object of a program: write a function for {FUNCTION}" for name in objects]
+    unsaid = [edit.in_words() for edit in request.interventions if not _is_written(edit)]
+    return notes + [f"no --edit says that {edit}: a program passed it" for edit in unsaid]
+
+
+def _options(request: StressTestCreate) -> Iterator[str]:
+    for name in request.classifiers:
+        yield from ("--classifier", request.function_specs.get(name, name) or FUNCTION)
+    for edit in filter(_is_written, request.interventions):
+        yield from ("--edit", _written(edit))
+    for field, flag in _FLAGS.items():
+        value: Any = getattr(request, field)
+        if value != StressTestCreate.model_fields[field].get_default(call_default_factory=True):
+            for one in value if isinstance(value, list) else [value]:
+                yield from (flag, str(one))
+    for name, threshold in request.thresholds.given().items():
+        yield from ("--threshold", f"{name}={str(threshold).lower()}")
+    if not request.confirm:
+        yield "--no-confirm"
+    if request.outside_suite == "continue":
+        yield "--anyway"
+
+
+def _written(edit: Intervention) -> str:
+    return f"{edit.removed}{ARROW}{edit.added}"
+
+
+def _is_written(edit: Intervention) -> bool:
+    # A comma parts choices, so no words with a comma can be typed.
+    try:
+        return interventions_of([_written(edit)]) == [edit]
+    except InvalidRequest:
+        return False

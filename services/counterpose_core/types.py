@@ -194,6 +194,12 @@ FunctionAddress = Annotated[
 ]
 """Where the SDK serves a function or model object of the caller's program: its path begins with a secret."""
 
+FunctionSpec = Annotated[
+    str,
+    Field(max_length=255, pattern=r"^py:[A-Za-z]\w*(\.[A-Za-z]\w*)*:[A-Za-z]\w*$"),
+]
+"""``py:module:function``: a function of the caller's program, as a command line takes it."""
+
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach ``host``."""

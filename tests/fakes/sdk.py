@@ -226,6 +226,10 @@ def a_summary(**drops: Estimate) -> StressTestSummary:
             "run_id": "run-1", "dataset": "demo", "seed": 0, "verdict": "No drop is proven.",
             "models": models, "edit_types": {}, "insights": [],
             "counts": {"planned": 3, "done": 3, "filtered": 0, "failed": 0, "cancelled": 0, "pending": 0},
+            "verdicts": [
+                {"classifier": name, "state": "holds", "finding": None, "sentence": f"{name} holds."}
+                for name in drops
+            ],
             "yield": {"gate-direction": figure()}, "dropped": {}, "cost": Cost(), "service_seconds": {},
             "wall_s": 1.0, "config": {},
         }

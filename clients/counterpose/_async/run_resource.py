@@ -12,6 +12,7 @@ from counterpose._async.run_handle import AsyncAnyRun
 from counterpose._calls import Call, reading
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S
+from counterpose._run_ids import LAST, is_beginning, last_run, only_run
 from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.base import RequestBody
 from counterpose_core.contract.field_errors import checked
@@ -30,14 +31,25 @@ class AsyncRunResource(Generic[R]):
         self._sender = sender
 
     async def get(self, run_id: str) -> R:
-        """Return a run of this kind by its id."""
-        return await self._take(self._handle._calls.get(run_id))
+        """Return a run of this kind by its id, by the beginning of its id, or by ``@last``.
 
-    async def list(self) -> AsyncIterator[Run]:
+        Raises:
+            NotFound: there is no such run.
+            InvalidRequest: several ids begin like this.
+        """
+        calls = self._handle._calls
+        if run_id == LAST:
+            newest = await self._sender.send(calls.list(None, limit=1))
+            return self._handle(self._sender, last_run(newest.runs, calls.kind))
+        if is_beginning(run_id):
+            return self._handle(self._sender, only_run(run_id, [each.run async for each in self.list()]))
+        return await self._take(calls.get(run_id))
+
+    async def list(self) -> AsyncIterator[R]:
         """Iterate over all runs of this kind, newest first."""
         async for page in pages(self._sender, self._handle._calls.list):
             for run in page.runs:
-                yield run
+                yield self._handle(self._sender, run)
 
     async def _create(self, body: RequestBody, key: str | None) -> R:
         return await self._take(self._handle._calls.create(body, key))
@@ -45,12 +57,13 @@ class AsyncRunResource(Generic[R]):
     async def _take(self, call: Call[Run]) -> R:
         return self._handle(self._sender, await self._sender.send(call))
 
-    def _named(self, classifiers: Sequence[AnyClassifier]) -> dict[str, Any]:
+    def _named(self, classifiers: Sequence[AnyClassifier], *, specs: bool = False) -> dict[str, Any]:
         """Serve the functions among the classifiers; return the fields of a request that name them all."""
         named = self._sender.name_functions(self._sender.serve_functions(classifiers))
-        # A gateway older than this field takes a request without functions.
+        # A gateway older than these fields takes a request without functions.
         functions = {"functions": named.functions} if named.functions else {}
-        return {"classifiers": named.names, **functions}
+        written = {"function_specs": named.specs} if specs and named.specs else {}
+        return {"classifiers": named.names, **functions, **written}
 
     async def _estimate(
         self,

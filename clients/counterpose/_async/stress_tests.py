@@ -1,4 +1,4 @@
-"""``client.stress_tests``, and a stress test by its id: its findings can be proven, its insights applied."""
+"""``client.stress_tests``, and a stress test by its id: its findings can be proven and applied."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from counterpose._applied_findings import application_request, example_change, told_change
 from counterpose._async.run_handle import AsyncExportedRun
 from counterpose._async.run_resource import AsyncRunResource
 from counterpose._calls import Call, idempotency_headers, reading
 from counterpose._exports import ExportLayout
 from counterpose._files import save_page
 from counterpose._frames import data_frame
-from counterpose._insights import insight_of, insight_request, needs_example
 from counterpose._notebook import Findings
 from counterpose._options import (
     AnyThresholds,
@@ -31,7 +31,7 @@ from counterpose_core.contract.interventions import interventions_of
 from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate, StressTestQuestion
-from counterpose_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 
 
 class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
@@ -132,25 +132,28 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
         """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
         return data_frame(await self.findings())
 
-    async def apply(self, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
-        """Start a stress test that applies one insight's edit, and no other, to every image of the dataset.
+    async def apply(self, finding: Finding | int, *, seed: int | None = None) -> AsyncStressTest:
+        """Start a stress test that applies one finding's edit, and no other, to every image of the dataset.
+
+        Of several wordings, the one that most of the finding's images were edited by is applied.
 
         Args:
-            insight: one of the summary's insights, or its number from 1.
+            finding: one of the run's findings, or its number from 1, as for `prove`.
             seed: default: the run's seed plus one.
 
         A classifier ``py:...`` must still be served by this client.
 
         Raises:
-            InvalidRequest: there is no such insight, or its words cannot be read from its example.
+            NotFound: the run has no such finding.
+            InvalidRequest: the finding's words cannot be read from its example.
         """
-        summary = await self.summary()
-        found, example = insight_of(summary, insight), None
-        if needs_example(found):
-            example = await anext(
-                (item async for item in self.items() if item.id == found.example_item), None
-            )
-        body = insight_request(summary, found, example, seed, self._sender.functions_named)
+        history = await self.finding(finding)
+        change = told_change(history.told)
+        if change is None:
+            example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)
+            change = example_change(history.told, await self._sender.send(example))
+        request = self.run.resolved_config["request"]
+        body = application_request(history.run_id, request, change, seed, self._sender.functions_named)
         return AsyncStressTest(self._sender, await self._sender.send(self._calls.create(body, None)))
 
 
@@ -165,7 +168,7 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         *,
         dataset: str,
         classifiers: Sequence[AnyClassifier],
-        seed: int,
+        seed: int = 0,
         idempotency_key: str | None = None,
         **options: Unpack[StressTestOptions],
     ) -> AsyncStressTest:
@@ -184,7 +187,7 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         settings = chosen(options, StressTestOptions)
         if "interventions" in settings:
             settings["interventions"] = interventions_of(settings["interventions"])
-        fields = {"dataset": dataset, **self._named(classifiers), **settings, "seed": seed}
+        fields = {"dataset": dataset, **self._named(classifiers, specs=True), **settings, "seed": seed}
         return await self._create(checked(StressTestCreate, fields), idempotency_key)
 
     async def estimate(
@@ -223,10 +226,10 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         call = _proving(self._sender, run_id, finding, images, dataset, seed, classifier, idempotency_key)
         return await self._take(call)
 
-    async def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
-        """Apply an insight of a run to its whole dataset; as `AsyncStressTest.apply`."""
+    async def apply(self, run_id: str, finding: Finding | int, *, seed: int | None = None) -> AsyncStressTest:
+        """Apply a finding of a run to its whole dataset; as `AsyncStressTest.apply`."""
         run = await self.get(run_id)
-        return await run.apply(insight, seed=seed)
+        return await run.apply(finding, seed=seed)
 
 
 def _proving(

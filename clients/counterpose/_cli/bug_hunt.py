@@ -8,7 +8,16 @@ from typing import Annotated, Any, get_args
 import typer
 
 from counterpose._cli.classifiers import reachable
-from counterpose._cli.contract_options import LABEL_MAP, SEED, STEPS, Fields, Option, request_options
+from counterpose._cli.contract_options import (
+    LABEL_MAP,
+    SEARCH,
+    SEED,
+    STATISTICS,
+    STEPS,
+    Fields,
+    Option,
+    request_options,
+)
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.options import Classifiers
@@ -52,7 +61,7 @@ MixtureImages = Annotated[
     int, typer.Option(metavar="N", help="Images of each label for its mixture, of the budget.")
 ]
 EXAMPLES = examples(
-    "counterpose bug-hunt --classifier leaning-vit --label boat --images 600 --report hunt.html", codes=True
+    "counterpose bug-hunt --classifier leaning-vit --label fly --images 600 --report hunt.html", codes=True
 )
 
 
@@ -118,6 +127,7 @@ CRITERION = Option(
     "taken-for=bee",
     read=criterion_named,
     default="top-1",
+    panel=STATISTICS,
 )
 
 
@@ -135,15 +145,16 @@ CRITERION = Option(
         more=f"One of {', '.join(SAMPLING_RULES)}; as in inverse=20 (failures) and sequential=0.02 (rate)",
         read=sampling_named,
         default="fixed",
+        panel=STATISTICS,
     ),
-    Option("hypotheses", "N"),
-    Option("held_out", "N"),
-    Option("refine", "N"),
-    Option("clusters", "HOW"),
-    Option("mentions", "N"),
-    Option("words", "HOW"),
-    Option("vary", "SHARE"),
-    Option("parents", "CLASS=PARENT", "--parent", "As fly=insect", read=parents_of),
+    Option("hypotheses", "N", panel=SEARCH),
+    Option("held_out", "N", panel=STATISTICS),
+    Option("refine", "N", panel=SEARCH),
+    Option("clusters", "HOW", panel=SEARCH),
+    Option("mentions", "N", panel=STATISTICS),
+    Option("words", "HOW", panel=SEARCH),
+    Option("vary", "SHARE", panel=SEARCH),
+    Option("parents", "CLASS=PARENT", "--parent", "As fly=insect", read=parents_of, panel=STATISTICS),
     STEPS,
     SEED,
 )

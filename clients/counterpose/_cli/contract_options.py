@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from typer.models import OptionInfo
 
 from counterpose._cli.follow import Output
 from counterpose._cli.options import AsJson, Detach, Report, Url, read_label_map
@@ -38,6 +40,8 @@ class Option:
         read: turns what was given into the field's value.
         default: default: the field's own.
         once: whether a field of several values is given as one text, which ``read`` turns into them.
+        panel: under which heading the help lists it; the command's other options then have one, too.
+        complete: what the shell offers for its value.
     """
 
     field: str
@@ -47,6 +51,8 @@ class Option:
     read: Callable[[Any], Any] | None = None
     default: Any = THE_CONTRACTS
     once: bool = False
+    panel: str = ""
+    complete: Callable[[typer.Context, str], list[tuple[str, str]]] | None = None
 
 
 class _FieldOption:
@@ -72,7 +78,13 @@ class _FieldOption:
         default, kind = self._default(), self._taken()
         is_switch = kind is bool
         words = f"{self._word}/--no-{self._word[2:]}" if is_switch and default else self._word
-        option = typer.Option(words, metavar=self._sets.metavar, help=self._help())
+        option = typer.Option(
+            words,
+            metavar=self._sets.metavar,
+            help=self._help(),
+            rich_help_panel=self._sets.panel or None,
+            autocompletion=self._sets.complete,
+        )
         optional = kind if default is not None else kind | None
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[optional, option]
@@ -149,7 +161,7 @@ def _plain(annotation: Any) -> Any:
 
 
 SEED = Option("seed", "N", default=0)
-"""A default in the shell only: a first try need not choose a seed, a program must."""
+"""A default as the SDK has it: a first try need not choose a seed."""
 STEPS = Option("steps", "N")
 LABEL_MAP = Option("label_map", "FILE", more="A JSON file of such an object", read=read_label_map, once=True)
 
@@ -157,6 +169,12 @@ Command = Callable[..., None]
 
 _OF_OUTPUT = {"report": (Report, None), "detach": (Detach, False), "as_json": (AsJson, False)}
 _OF_CLIENT = {"url": (Url, None)}
+RUN, EDITS, SEARCH, STATISTICS, OUTPUT = "Run", "Edits", "Search", "Statistics", "Output"
+"""Headings of a long help."""
+_PANELS = dict.fromkeys(_OF_OUTPUT, OUTPUT) | dict.fromkeys(
+    ("threshold", "max_drop", "strict", "mixture", "mixture_images"), STATISTICS
+)
+"""The headings of options that are not a request's; that of all others is `RUN`."""
 
 
 def request_options(body: type[BaseModel], *options: Option) -> Callable[[Command], Command]:
@@ -195,6 +213,8 @@ def request_options(body: type[BaseModel], *options: Option) -> Callable[[Comman
         for name, each in signature.parameters.items():
             own = each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
             parameters += expanded.get(name, [own])
+        if any(each.panel for each in options):
+            parameters = [_under_heading(each) for each in parameters]
         called.__doc__ = command.__doc__
         called.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]  # read by typer
         called.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -206,3 +226,14 @@ def request_options(body: type[BaseModel], *options: Option) -> Callable[[Comman
 def _parameter(name: str, option: tuple[Any, Any]) -> inspect.Parameter:
     annotation, default = option
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _under_heading(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return an option of a command whose help has headings, under one of them."""
+    kind, told = get_args(parameter.annotation)
+    if not isinstance(told, OptionInfo) or told.rich_help_panel:
+        return parameter
+    # Other commands share what is told of it.
+    option = copy.copy(told)
+    option.rich_help_panel = _PANELS.get(parameter.name, RUN)
+    return parameter.replace(annotation=Annotated[kind, option])

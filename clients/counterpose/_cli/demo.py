@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel, ConfigDict
 
 from counterpose._cli.exit_code import ExitCode
-from counterpose._cli.follow import failures
+from counterpose._cli.follow import failures, judge_alone
 from counterpose._cli.groups import examples
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.stack import Port, ServicesPort, State, span
@@ -80,8 +81,22 @@ def demo(
             outcome = _show(shown, stack.url, out)
     report, figures = out / f"{shown.report}.html", out / f"{shown.figures}.json"
     print_result(f"report:  {report.absolute().as_uri()}\nfigures: {figures}")
+    print_result(_onward(shown, state))
     print_note(f"the demo took {span(time.monotonic() - began)}")
     raise typer.Exit(outcome)
+
+
+def _onward(shown: Demo, state: Path | None) -> str:
+    named = "" if state is None else f" --state {quote(str(state))}"
+    return "\n".join(
+        [
+            "Next, your own images (one folder a class) and your own model:",
+            f"  counterpose up{named}",
+            f"  {shown.onward}",
+            # Before it costs anyone half an hour.
+            "The demo's models know rendered images; docs/start/which-way.md says what photographs need.",
+        ]
+    )
 
 
 def _make_folder(out: Path) -> None:
@@ -102,6 +117,7 @@ class Demo:
         figures_of: the figures to write, of the summary and the seconds of each run, by name.
         text: what to print of the last run's summary.
         report, figures: the names of the files, without their endings.
+        onward: the command that does the same with the user's own images and model.
     """
 
     images: Images
@@ -110,6 +126,7 @@ class Demo:
     text: Callable[[Any], str]
     report: str
     figures: str
+    onward: str
 
 
 def _show(shown: Demo, url: str, out: Path) -> ExitCode:
@@ -131,7 +148,7 @@ def _show(shown: Demo, url: str, out: Path) -> ExitCode:
     incomplete = {name: run.run for name, run in runs.items() if run.run.state != "completed"}
     for name, run in incomplete.items():
         print_note(f"the {run.kind} ended {run.state}: {failures(run, summaries[name])}")
-    return ExitCode.INCOMPLETE if incomplete else ExitCode.PASSED
+    return ExitCode.INCOMPLETE if incomplete else judge_alone(summaries[last])
 
 
 # A stress test. One classifier is without a planted bug: the accuracy that it loses is lost to generator and
@@ -246,6 +263,7 @@ DEMOS = {
         text=stress_test_figures,
         report="report",
         figures="summary",
+        onward="counterpose stress-test ./images --classifier py:mymodel:predict --dry-run",
     ),
     Method.DATASET_INTERFACE: Demo(
         images=lambda datasets: datasets.register_user(USER_DATASET, USER_PER_CLASS),
@@ -256,6 +274,7 @@ DEMOS = {
         text=str,
         report="interface",
         figures="interface",
+        onward="counterpose dataset-interface ./images --report interface.html",
     ),
     Method.BUG_HUNT: Demo(
         # A hunt tests on no image of the user's.
@@ -265,5 +284,6 @@ DEMOS = {
         text=bug_hunt_text,
         report="hunt",
         figures="hunt",
+        onward="counterpose bug-hunt --classifier py:mymodel:predict --label CLASS --dry-run",
     ),
 }

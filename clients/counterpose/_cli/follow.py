@@ -10,7 +10,7 @@ import typer
 
 from counterpose._cli.classifiers import reachable
 from counterpose._cli.exit_code import ExitCode
-from counterpose._cli.outcomes import DropLimit, exit_for_state
+from counterpose._cli.outcomes import DropLimit, exit_for_state, exit_for_verdict
 from counterpose._cli.placement import current
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.tables import summary_text
@@ -39,8 +39,12 @@ class Output:
         check_report_path(self.report)
 
 
-def _always_passes(_: object) -> ExitCode:
-    return ExitCode.PASSED
+def judge_alone(summary: object) -> ExitCode:
+    """Judge a run by what it says, without a limit."""
+    code = exit_for_verdict(summary)
+    if code is ExitCode.INCONCLUSIVE:
+        print_note(f"inconclusive: the run has no verdict (exit code {code})")
+    return code
 
 
 def _writes_nothing(_: object) -> None:
@@ -52,7 +56,7 @@ def create_and_follow(
     output: Output,
     *,
     render: Callable[[Summary], str] = summary_text,
-    judge: Callable[[Summary], ExitCode] = _always_passes,
+    judge: Callable[[Summary], ExitCode] = judge_alone,
     write: Callable[[Summary], None] = _writes_nothing,
     serves_function: bool = False,
 ) -> None:
@@ -76,7 +80,8 @@ def create_and_follow(
     # Before anything else: a lost connection to this terminal must not lose the run.
     print_note(f"run {run.id}")
     print_note(f"watch: {run.page}")
-    if reason := (run.run.resolved_config.get("confirmation") or {}).get("reason"):
+    reason = (run.run.resolved_config.get("confirmation") or {}).get("reason")
+    if reason and not any(reason in note for note in run.run.resolved_config.get("notes", [])):
         print_note(f"nothing can be confirmed: {reason}")
     code = run_to_end(run, output, render=render, judge=judge, write=write, serves_function=serves_function)
     raise typer.Exit(code)
@@ -89,7 +94,7 @@ def serve_and_follow(
     output: Output,
     *,
     render: Callable[[Summary], str] = summary_text,
-    judge: Callable[[Summary], ExitCode] = _always_passes,
+    judge: Callable[[Summary], ExitCode] = judge_alone,
     write: Callable[[Summary], None] = _writes_nothing,
 ) -> None:
     """Serve the functions among the classifiers, start a run of them and follow it, as `create_and_follow`.
@@ -119,7 +124,7 @@ def run_to_end(
     output: Output,
     *,
     render: Callable[[Summary], str] = summary_text,
-    judge: Callable[[Summary], ExitCode] = _always_passes,
+    judge: Callable[[Summary], ExitCode] = judge_alone,
     write: Callable[[Summary], None] = _writes_nothing,
     serves_function: bool = False,
 ) -> ExitCode:
@@ -152,11 +157,11 @@ def drop_limit(max_drop: float | None, strict: bool) -> DropLimit | None:
 
 
 def judge_with(limit: DropLimit | None) -> Callable[[StressTestSummary], ExitCode]:
-    """Return a function that judges a summary by the limit; without a limit every summary passes."""
+    """Return a function that judges a summary by the limit, or by what it says where there is none."""
 
     def judge(summary: StressTestSummary) -> ExitCode:
         if limit is None:
-            return ExitCode.PASSED
+            return judge_alone(summary)
         print_note(limit.explain(summary))
         return limit.exit_code(summary)
 

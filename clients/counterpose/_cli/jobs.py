@@ -12,9 +12,9 @@ from counterpose._cli.groups import examples, group
 from counterpose._cli.options import AsJson, Url
 from counterpose._cli.tables import Table
 from counterpose._cli.terminal import connected, print_result, show
+from counterpose._run_ids import LAST, is_beginning
 from counterpose._sync.client import Client
 from counterpose._sync.jobs import ClusterJob
-from counterpose._sync.runs import LAST, is_beginning
 from counterpose_core.commands import SHORT_ID
 from counterpose_core.contract.jobs import Job
 from counterpose_core.errors import InvalidRequest, NotFound

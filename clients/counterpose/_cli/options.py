@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from counterpose._cli import completion
 from counterpose._options import label_map_of, thresholds_of
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest
@@ -17,21 +18,33 @@ Url = Annotated[
     typer.Option("--url", metavar="URL", envvar="COUNTERPOSE_URL", help="The gateway's address."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.")]
-OneRun = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or @last.")]
-RunOrLast = Annotated[
+OneRun = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or @last."),
+    typer.Argument(
+        metavar="RUN", help="The run's id, the beginning of it, or @last.", autocompletion=completion.runs
+    ),
+]
+RunOrLast = OneRun
+FindingNumber = Annotated[
+    int, typer.Option("--finding", metavar="N", help="The finding's number in the run, from 1.")
 ]
 InterfaceId = Annotated[
     str,
-    typer.Argument(metavar="INTERFACE", help="The interface's run id, the beginning of it, or @last."),
+    typer.Argument(
+        metavar="INTERFACE",
+        help="The interface's run id, the beginning of it, or @last.",
+        autocompletion=completion.runs,
+    ),
 ]
 ClassName = Annotated[str, typer.Argument(metavar="CLASS", help="One of the interface's classes.")]
 Classifiers = Annotated[
     list[str],
-    typer.Option(metavar="SPEC", help="A classifier: timm:resnet50, py:module:function, ... Repeatable."),
+    typer.Option(
+        metavar="SPEC",
+        help="A classifier: timm:resnet50, py:module:function, ... Repeatable.",
+        autocompletion=completion.classifiers,
+    ),
 ]
-# A default in the shell only: a first try need not choose a seed, a program must.
 Captions = Annotated[
     Path | None,
     typer.Option(
@@ -67,7 +80,11 @@ ImageFolder = Annotated[
 ]
 Dataset = Annotated[
     str,
-    typer.Argument(metavar="DATASET", help="A dataset's name, or a folder with one subfolder per class."),
+    typer.Argument(
+        metavar="DATASET",
+        help="A dataset's name, or a folder with one subfolder per class.",
+        autocompletion=completion.datasets,
+    ),
 ]
 ThresholdsGiven = Annotated[
     list[str] | None,

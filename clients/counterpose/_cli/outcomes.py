@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
 
 from counterpose._cli.exit_code import ExitCode
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
 from counterpose_core.contract.gates import GateOutcome
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.stress_tests import StressTestSummary
@@ -74,6 +77,32 @@ def _judged_drops(summary: StressTestSummary) -> list[tuple[str, Estimate]]:
 def exit_for_state(state: RunState) -> ExitCode:
     """Return the exit code of a run's final state: a failed or incomplete run never passes."""
     return ExitCode.PASSED if state == "completed" else ExitCode.INCOMPLETE
+
+
+@singledispatch
+def says_something(summary: Any) -> bool:
+    """Whether a run that completed says anything of a classifier, or anything about a finding to prove."""
+    return True
+
+
+@says_something.register
+def _stress_test_says_something(summary: StressTestSummary) -> bool:
+    # A proof is asked for to end a suspicion.
+    open_still = {"cannot-tell", "test-unfit"} | ({"suspected"} if summary.config.get("proof") else set())
+    states = {verdict.state for verdict in summary.verdicts}
+    return bool(states - open_still) or any(each.kept for each in summary.interventions)
+
+
+@says_something.register
+def _hunt_says_something(summary: BugHuntSummary) -> bool:
+    # A description of the user's own is a question that only a bug's state answers.
+    tried = summary.hypotheses if not summary.config.request.descriptions else ()
+    return bool(tried or summary.mixtures) or any(bug.state in ("breaks", "holds") for bug in summary.bugs)
+
+
+def exit_for_verdict(summary: object) -> ExitCode:
+    """Return the exit code of a summary that no limit judges: one that says nothing passes nothing."""
+    return ExitCode.PASSED if says_something(summary) else ExitCode.INCONCLUSIVE
 
 
 def exit_for_gate(outcome: GateOutcome | None, *, strict: bool = False) -> ExitCode:

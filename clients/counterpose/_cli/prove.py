@@ -6,26 +6,25 @@ from typing import Annotated
 
 import typer
 
+from counterpose._cli import completion
 from counterpose._cli.contract_options import Fields, Option, request_options
 from counterpose._cli.datasets import dataset_name
 from counterpose._cli.follow import Output, create_and_follow
 from counterpose._cli.groups import examples
-from counterpose._cli.options import RunOrLast
+from counterpose._cli.options import FindingNumber, RunOrLast
 from counterpose._cli.terminal import print_note
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
 from counterpose_core.contract.proofs import ProofCreate
 from counterpose_core.contract.stress_tests import StressTestSummary
 
-FindingNumber = Annotated[
-    int, typer.Option("--finding", metavar="N", help="The finding's number in the run, from 1.")
-]
 MoreImages = Annotated[
     str | None,
     typer.Option(
         metavar="DATASET",
         help="Take them from this dataset, or from a folder with one subfolder per class; "
         "default: the run's dataset.",
+        autocompletion=completion.datasets,
     ),
 ]
 

@@ -49,7 +49,7 @@ def list_runs(kind: Kind = None, limit: Most = None, as_json: AsJson = False, ur
     with connected(url) as client:
         if kind is not None and kind not in KINDS:
             raise InvalidRequest(f"unknown kind of run {kind!r}: choose from {', '.join(KINDS)}")
-        found = client.runs.list(kind=cast("RunKind | None", kind))[:limit]
+        found = [each.run for each in client.runs.list(kind=cast("RunKind | None", kind))[:limit]]
         # Through pydantic, not json: times keep the form in which the gateway sends them.
         as_bytes = TypeAdapter(list[Run]).dump_json
         print_result(as_bytes(found, indent=2).decode() if as_json else runs_text(found))

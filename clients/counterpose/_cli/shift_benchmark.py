@@ -16,8 +16,8 @@ from counterpose._cli.options import Classifiers, ClassName, InterfaceId
 from counterpose._cli.tables import prompts_text, shift_benchmark_text
 from counterpose._cli.terminal import print_note
 from counterpose._files import write_text
+from counterpose._run_ids import LAST, is_beginning
 from counterpose._sync.client import Client
-from counterpose._sync.runs import LAST, is_beginning
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from counterpose_core.errors import InvalidRequest

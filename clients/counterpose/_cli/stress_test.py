@@ -6,8 +6,17 @@ from typing import Annotated, cast
 
 import typer
 
+from counterpose._cli import completion
 from counterpose._cli.classifiers import reachable
-from counterpose._cli.contract_options import LABEL_MAP, SEED, Fields, Option, request_options
+from counterpose._cli.contract_options import (
+    EDITS,
+    LABEL_MAP,
+    SEED,
+    STATISTICS,
+    Fields,
+    Option,
+    request_options,
+)
 from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from counterpose._cli.follow import Output, create_and_follow, drop_limit, judge_with, serve_and_follow
 from counterpose._cli.groups import examples
@@ -15,14 +24,16 @@ from counterpose._cli.options import (
     Captions,
     Classifiers,
     Dataset,
+    FindingNumber,
     MaxDrop,
     Names,
-    OneRun,
+    RunOrLast,
     Strict,
     ThresholdsGiven,
     thresholds_given,
 )
 from counterpose._cli.terminal import print_note, show
+from counterpose._python_function.function import PREFIX
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
 from counterpose_core.contract.interventions import Intervention, interventions_of
@@ -38,9 +49,6 @@ Anyway = Annotated[
         help="Go on even if the images are unlike those that the suite was trained on.",
     ),
 ]
-InsightNumber = Annotated[
-    int, typer.Option(metavar="N", help="The insight's number in the run's report, from 1.")
-]
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", metavar="", help="Say what it takes and can prove, and start nothing."),
@@ -54,7 +62,7 @@ EXAMPLES = examples(
     "counterpose stress-test demo --classifier leaning-resnet --max-drop 0.05",
     codes=True,
 )
-APPLY_EXAMPLES = examples("counterpose apply @last --insight 1 --report applied.html", codes=True)
+APPLY_EXAMPLES = examples("counterpose apply --finding 1 --report applied.html", codes=True)
 
 
 def _edit_types(names: list[str]) -> list[EditType]:
@@ -68,8 +76,8 @@ def _edit_types(names: list[str]) -> list[EditType]:
 @request_options(
     StressTestCreate,
     LABEL_MAP,
-    Option("edit_types", "TYPE", "--edit-type", "Default: all", read=_edit_types),
-    Option("max_edits_per_image", "N"),
+    Option("edit_types", "TYPE", "--edit-type", "Default: all", read=_edit_types, panel=EDITS),
+    Option("max_edits_per_image", "N", panel=EDITS),
     Option(
         "interventions",
         "EDIT",
@@ -77,18 +85,19 @@ def _edit_types(names: list[str]) -> list[EditType]:
         "As 'husky=>schnauzer,poodle', '=>in the snow', 'in the rain=>'; with --max-edits-per-image 0 no "
         "other edit is made",
         read=interventions_of,
+        panel=EDITS,
     ),
-    Option("lance_r_edits_per_image", "N"),
-    Option("preset", "NAME", more="Such as quick"),
-    Option("selection", "RULE"),
-    Option("self_replace", "FRACTION"),
+    Option("lance_r_edits_per_image", "N", panel=EDITS),
+    Option("preset", "NAME", more="Such as quick", panel=EDITS, complete=completion.presets),
+    Option("selection", "RULE", panel=EDITS),
+    Option("self_replace", "FRACTION", panel=EDITS),
     Option("limit", "N"),
-    Option("refused_words", "WORD", "--refuse-word"),
+    Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
     Option("exclude", "IMAGE", more="As cat/3.png"),
-    Option("near_duplicates", "COSINE", more="Such as 0.999"),
+    Option("near_duplicates", "COSINE", more="Such as 0.999", panel=STATISTICS),
     SEED,
-    Option("confirm"),
-    Option("confirm_share", "SHARE"),
+    Option("confirm", panel=STATISTICS),
+    Option("confirm_share", "SHARE", panel=STATISTICS),
 )
 def stress_test(
     dataset: Dataset,
@@ -136,9 +145,14 @@ def stress_test(
 
 @request_options(StressTestCreate)
 def apply(
-    run: OneRun, insight: InsightNumber, *, seed: NewSeed = None, output: Output, client: Client
+    finding: FindingNumber,
+    *,
+    run: RunOrLast = "@last",
+    seed: NewSeed = None,
+    output: Output,
+    client: Client,
 ) -> None:
-    """Apply one insight's edit to every image of the run's dataset.
+    """Apply one finding's edit to every image of the run's dataset.
 
     The report shows the effect by class.
     """
@@ -146,7 +160,7 @@ def apply(
     def create() -> StressTest:
         found = client.runs.get(run, kind="stress-test")
         assert isinstance(found, StressTest)
-        applied = found.apply(insight, seed=seed)
+        applied = found.apply(finding, seed=seed)
         request = applied.run.resolved_config["request"]
         edits = map(Intervention.model_validate, request["interventions"])
         changes = ", ".join(edit.in_words() for edit in edits)
@@ -158,4 +172,7 @@ def apply(
 
 def _names(classifiers: list[str]) -> list[str]:
     # Of the request that is checked before a function is imported and served.
-    return [spec.removeprefix("py:").replace(":", ".") for spec in classifiers]
+    return [
+        spec.removeprefix(PREFIX).replace(":", ".") if spec.startswith(PREFIX) else spec
+        for spec in classifiers
+    ]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from counterpose._cli import bug_hunt, gate, shift_benchmark, stress_test
+from counterpose._cli import bug_hunt, completion, gate, shift_benchmark, stress_test
 from counterpose._cli.groups import examples, group
 from counterpose._cli.placement import placed
 from counterpose._cli.terminal import connected, print_note
@@ -29,6 +29,7 @@ Images = Annotated[
         metavar="DATASET",
         help="A dataset's name, a folder with one subfolder per class, or a URL, such as "
         "s3://bucket/shard-{000000..000099}.tar, which the workers import first.",
+        autocompletion=completion.datasets,
     ),
 ]
 
@@ -97,7 +98,7 @@ app.command(
 app.command(
     "bug-hunt",
     epilog=examples(
-        "counterpose submit bug-hunt --cluster gpus --workers 8 --classifier leaning-vit --label boat",
+        "counterpose submit bug-hunt --cluster gpus --workers 8 --classifier leaning-vit --label fly",
         codes=True,
     ),
 )(submitted(bug_hunt.bug_hunt))

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from counterpose_core.commands import SHORT_ID, next_command
+from counterpose_core.commands import SHORT_ID, next_step
 from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
 from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
@@ -112,8 +112,8 @@ def _findings(summary: StressTestSummary) -> list[str]:
     for each in summary.findings[:SHOWN_INSIGHTS]:
         found.append(f"finding {each.number} ({each.state.replace('-', ' ')}): {each.sentence}")
         # A command names a finding by its number among those of the run's own thresholds.
-        command = None if summary.judged_again else next_command(summary.run_id, each)
-        found += [f"  next: {command}"] if command else []
+        step = None if summary.judged_again else next_step(summary.run_id, each)
+        found += [f"  {step.title.lower()}: {step.command}"] if step else []
     return [*found, ""] if found else []
 
 

@@ -11,8 +11,8 @@ from counterpose._cli.groups import examples, group
 from counterpose._cli.options import AsJson, Url
 from counterpose._cli.tables import Table
 from counterpose._cli.terminal import connected, print_result, show
+from counterpose._run_ids import is_beginning
 from counterpose._sync.client import Client
-from counterpose._sync.runs import is_beginning
 from counterpose_core.commands import SHORT_ID
 from counterpose_core.contract.webhooks import Webhook, WebhookEvent
 from counterpose_core.errors import InvalidRequest, NotFound

@@ -26,11 +26,15 @@ _FUNCTION = re.compile(r"oip:(http://127\.0\.0\.1:\d+/[0-9a-f]{32,}/v2/models/([
 
 @dataclass(frozen=True)
 class NamedClassifiers:
-    """Classifiers as a request takes them: their names, and the address of each function by its name."""
+    """Classifiers as a request takes them: their names, and the address of each function by its name.
+
+    ``specs``: what each function was written as, ``py:module:function``; None for an object of this program.
+    """
 
     names: list[str]
     # An address holds a secret.
     functions: dict[str, str] = field(repr=False)
+    specs: dict[str, str | None]
 
 
 class LocalFunctions:
@@ -68,7 +72,10 @@ class LocalFunctions:
             taken.add(names[-1])
             functions[names[-1]] = address
         self._named |= functions
-        return NamedClassifiers(names, functions)
+        written = {each.address: each.function.spec for each in self._servers}
+        told = {name: written.get(address, "") for name, address in functions.items()}
+        typed = {name: spec if spec.startswith(PREFIX) else None for name, spec in told.items()}
+        return NamedClassifiers(names, functions, typed)
 
     def functions_named(self, names: Iterable[str]) -> dict[str, str]:
         """Return the addresses of those of ``names`` that this client serves, for a follow-up run."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self
@@ -11,19 +11,18 @@ from typing import Any, Generic, Self
 from httpx_sse import EventSource
 
 from counterpose._audit import Audit, Auditing
-from counterpose._calls import Call
 from counterpose._exports import ExportLayout, check_export, unpacked
 from counterpose._files import open_page, save_page
 from counterpose._frames import data_frame
 from counterpose._notebook import first_screen
 from counterpose._progress import PROGRESS_SLICE_S, shown_if
-from counterpose._run_calls import WAIT_SLICE_S, AnyItem, Params, RunCalls, Summary, image_call
+from counterpose._run_calls import WAIT_SLICE_S, AnyItem, Params, RunCalls, Summary, failure_of, image_call
 from counterpose._run_streams import EventStream, Results
 from counterpose._sync.paging import pages
 from counterpose._transport_protocol import Sender
 from counterpose_core.contract.runs import Run, RunEvent
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing
-from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_core.types import FINAL_RUN_STATES, RunState
 
 
 class RunHandle(Generic[AnyItem, Summary]):
@@ -39,6 +38,11 @@ class RunHandle(Generic[AnyItem, Summary]):
     def id(self) -> str:
         """The run's id, which ``get`` takes."""
         return self.run.id
+
+    @property
+    def state(self) -> RunState:
+        """The run's state when it was last fetched."""
+        return self.run.state
 
     @property
     def parent(self) -> str | None:
@@ -92,22 +96,31 @@ class RunHandle(Generic[AnyItem, Summary]):
                 if (event := following.polled(polled)) is not None:
                     yield event
 
-    def wait(self, timeout: float | None = None, *, progress: bool = False) -> Self:
+    def wait(self, timeout: float | None = None, *, progress: bool = False, check: bool = True) -> Self:
         """Wait until the run has ended, at most for ``timeout`` seconds.
 
-        With ``progress``, a line on standard error shows how far the run is, or a bar in a notebook.
+        Args:
+            timeout: seconds; None waits to the end.
+            progress: show how far the run is by a line on standard error, or by a bar in a notebook.
+            check: raise what ended a failed run; a run of which some items failed is none.
+
+        Raises:
+            CounterposeError: the run failed, by the error that its problem names, such as
+                `ImagesOutsideSuite`.
         """
         with shown_if(progress) as show:
-            for call in self._waits(timeout, progress):
-                if self.ended:
-                    break
-                self.run = self._sender.send(call)
-                show(self.run)
+            self._wait(show, timeout, PROGRESS_SLICE_S if progress else WAIT_SLICE_S)
+        if check and (failure := failure_of(self.run)) is not None:
+            raise failure
         return self
 
-    def _waits(self, timeout: float | None, progress: bool) -> Iterator[Call[Run]]:
-        slice_s = PROGRESS_SLICE_S if progress else WAIT_SLICE_S
-        return self._calls.waits(self.id, timeout, slice_s=slice_s)
+    def _wait(self, show: Callable[[Run], None], timeout: float | None, slice_s: float) -> None:
+        """Wait for the end, and show the run at least once in ``slice_s`` seconds."""
+        for call in self._calls.waits(self.id, timeout, slice_s=slice_s):
+            if self.ended:
+                break
+            self.run = self._sender.send(call)
+            show(self.run)
 
     def summary(self) -> Summary:
         """Return the summary: each figure with its interval and n."""

@@ -24,7 +24,8 @@ async def list_classifiers(context: Context) -> ClassifierList:
 @router.get("/v1/services", tags=["services"])
 async def list_services(context: Context) -> ServiceList:
     """Return the state of each of the five services, as the gateway sees it, and the use of the store."""
-    return ServiceList(services=await context.health.services(), store=context.store_use)
+    presets = sorted(context.suite.editor.presets)
+    return ServiceList(services=await context.health.services(), store=context.store_use, presets=presets)
 
 
 @router.get("/healthz", tags=["health"])

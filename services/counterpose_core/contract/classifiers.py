@@ -14,7 +14,7 @@ from counterpose_core.contract.base import (
     require_distinct,
 )
 from counterpose_core.contract.tokens import ClassName
-from counterpose_core.types import BlobRef, ClassifierSpec, FunctionAddress, Name
+from counterpose_core.types import BlobRef, ClassifierSpec, FunctionAddress, FunctionSpec, Name
 
 FUNCTION = FunctionAddress | None
 """The address of the classifier, where it is a function of the caller's program."""
@@ -75,6 +75,25 @@ class ClassifiersUnderTest(MappedClassifiers):
     @model_validator(mode="after")
     def _each_function_is_tested(self) -> Self:
         if unknown := sorted(self.functions.keys() - set(self.classifiers)):
+            raise ValueError(f"the function {unknown[0]!r} is none of the classifiers")
+        return self
+
+
+class FunctionsAsWritten(ClassifiersUnderTest):
+    """The classifiers of a run whose report repeats the command that made it."""
+
+    function_specs: dict[Name, FunctionSpec | None] = Field(
+        default={},
+        max_length=64,
+        # A run of other classifiers is stored as it was without this field.
+        exclude_if=lambda specs: not specs,
+        description="What the caller wrote for each of the `functions`, such as `py:module:function`, or "
+        "null for an object of a program, which no command line takes; reports repeat the command by it.",
+    )
+
+    @model_validator(mode="after")
+    def _each_spec_is_of_a_classifier(self) -> Self:
+        if unknown := sorted(self.function_specs.keys() - set(self.classifiers)):
             raise ValueError(f"the function {unknown[0]!r} is none of the classifiers")
         return self
 

@@ -39,6 +39,9 @@ class ServiceList(ListBody[ServiceState]):
         default=None,
         description="What the store keeps that can be computed again, or null if it is not on a local disk.",
     )
+    presets: list[str] = Field(
+        default=[], description="Names of the suite's editor presets, which a stress test's `preset` takes."
+    )
 
     @property
     def _entries(self) -> list[ServiceState]:

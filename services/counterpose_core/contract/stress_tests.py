@@ -6,7 +6,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
 from counterpose_core.contract.baselines import ClassifierBaseline
-from counterpose_core.contract.classifiers import ClassifiersUnderTest
+from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from counterpose_core.contract.editor import EditorPreset, Fraction
 from counterpose_core.contract.findings import ClassifierVerdict, Finding
@@ -84,7 +84,7 @@ RefusedWord = Annotated[
 """A single word: a phrase would never match a word of a caption."""
 
 
-class StressTestCreate(ClassifiersUnderTest):
+class StressTestCreate(FunctionsAsWritten):
     """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
 
     dataset: Name = Field(description="Name of the dataset.")

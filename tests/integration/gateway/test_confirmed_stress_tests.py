@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from counterpose import AsyncClient
 from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.editor import EditRequest, EditResponse
 from counterpose_core.contract.runs import Item
@@ -70,6 +71,8 @@ async def test_a_run_screens_confirms_and_reports(gateway: FakeGateway) -> None:
     assert (plan["screened"], plan["fresh"], plan["reason"]) == (20, 20, None)
     assert run["request_counts"]["total"] <= PER_CLASS * len(CLASSES) * 5
     assert gateway.ledger.audit(run_id) == []
+    audited = await (await AsyncClient(http=gateway.http).stress_tests.get(run_id)).audit()
+    assert audited.violations == []
     summary = await read(gateway, run_id, "/summary")
     assert [(each["state"], each["flipped"], each["of"]) for each in summary["findings"]] == [
         ("breaks", 10, 10), ("breaks", 10, 10),

@@ -13,17 +13,18 @@ from counterpose._cli.exit_code import ExitCode
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.errors import ArtifactMissing
 from counterpose_core.images.codecs import XMP_KEYWORD, encode_png
+from counterpose_core.types import ItemKind
 from fakes.command import Play, run
 from fakes.sdk import Session, a_run, an_event, ok, problem, run_answer, stream_answer
 
-REF = "a" * 64
+REF, SOURCE = "a" * 64, "b" * 64
 MARKS = {"synthetic": "true", XMP_KEYWORD: "DigitalSourceType=trainedAlgorithmicMedia"}
 
 
-def an_item(ordinal: int) -> Item:
+def an_item(ordinal: int, kind: ItemKind = "edit", image: str = REF) -> Item:
     return Item(
-        id=f"run-1.{ordinal}", ordinal=ordinal, kind="edit", item_group="s", source_image=REF, label="bus",
-        slot=0, stage=1, state="done", attempts=1, result=ItemResult(image=REF, caption="a bus"),
+        id=f"run-1.{ordinal}", ordinal=ordinal, kind=kind, item_group="s", source_image=SOURCE, label="bus",
+        slot=0, stage=1, state="done", attempts=1, result=ItemResult(image=image, caption="a bus"),
     )  # fmt: skip
 
 
@@ -54,6 +55,17 @@ def test_the_whole_run_is_read_once(kind: str) -> None:
     found = session(lambda _: handle.audit())
     assert (found.passed, found.items, found.images, found.events) == (True, 3, 1, 2)
     assert session.seen[2].headers["last-event-id"] == "0"
+
+
+# A caption of a fresh image, a photograph of a hunt, a real image of a benchmark: nothing was made.
+@pytest.mark.parametrize("item_kind", ["caption", "sample", "image"])
+def test_a_source_image_needs_no_mark_of_a_synthetic_one(kind: str, item_kind: ItemKind) -> None:
+    items = [*ITEMS[:2], an_item(2, item_kind, SOURCE)]
+    answers = [*ANSWERS[:2], page(*items), results(*items), ANSWERS[4], an_image(), ANSWERS[5]]
+    session = Session(kind, run_answer("completed", 3), *answers)
+    handle = session(lambda client: client.stress_tests.get("run-1"))
+    found = session(lambda _: handle.audit())
+    assert (found.violations, found.images) == ([], 2)
 
 
 def test_an_image_that_is_not_served_and_results_that_differ_are_violations(kind: str) -> None:

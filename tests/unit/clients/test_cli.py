@@ -12,9 +12,10 @@ import pytest
 
 from counterpose import Client
 from counterpose._cli.exit_code import ExitCode
+from counterpose_core.contract.proofs import FindingHistory
 from counterpose_core.contract.stress_test_estimates import ProvableClass
-from counterpose_core.contract.stress_tests import Insight, StressTestCreate
-from counterpose_core.errors import UnknownModel
+from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.errors import NotFound, UnknownModel
 from counterpose_core.types import Cost
 from fakes.archives import export_answer
 from fakes.benchmark_answers import (
@@ -24,6 +25,7 @@ from fakes.benchmark_answers import (
     prompt_rows,
 )
 from fakes.command import Play, run
+from fakes.findings import a_finding
 from fakes.interface_answers import an_interface_summary, interface_answer, some_images
 from fakes.sdk import (
     a_run,
@@ -59,19 +61,18 @@ def done() -> list[httpx.Response]:
     ]
 
 
-INSIGHT = Insight(
-    classifier="steady", object_class="bus", edit_type="background", removed="grass", added="snow",
-    delta_p=figure(-0.5, -0.6, -0.4), example_item="i1", sentence="It falls.",
-)  # fmt: skip
-
-
 def applied() -> list[httpx.Response]:
-    """The answers of a follow-up: the run, its insights, the new run, and how that ends."""
+    """The answers of a follow-up: the run, its finding, the new run, and how that ends."""
     asked = {"dataset": "demo", "classifiers": ["steady"], "seed": 4}
-    told = a_summary(steady=figure()).model_copy(update={"insights": [INSIGHT], "config": {"request": asked}})
+    first = a_run("completed", 3).model_copy(update={"resolved_config": {"request": asked}})
+    finding = a_finding(number=1, removed="grass", added="snow")
+    history = FindingHistory(
+        run_id="run-1", told=finding, finding=finding, runs=[], pairs=[], e_value=1.0, e_value_needed=20.0,
+        family=1, images_needed=None,
+    )  # fmt: skip
     resolved = {"request": {**asked, "interventions": [{"removed": "grass", "added": "snow"}]}}
     created = a_run(run_id="run-2").model_copy(update={"resolved_config": resolved})
-    return [run_answer(), summary_answer(told), ok(created.model_dump_json()), *done()[1:]]
+    return [*(ok(body.model_dump_json()) for body in (first, history, created)), *done()[1:]]
 
 
 def learned() -> list[httpx.Response]:
@@ -87,7 +88,7 @@ def benchmarked() -> list[httpx.Response]:
 
 
 JSON_OF = {
-    "apply": (("apply", "run-1", "--insight", "1"), applied),
+    "apply": (("apply", "run-1", "--finding", "1"), applied),
     "stress-test": (("stress-test", "demo", "--classifier", "a"), done),
     "detached": (
         ("stress-test", "demo", "--classifier", "a", "--detach"), lambda: [run_answer()]
@@ -235,17 +236,19 @@ def test_the_defaults_of_the_command_are_those_of_the_sdk(play: Play) -> None:
 
 def test_apply_prints_the_edit_and_the_seed(play: Play) -> None:
     script = play(*applied())
-    shown = run("apply", "run-1", "--insight", "1", "--seed", "4")
+    shown = run("apply", "run-1", "--finding", "1", "--seed", "4")
     assert shown.exit_code == 0
     assert "every image of demo: “grass” becomes “snow”; seed 4" in shown.stderr
     assert json.loads(script.seen[2].content)["seed"] == 4
 
 
-def test_apply_rejects_an_insight_that_does_not_exist(play: Play) -> None:
-    play(*applied())
-    shown = run("apply", "run-1", "--insight", "2")
+def test_apply_takes_the_last_run_and_the_finding_s_number_as_prove_does(play: Play) -> None:
+    absent = problem(NotFound("run 'run-1' has no finding 2: it has 1"))
+    script = play(ok({"runs": [json.loads(a_run("completed", 3).model_dump_json())]}), absent)
+    shown = run("apply", "--finding", "2")
     assert shown.exit_code == ExitCode.USAGE
-    assert "run run-1 has no insight 2: it has 1" in shown.stderr
+    assert "run 'run-1' has no finding 2: it has 1" in shown.stderr
+    assert script.seen[-1].url.path == "/v1/stress-tests/run-1/findings/2"
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])

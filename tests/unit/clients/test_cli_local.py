@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from counterpose._cli import stack as commands
-from counterpose._cli.demo import CLASSES, DATASET, DEMOS, OTHERS, PER_CLASS, Method
+from counterpose._cli.demo import CLASSES, DATASET, DEMOS, OTHERS, PER_CLASS, Method, _onward
 from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.main import app
 from counterpose._stack import Images, Stack, open_stack, status_of
 from counterpose._stack import programs as programs_module
 from counterpose._stack.demo_datasets import DemoDatasets
@@ -27,7 +31,7 @@ from fakes.benchmark_answers import a_benchmark_summary, benchmark_answer, bench
 from fakes.command import Play, run
 from fakes.hunt_answers import a_hunt_run, a_hunt_summary
 from fakes.interface_answers import an_interface_summary, interface_answer
-from fakes.sdk import a_summary, an_estimate, ok, run_answer, summary_answer
+from fakes.sdk import a_summary, an_estimate, figure, ok, run_answer, summary_answer
 from fakes.stack_programs import LASTING, FakeGateway
 
 
@@ -184,7 +188,9 @@ def test_the_demo_writes_figures_and_report_and_tells_where(
     tmp_path: Path,
 ) -> None:
     told = ok(an_estimate().model_dump_json())
-    script = play(told, run_answer(), run_answer(state), summary_answer(a_summary()), ok("<html>"))
+    script = play(
+        told, run_answer(), run_answer(state), summary_answer(a_summary(steady=figure())), ok("<html>")
+    )
     rendered: list[tuple[object, ...]] = []
     monkeypatch.setattr(DemoDatasets, "register_demo", lambda _, *given: rendered.append(given))
     ended = run("demo", "--out", "deep/out")
@@ -196,6 +202,7 @@ def test_the_demo_writes_figures_and_report_and_tells_where(
     assert (tmp_path / "deep/out/report.html").read_text(encoding="utf-8") == "<html>"
     assert json.loads((tmp_path / "deep/out/summary.json").read_text(encoding="utf-8"))
     assert (tmp_path / "deep/out/report.html").as_uri() in ended.stdout
+    assert ended.stdout.splitlines()[-4].startswith("Next, your own images")
 
 
 def test_the_demo_of_interfaces_learns_then_benchmarks_the_zoo_by_token_and_by_name(
@@ -233,7 +240,8 @@ def test_the_demo_of_hunts_needs_no_image_and_writes_what_it_found(
         ok("<html>"),
     )
     ended = run("demo", "bug-hunt")
-    assert (ended.exit_code, temporary) == (0, ["started", "stopped"])
+    # The hunt of the script tried no description.
+    assert (ended.exit_code, temporary) == (ExitCode.INCONCLUSIVE, ["started", "stopped"])
     asked = json.loads(script.seen[0].content)
     assert (asked["labels"], len(asked["classifiers"]), asked["seed"]) == (["fly"], 2, 0)
     told = json.loads((tmp_path / "counterpose-demo/hunt.json").read_text(encoding="utf-8"))
@@ -241,6 +249,18 @@ def test_the_demo_of_hunts_needs_no_image_and_writes_what_it_found(
     assert "Flies among flowers are bees." in ended.stdout
     assert (tmp_path / "counterpose-demo/hunt.html").as_uri() in ended.stdout
     assert not (tmp_path / "state/datasets").exists()
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_a_demo_ends_with_commands_that_lead_on_to_the_user_s_own_images(method: Method) -> None:
+    said = _onward(DEMOS[method], Path("my state")).splitlines()
+    assert "your own images" in said[0]
+    commands = [line.strip() for line in said if line.startswith("  ")]
+    assert commands[0] == "counterpose up --state 'my state'"
+    known: Any = typer.main.get_command(app)
+    for words in map(shlex.split, commands):
+        options = {option for one in known.commands[words[1]].params for option in one.opts}
+        assert {word for word in words if word.startswith("--")} <= options
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_starts(

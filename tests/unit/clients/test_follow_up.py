@@ -1,4 +1,4 @@
-"""Applying an insight to a whole dataset: which words, which settings, and who is asked."""
+"""Applying a finding to a whole dataset: which words, which settings, and who is asked."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from counterpose_core.contract.stress_tests import Insight, StressTestSummary
-from counterpose_core.errors import InvalidRequest
-from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
+from counterpose_core.contract.findings import FindingPair, WordingCount
+from counterpose_core.contract.proofs import FindingHistory
+from counterpose_core.errors import InvalidRequest, NotFound
+from fakes.findings import a_finding
+from fakes.sdk import Session, a_run, ok, problem, run_answer
 
 CONFIG = {
     "request": {
@@ -21,13 +23,17 @@ CONFIG = {
 CAPTION = "A photo of a bus on the grass next to a dog."
 
 
-def told(removed: str, added: str) -> StressTestSummary:
-    """A run with one insight of these words, the words of its example aside."""
-    insight = Insight(
-        classifier="steady", object_class="bus", edit_type="background", removed=removed, added=added,
-        delta_p=figure(-0.5, -0.6, -0.4), example_item="i1", sentence="It falls.",
+def told(removed: str, added: str, *wordings: tuple[str, str]) -> FindingHistory:
+    """A finding of these words; its first image is item i1."""
+    finding = a_finding(
+        number=1, removed=removed, added=added,
+        wordings=[WordingCount(removed=old, added=new, n=9) for old, new in wordings],
+        pairs=[FindingPair(source="s", control=None, edit="i1", loss=0.5, answer="dog")],
     )  # fmt: skip
-    return a_summary(steady=figure()).model_copy(update={"insights": [insight], "config": CONFIG, "seed": 3})
+    return FindingHistory(
+        run_id="run-0", told=finding, finding=finding, runs=[], pairs=[], e_value=1.0, e_value_needed=20.0,
+        family=1, images_needed=None,
+    )  # fmt: skip
 
 
 def item(edited: str | None, identity: str = "i1") -> dict[str, Any]:
@@ -40,19 +46,19 @@ def item(edited: str | None, identity: str = "i1") -> dict[str, Any]:
 
 
 def applied(
-    kind: str, summary: StressTestSummary, *items: dict[str, Any], **options: Any
+    kind: str, history: FindingHistory, *items: dict[str, Any], **options: Any
 ) -> tuple[Any, list[Any]]:
-    """Apply its first insight; what came back, and the requests that were sent."""
-    created = ok(a_run(run_id="run-2").model_dump_json())
-    pages = [ok({"items": list(items)})] if items else []
-    session = Session(kind, run_answer(), summary_answer(summary), *pages, created)
+    """Apply the finding; what came back, and the requests that were sent."""
+    run = a_run("completed", 3).model_copy(update={"resolved_config": CONFIG})
+    answers = [ok(body.model_dump_json()) for body in (run, history)]
+    session = Session(kind, *answers, *map(ok, items), ok(a_run(run_id="run-2").model_dump_json()))
     made = session(lambda client: client.stress_tests.apply("run-1", 1, **options))
     return made, session.seen
 
 
 @pytest.mark.paper("LANCE-AB-apply-all")
 @pytest.mark.paper("LANCE-F9-apply-all")
-def test_the_insight_s_words_are_the_only_edit_of_the_new_run(kind: str) -> None:
+def test_the_finding_s_words_are_the_only_edit_of_the_new_run(kind: str) -> None:
     made, seen = applied(kind, told("on the grass", "in the snow"))
     assert made.id == "run-2"
     assert [request.method for request in seen] == ["GET", "GET", "POST"]
@@ -83,29 +89,54 @@ def test_apply_uses_the_given_seed(kind: str) -> None:
 def test_open_words_are_taken_from_the_example(
     kind: str, removed: str, added: str, edited: str, expected: tuple[str, str]
 ) -> None:
-    other = item("A photo of a ship.", "i0")
-    _, seen = applied(kind, told(removed, added), other, item(edited))
+    _, seen = applied(kind, told(removed, added), item(edited))
+    # Its items are those of the run that has the finding, which a proof may only continue.
+    assert seen[2].url.path == "/v1/stress-tests/run-0/items/i1"
     [intervention] = json.loads(seen[-1].content)["interventions"]
     assert (intervention["removed"], intervention["added"]) == expected
 
 
 @pytest.mark.parametrize(
-    ("items", "words"),
+    ("said", "wordings", "expected"),
     [
-        ([item(None)], "its example 'i1' has no edited caption"),
-        ([item("A photo.", "i0")], "its example 'i1' has no edited caption"),
-        ([item("A sketch of a bus on the grass next to a cat.")], "in several places"),
+        (("ball", ""), [("ball", "person"), ("ball", "")], ("ball", "person")),
+        (("ball", ""), [("a ball", ""), ("ball", "person")], ("a ball", "")),
+        (("", "person"), [("ball", "person")], ("ball", "person")),
+        (("ball", "person"), [("a ball", "")], ("ball", "person")),
     ],
 )
-def test_an_example_without_a_single_change_is_rejected(
-    kind: str, items: list[dict[str, Any]], words: str
+def test_a_side_that_is_left_open_has_the_words_of_most_images(
+    kind: str, said: tuple[str, str], wordings: list[tuple[str, str]], expected: tuple[str, str]
 ) -> None:
+    _, seen = applied(kind, told(*said, *wordings))
+    [intervention] = json.loads(seen[-1].content)["interventions"]
+    assert (intervention["removed"], intervention["added"]) == expected
+
+
+def test_an_image_shows_where_added_words_go(kind: str) -> None:
+    _, seen = applied(
+        kind,
+        told("", "striped", ("", "striped")),
+        item("A photo of a striped bus on the grass next to a dog."),
+    )
+    [intervention] = json.loads(seen[-1].content)["interventions"]
+    assert (intervention["removed"], intervention["added"]) == ("bus", "striped bus")
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        (item(None), "its example 'i1' has no edited caption"),
+        (item("A sketch of a bus on the grass next to a cat."), "in several places"),
+    ],
+)
+def test_an_example_without_a_single_change_is_rejected(kind: str, shown: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidRequest, match=words):
-        applied(kind, told("", ""), *items)
+        applied(kind, told("", ""), shown)
 
 
-@pytest.mark.parametrize("number", [0, 2, -1])
-def test_an_unknown_insight_is_rejected(kind: str, number: int) -> None:
-    session = Session(kind, run_answer(), summary_answer(told("a", "b")))
-    with pytest.raises(InvalidRequest, match=f"no insight {number}: it has 1"):
-        session(lambda client: client.stress_tests.apply("run-1", number))
+def test_an_unknown_finding_is_rejected_as_for_a_proof(kind: str) -> None:
+    session = Session(kind, run_answer(), problem(NotFound("run 'run-1' has no finding 2: it has 1")))
+    with pytest.raises(NotFound, match="no finding 2: it has 1"):
+        session(lambda client: client.stress_tests.apply("run-1", 2))
+    assert session.seen[-1].url.path == "/v1/stress-tests/run-1/findings/2"

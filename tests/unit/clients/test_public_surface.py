@@ -35,12 +35,6 @@ from counterpose import (
     StressTest,
     Transfer,
 )
-from counterpose._async.dataset_interfaces import AsyncDatasetInterfaces
-from counterpose._async.shift_benchmarks import AsyncShiftBenchmarks
-from counterpose._async.stress_tests import AsyncStressTests
-from counterpose._sync.dataset_interfaces import DatasetInterfaces
-from counterpose._sync.shift_benchmarks import ShiftBenchmarks
-from counterpose._sync.stress_tests import StressTests
 from counterpose_core import errors as core_errors
 from counterpose_core.errors import CounterposeError, InvalidRequest
 from fakes.sdk import URL, Session, figure, ok, run_answer, stream_answer, summary_answer
@@ -191,16 +185,13 @@ def keywords_of(verb: Any) -> dict[str, Any]:
     return {name: told.default for name, told in parameters.items()}
 
 
-@pytest.mark.parametrize("made", [StressTests, AsyncStressTests])
-def test_a_stress_test_takes_keywords_and_requires_a_seed(made: Any) -> None:
-    assert keywords_of(made.create)["seed"] is inspect.Parameter.empty
-
-
 @pytest.mark.parametrize(
-    "made", [DatasetInterfaces, AsyncDatasetInterfaces, ShiftBenchmarks, AsyncShiftBenchmarks]
-)
-def test_interfaces_and_benchmarks_take_keywords_and_default_to_seed_zero(made: Any) -> None:
-    assert keywords_of(made.create)["seed"] == 0
+    "noun",
+    ["stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "adversarial_datasets",
+     "transfers", "gates"],
+)  # fmt: skip
+def test_every_run_takes_keywords_and_defaults_to_seed_zero(kind: str, noun: str) -> None:
+    assert keywords_of(getattr(Session(kind).client, noun).create)["seed"] == 0
 
 
 @pytest.mark.parametrize("made", [DatasetInterface, AsyncDatasetInterface])

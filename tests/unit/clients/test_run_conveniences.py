@@ -160,7 +160,7 @@ def test_a_notebook_shows_how_far_a_run_is_that_is_going() -> None:
     session, run = followed("sync", run_answer("in_progress", 1))
     shown = run._repr_html_()
     assert "in progress, 1 of 3 items" in shown
-    assert '<progress value="1" max="3"' in shown
+    assert '<progress value="0.3333" max="1"' in shown
     assert len(session.seen) == 2
 
 

@@ -12,7 +12,7 @@ import pytest
 from counterpose import NotFound, StressTest
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import RunKind
-from fakes.sdk import OTHER_KINDS, URL, Session, a_run, ok, problem
+from fakes.sdk import OTHER_KINDS, URL, Session, a_run, a_summary, ok, problem, summary_answer
 
 FIRST, SECOND, THIRD = "aa" + "0" * 30, "ab" + "0" * 30, "b" * 32
 NONE = ok({"runs": []})
@@ -50,6 +50,28 @@ def got(client: str, run: str, *answers: httpx.Response, **options: Any) -> tupl
 def test_runs_of_every_kind_are_listed_newest_first(kind: str) -> None:
     found = Session(kind, *pages())(lambda client: client.runs.list())
     assert [run.id for run in found] == [SECOND, THIRD, FIRST]
+    names = [type(run).__name__.removeprefix("Async") for run in found]
+    assert names == ["DatasetInterface", "ShiftBenchmark", "StressTest"]
+
+
+def test_a_listed_run_is_one_of_its_kind_with_a_short_repr(kind: str) -> None:
+    session = Session(kind, pages()[0], summary_answer(a_summary()))
+    (run,) = session(lambda client: client.stress_tests.list())
+    assert repr(run).removeprefix("Async") == f"StressTest(id={FIRST!r}, state='queued')"
+    assert session(lambda _: run.summary()).run_id == "run-1"
+
+
+@pytest.mark.parametrize("name", ["aa", "@last"])
+def test_a_kind_s_own_runs_are_named_as_short(kind: str, name: str) -> None:
+    session = Session(kind, pages()[0])
+    found = session(lambda client: client.stress_tests.get(name))
+    assert (found.id, type(found).__name__.removeprefix("Async")) == (FIRST, "StressTest")
+    assert [request.url.path for request in session.seen] == ["/v1/stress-tests"]
+
+
+def test_a_short_id_that_no_run_of_the_kind_has_is_named(kind: str) -> None:
+    with pytest.raises(NotFound, match="no run 'bb': `counterpose runs list` lists the runs"):
+        Session(kind, pages()[0])(lambda client: client.stress_tests.get("bb"))
 
 
 def test_one_kind_of_run_is_listed_alone(kind: str) -> None:

@@ -85,12 +85,13 @@ def test_a_stress_test_prints_verdicts_and_findings_before_its_figures_and_where
         }
     )
     lines = stress_test_text(summary).splitlines()
-    assert lines[:7] == [
+    assert lines[:8] == [
         "1 of 1 models breaks.",
         "breaks: steady breaks.",
         "1 of 2 changes was proven.",
         "",
         "finding 1 (breaks): Buses are called trams once they are not yellow.",
+        "  next, make this change in every image: counterpose apply run-1 --finding 1",
         "finding 2 (suspected): Buses are called trams once they are not yellow.",
         "  next: counterpose prove run-1 --finding 2 --images 20",
     ]

@@ -7,7 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
-from counterpose_core.errors import BackendUnavailable, NotFound, Unauthorized
+from counterpose_core.contract.base import Problem
+from counterpose_core.errors import (
+    BackendUnavailable,
+    CounterposeError,
+    ImagesOutsideSuite,
+    InternalError,
+    NotFound,
+    Unauthorized,
+)
 from fakes.sdk import (
     Answer,
     Session,
@@ -15,6 +23,7 @@ from fakes.sdk import (
     an_event,
     broken_stream_answer,
     counts,
+    ok,
     problem,
     run_answer,
     sse_text,
@@ -153,7 +162,7 @@ def test_waiting_polls_in_slices_until_the_run_has_ended(kind: str) -> None:
 
 
 def test_waiting_for_a_run_that_has_ended_sends_nothing(kind: str) -> None:
-    session = Session(kind, run_answer("failed"))
+    session = Session(kind, run_answer("cancelled"))
     run = session(lambda client: client.stress_tests.get("run-1"))
     session(lambda _: run.wait())
     assert len(session.seen) == 1
@@ -181,7 +190,31 @@ def test_waiting_with_a_timeout_does_not_retry_for_minutes(kind: str) -> None:
 @pytest.mark.parametrize("state", ["completed", "completed_with_failures", "failed", "cancelled"])
 def test_every_final_state_ends_waiting(kind: str, state: Any) -> None:
     session, run = following(kind, run_answer(state))
-    assert session(lambda _: run.wait()).run.state == state
+    assert session(lambda _: run.wait(check=False)).state == state
+
+
+@pytest.mark.parametrize("state", ["completed", "completed_with_failures", "cancelled"])
+def test_waiting_for_a_run_that_did_not_fail_raises_nothing(kind: str, state: Any) -> None:
+    session, run = following(kind, run_answer(state))
+    assert session(lambda _: run.wait()).state == state
+
+
+@pytest.mark.parametrize(
+    ("problem", "error", "why"),
+    [
+        (ImagesOutsideSuite("8 of 8 images lie outside"), ImagesOutsideSuite, "8 of 8 images lie outside"),
+        (None, InternalError, "no item ended well"),
+    ],
+)
+def test_waiting_for_a_run_that_failed_raises_why(
+    kind: str, problem: CounterposeError | None, error: type[CounterposeError], why: str
+) -> None:
+    told = None if problem is None else Problem.of(problem, request_id="r-1")
+    failed = a_run("failed").model_copy(update={"problem": told})
+    session, run = following(kind, ok(failed.model_dump_json()))
+    with pytest.raises(error, match=f"run run-1 failed: {why}"):
+        session(lambda _: run.wait())
+    assert run.state == "failed"
 
 
 @pytest.mark.parametrize("state", ["queued", "in_progress", "finalizing", "cancelling"])

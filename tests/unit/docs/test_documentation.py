@@ -96,15 +96,30 @@ def test_every_call_on_a_page_matches_the_sdk(page: Path) -> None:
             inspect.signature(Client).bind(*call.args)
 
 
+def require_options(name: str, rest: str) -> None:
+    """Fail unless the command exists and has the options that follow it."""
+    known: dict[str, Any] = typer.main.get_command(main.app).commands  # type: ignore[attr-defined]  # a group
+    command = known[name]
+    if hasattr(command, "commands") and rest.split():
+        command = command.commands[rest.split()[0]]
+    options = {each for one in command.params for each in (*one.opts, *one.secondary_opts)}
+    assert sorted(set(re.findall(r"(?<!\S)--[a-z-]+", rest)) - options) == [], name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_command_on_a_page_exists_with_its_options(page: Path) -> None:
-    known: dict[str, Any] = typer.main.get_command(main.app).commands  # type: ignore[attr-defined]  # a group
     for name, rest in commands(page):
-        command = known[name]
-        if hasattr(command, "commands"):
-            command = command.commands[rest.split()[0]]
-        options = {each for one in command.params for each in (*one.opts, *one.secondary_opts)}
-        assert sorted(set(re.findall(r"(?<!\S)--[a-z-]+", rest)) - options) == [], name
+        require_options(name, rest)
+
+
+@pytest.mark.parametrize("folder", ["clients/counterpose", "gateway", "services"])
+def test_every_command_that_the_code_suggests_exists_with_its_options(folder: str) -> None:
+    files = [each for ending in ("py", "j2") for each in (ROOT / folder).rglob(f"*.{ending}")]
+    suggested = r"""(?:[`>]|f\")counterpose ([a-z-]+)([^`"'<\n]*)"""
+    found = {told for each in files for told in re.findall(suggested, each.read_text(encoding="utf-8"))}
+    assert found
+    for name, rest in found:
+        require_options(name, rest)
 
 
 def test_the_pages_cover_the_sdk_and_most_commands() -> None:

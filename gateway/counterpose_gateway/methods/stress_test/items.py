@@ -133,8 +133,10 @@ def items_hash(config: StressTestConfig) -> str:
     """Return the hash of the configuration that item keys contain."""
     # From the stored configuration: an upgrade in the middle of a run changes no item's key. How many
     # baseline edits or which interventions are added, which sources are kept for confirmation or are alike,
-    # what draws them again, or what a run is to prove, changes no other item, and nor do notes.
+    # what draws them again, or what a run is to prove, changes no other item, and nor do notes or how a
+    # function was written.
     request = {
+        "function_specs",
         "lance_r_edits_per_image",
         "interventions",
         "confirm",

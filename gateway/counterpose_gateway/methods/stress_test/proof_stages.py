@@ -147,6 +147,7 @@ def config_of_child(
         update={
             "dataset": dataset,
             "classifiers": [proof.finding.classifier],
+            "function_specs": {},
             "edit_types": [proof.change.edit_type],
             "interventions": [],
             "lance_r_edits_per_image": 0,

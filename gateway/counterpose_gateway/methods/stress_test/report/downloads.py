@@ -8,7 +8,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from counterpose_core.commands import next_command
+from counterpose_core.commands import next_step
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.text.plain_text import no_formula
@@ -82,7 +82,7 @@ def findings_csv(findings: Sequence[Finding]) -> str:
 def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     """The headline, the models with their verdicts, and the findings that are more than hints.
 
-    An open finding names the command that would settle it.
+    Each finding names the command that would settle it, or else show it in every image.
     """
     lines = summary.verdict.splitlines()
     parts = [
@@ -103,10 +103,10 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     shown = [finding for finding in findings if finding.state in ("breaks", "suspected")]
     if shown:
         parts += ["", "## Findings", ""]
-        for at, one in enumerate(shown, start=1):
-            command = None if summary.judged_again else next_command(summary.run_id, one)
-            after = f" Next: `{command}`" if command else ""
-            parts.append(f"{at}. {BADGES[one.state]}: {_plain(one.sentence)}{after}")
+        for one in shown:
+            step = None if summary.judged_again else next_step(summary.run_id, one)
+            after = f" {step.title}: `{step.command}`" if step else ""
+            parts.append(f"{one.number}. {BADGES[one.state]}: {_plain(one.sentence)}{after}")
         told = lines[len(summary.verdicts) + 1 :]
         parts += ["", *map(_plain, told)]
     return "\n".join(parts) + "\n"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from counterpose_core.commands import SHORT_ID, next_command
+from counterpose_core.commands import NextStep, next_step
 from counterpose_core.contract.findings import Confirmed, Finding, FindingPair
 from counterpose_core.contract.groups import Grouping
 from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
@@ -85,14 +85,6 @@ class Rate:
     def level(self) -> int:
         """0 for none, 1 below a third, 2 below two thirds, 3 above."""
         return 0 if not self.flipped else 1 + min(2, int(3 * self.flipped / self.of))
-
-
-@dataclass(frozen=True)
-class NextStep:
-    """A command, and what it is for."""
-
-    title: str
-    command: str
 
 
 @dataclass(frozen=True)
@@ -186,7 +178,8 @@ def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Albu
         pairs=[_pair(finding, pair, made, album, summary.run_id) for pair in known[:SHOWN_PAIRS]],
         confidence=_confidence(finding, known, made),
         certainty=_certainty(finding, summary.insights),
-        next_step=_next_step(finding, summary),
+        # Commands name findings by their numbers among the run's own.
+        next_step=None if summary.judged_again else next_step(summary.run_id, finding),
         rates=rates(summary.models, known, made),
     )
 
@@ -319,24 +312,6 @@ def _tested_on(tested: Confirmed) -> str:
     return (
         f"Tested on {counted(tested.n_sources, 'image')}, each edited and redrawn several times from other "
         "noise, as too few others were left; of other images it says nothing"
-    )
-
-
-def _next_step(finding: Finding, summary: StressTestSummary) -> NextStep | None:
-    """What would settle the finding, or else show it in every image, as far as a command does."""
-    if summary.judged_again is not None:
-        # Commands name findings and insights by their numbers among the run's own.
-        return None
-    prove = next_command(summary.run_id, finding)
-    if prove is not None:
-        return NextStep("Next", prove)
-    same = _insight(finding, summary.insights)
-    if same is None:
-        return None
-    number = summary.insights.index(same) + 1
-    return NextStep(
-        "Next, make this change in every image",
-        f"counterpose apply {summary.run_id[:SHORT_ID]} --insight {number}",
     )
 
 

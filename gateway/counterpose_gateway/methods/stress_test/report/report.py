@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from counterpose_core.commands import prove_command
+from counterpose_core.commands import repeat_command, repeat_notes
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.errors import ImagesOutsideSuite
@@ -62,6 +61,7 @@ def render(
     if not isinstance(items, ShownItems):
         items = ShownItems(items, findings_of(summary, items), _kept(items))
     found = _findings(summary, items, album)
+    config = StressTestConfig.model_validate(summary.config)
     interventions = shown_interventions(summary, items.items, album, plotted(summary))
     context = {
         "summary": summary,
@@ -80,7 +80,8 @@ def render(
         "own_example": first_example(summary, interventions),
         **_figures(summary),
         "weights": _weights(items.items),
-        "command": reproduce(summary),
+        "command": repeat_command(config.request, config.proof),
+        "command_notes": repeat_notes(config.request),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }
     # The album is complete only now.
@@ -142,28 +143,6 @@ def _figures(summary: StressTestSummary) -> dict[str, Any]:
         "class_sentences": class_sentences(summary),
         "filters": filter_rows(summary),
     }
-
-
-def reproduce(summary: StressTestSummary) -> str:
-    """The command that creates the same run."""
-    config = StressTestConfig.model_validate(summary.config)
-    request = config.request
-    if config.proof is not None:
-        return prove_command(config.proof.parent, config.proof.finding.number, config.proof.images)
-    edits = [f"{edit.removed}=>{edit.added}" for edit in request.interventions]
-    words = ["counterpose", "stress-test", "--dataset", summary.dataset]
-    for option, values in (
-        ("--classifier", request.classifiers),
-        ("--edit-type", request.tested_types),
-        ("--edit", edits),
-        ("--max-edits-per-image", [request.max_edits_per_image]),
-        ("--limit", [] if request.limit is None else [request.limit]),
-        ("--self-replace", request.self_replace or []),
-        ("--threshold", [f"{name}={value}" for name, value in request.thresholds.given().items()]),
-        ("--seed", [request.seed]),
-    ):
-        words += [word for value in values for word in (option, str(value))]
-    return shlex.join(words)
 
 
 def _weights(items: Sequence[Item]) -> dict[str, list[str]]:

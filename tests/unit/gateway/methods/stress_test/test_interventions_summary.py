@@ -286,4 +286,4 @@ def test_a_report_without_interventions_has_no_interventions_section() -> None:
     made = render(summarize(run, edited.items), run, edited.items, edited.world.store.get)
     assert "Your own edits" not in made
     assert "counterpose apply" in made
-    assert "--insight 1<" in made
+    assert "--finding 1<" in made

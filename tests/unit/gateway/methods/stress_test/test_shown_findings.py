@@ -335,7 +335,7 @@ def test_the_first_screen_is_handed_on_as_markdown() -> None:
         ("suspected", 2, "", False),
     ],
 )
-def test_an_open_finding_names_the_command_that_settles_it(
+def test_a_finding_names_the_command_that_settles_it_or_makes_its_change_in_every_image(
     state: str, number: int, removed: str, proves: bool
 ) -> None:
     ledgered = shaken()
@@ -343,10 +343,12 @@ def test_an_open_finding_names_the_command_that_settles_it(
     added = "snow" if removed else ""
     finding = a_finding(state=state, number=number, removed=removed, added=added, pairs=known)
     made = with_findings(ledgered, finding)
-    command = f"counterpose prove {made.run_id[:8]} --finding 2 --images 20"
-    assert (f"Next: <code>{command}</code>" in page(ledgered, finding)) is proves
-    if state == "suspected":
-        assert (f"Next: `{command}`" in report_md(made, [finding])) is proves
+    prove = f"counterpose prove {made.run_id[:8]} --finding 2 --images 20"
+    apply = f"counterpose apply {made.run_id[:8]} --finding 2"
+    title, command = ("Next", prove) if proves else ("Next, make this change in every image", apply)
+    assert f"{title}: <code>{command}</code>" in page(ledgered, finding)
+    if state in ("suspected", "breaks"):
+        assert f"{title}: `{command}`" in report_md(made, [finding])
 
 
 def test_a_run_that_goes_on_with_another_names_it() -> None:

@@ -1,20 +1,23 @@
-"""Applying one insight's edit to a whole dataset (LANCE, fig. 9)."""
+"""Applying one finding's edit to a whole dataset (LANCE, fig. 9)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
+from typing import Any
 
 from counterpose_core.contract.field_errors import checked
+from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Item
-from counterpose_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.text.caption_diff import words
 
 _KEPT = (
     "dataset",
     "classifiers",
+    "function_specs",
     "preset",
     "selection",
     "self_replace",
@@ -30,63 +33,62 @@ _MOST_UNCHANGED = 4
 """Unchanged words between changed ones that may still belong to one phrase."""
 
 
-def insight_of(summary: StressTestSummary, insight: Insight | int) -> Insight:
-    """Return the insight, or the one with this number in the report, from 1.
+def told_change(finding: Finding) -> Intervention | None:
+    """The words that a finding, or else most of its images, changed; None where an example must show them."""
+    removed, added = finding.removed, finding.added
+    named = next((each for each in finding.wordings if each.named), None)
+    if not (removed and added) and named is not None:
+        # A finding may leave a side open, a wording does not.
+        removed, added = named.removed, named.added
+    elif not added:
+        return None
+    # Where added words go, only a caption shows.
+    if not removed or _GAP in removed + added:
+        return None
+    return Intervention(removed=removed, added=added)
+
+
+def example_change(finding: Finding, example: Item) -> Intervention:
+    """The change of words that one of a finding's edits made.
 
     Raises:
-        InvalidRequest: no insight has this number.
+        InvalidRequest: the words cannot be read from the edit.
     """
-    if isinstance(insight, Insight):
-        return insight
-    if not 1 <= insight <= len(summary.insights):
-        raise InvalidRequest(f"run {summary.run_id} has no insight {insight}: it has {len(summary.insights)}")
-    return summary.insights[insight - 1]
+    if example.result is None or example.result.edited_caption is None:
+        raise InvalidRequest(
+            f"finding {finding.number} leaves words open, and its example {example.id!r} has no edited "
+            "caption"
+        )
+    return _change(example.result.caption, example.result.edited_caption)
 
 
-def needs_example(insight: Insight) -> bool:
-    """Whether the insight leaves words open, which its example item must provide."""
-    return not insight.removed or not insight.added or _GAP in insight.removed + insight.added
-
-
-def insight_request(
-    summary: StressTestSummary,
-    insight: Insight,
-    example: Item | None,
+def application_request(
+    run_id: str,
+    request: Mapping[str, Any],
+    change: Intervention,
     seed: int | None,
     functions_named: Callable[[Sequence[str]], dict[str, str]] = lambda names: {},
 ) -> StressTestCreate:
-    """Build the request for a stress test that makes this edit alone.
+    """Build the request for a stress test that makes this change alone.
 
     Args:
-        summary: the run's summary, which holds the insight.
-        insight: the edit to apply.
-        example: the insight's example item, where `needs_example`.
+        run_id: the run that has the finding.
+        request: its request.
+        change: the change to make.
         seed: default: the run's seed plus one.
         functions_named: finds the addresses of the classifiers that are functions.
-
-    Raises:
-        InvalidRequest: the words cannot be read from the example.
     """
-    if not needs_example(insight):
-        chosen = Intervention(removed=insight.removed, added=insight.added)
-    elif example is None or example.result is None or example.result.edited_caption is None:
-        raise InvalidRequest(
-            f"the insight leaves words open, and its example {insight.example_item!r} has no edited caption"
-        )
-    else:
-        chosen = _change(example.result.caption, example.result.edited_caption)
-    request = summary.config["request"]
     functions = functions_named(request["classifiers"])
     return checked(
         StressTestCreate,
         {name: request[name] for name in _KEPT if name in request}
         | {
-            "interventions": [chosen.model_dump()],
-            "applied_from": summary.run_id,
+            "interventions": [change.model_dump()],
+            "applied_from": run_id,
             "max_edits_per_image": 0,
             "lance_r_edits_per_image": 0,
             **({"functions": functions} if functions else {}),
-            "seed": (summary.seed + 1) % _SEEDS if seed is None else seed,
+            "seed": (request["seed"] + 1) % _SEEDS if seed is None else seed,
         },
     )
 

@@ -1,0 +1,140 @@
+"""How far a run is: over all of its stages, never back, and in a log every ten seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from counterpose._cli.progress import follow_progress
+from counterpose._progress import Forecast, ProgressLine
+from counterpose_core.contract.runs import Run
+from fakes.command import Play
+from fakes.sdk import Session, a_run, ok, run_answer
+
+CONFIRMED = {"confirmation": {"screened": 8, "fresh": 8, "budget": 60, "reason": None}}
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def going(total: int, ended: int, stage: int = 1, config: dict[str, Any] | None = None, **fields: Any) -> Run:
+    """A run of which so many items have ended."""
+    counts = {"total": total, "done": ended, "pending": total - ended}
+    state = fields.pop("state", "in_progress")
+    made = a_run(state)
+    return made.model_copy(
+        update={
+            "request_counts": made.request_counts.model_copy(update=counts),
+            "resolved_config": CONFIRMED if config is None else config,
+            "stage": stage,
+        }
+        | fields
+    )
+
+
+def test_a_forecast_counts_later_stages_from_the_start_and_never_goes_back() -> None:
+    forecast, shares, items = Forecast(Clock()), [], []
+    for run in (going(100, 50), going(100, 100), going(110, 101, 2), going(140, 120, 3),
+                going(140, 140, 3, state="completed")):  # fmt: skip
+        forecast.see(run)
+        shares.append(forecast.share)
+        items.append(forecast.items)
+    assert shares == sorted(shares)
+    assert shares[1] == 100 / 160
+    assert items == [
+        "50 of at most 160 items", "100 of at most 160 items", "101 of at most 160 items",
+        "120 of at most 160 items", "140 of 140 items",
+    ]  # fmt: skip
+    assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("run", "most"),
+    [
+        (going(100, 0, config={"confirmation": CONFIRMED["confirmation"] | {"reason": "too few"}}), 100),
+        (going(100, 0, config={}), 100),
+        (going(30, 0, config={"confirmation": None, "proof": {"images": 20}}), 70),
+        (going(30, 0, config={"request": {"budget": {"images": 600}}}, kind="bug-hunt"), 600),
+        (going(700, 0, config={"request": {"budget": {"images": 600}}}, kind="bug-hunt"), 700),
+        (going(30, 0, config={"request": {"images": 90}}, kind="adversarial-dataset"), 90),
+        (going(110, 100, stage=2), 110),
+    ],
+)
+def test_a_configuration_says_how_many_items_may_come(run: Run, most: int) -> None:
+    forecast = Forecast(Clock())
+    forecast.see(run)
+    assert forecast.most == most
+
+
+def test_the_time_that_is_left_is_that_of_the_whole_run() -> None:
+    clock = Clock()
+    forecast = Forecast(clock)
+    forecast.see(going(100, 0))
+    assert forecast.left == ""
+    clock.now = 90.0
+    forecast.see(going(100, 90))
+    # 70 items of at most 160 are left, at one a second.
+    assert forecast.left == "at most about 1 min left"
+    clock.now = 120.0
+    forecast.see(going(160, 120, 3))
+    assert forecast.left == "less than a minute left"
+    forecast.see(going(160, 160, 3, state="completed"))
+    assert forecast.left == ""
+
+
+def test_a_run_that_is_followed_late_is_timed_from_then() -> None:
+    clock = Clock()
+    clock.now = 1000.0
+    forecast = Forecast(clock)
+    forecast.see(going(2000, 1000, config={}))
+    clock.now = 1060.0
+    forecast.see(going(2000, 1010, config={}))
+    assert forecast.left == "about 99 min left"
+
+
+def test_without_a_terminal_a_line_comes_every_ten_seconds_and_at_the_end(capsys: Any) -> None:
+    clock = Clock()
+    line = ProgressLine(clock)
+    for second in range(0, 26, 2):
+        clock.now = float(second)
+        line.show(going(100, 4 * second, config={}))
+    clock.now += 1.0
+    line.show(going(100, 100, config={}, state="completed"))
+    shown = [text.split(": ")[1].split(" ·")[0] for text in capsys.readouterr().err.splitlines()]
+    assert shown == ["0 of 100 items", "40 of 100 items", "80 of 100 items", "100 of 100 items"]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_command_in_a_log_tells_how_far_its_run_is(play: Play, capsys: Any, quiet: bool) -> None:
+    play()
+    session = Session("sync", run_answer(), ok(going(100, 50, config={}).model_dump_json()),
+                      ok(going(100, 100, config={}, state="completed").model_dump_json()))  # fmt: skip
+    run = session(lambda client: client.stress_tests.get("run-1"))
+    follow_progress(run, quiet=quiet)
+    told = capsys.readouterr()
+    assert told.out == ""
+    lines = told.err.splitlines()
+    assert lines == [] if quiet else [
+        "run run-1 in_progress: 50 of 100 items · 50 kept · 0 filtered · 0 failed",
+        "run run-1 completed: 100 of 100 items · 100 kept · 0 filtered · 0 failed",
+    ]  # fmt: skip
+
+
+def test_a_terminal_gets_a_bar_that_fills_once(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    answers = [going(100, 100), going(140, 120, 3), going(140, 140, 3, state="completed")]
+    session = Session("sync", run_answer(), *(ok(each.model_dump_json()) for each in answers))
+    run = session(lambda client: client.stress_tests.get("run-1"))
+    follow_progress(run, quiet=False)
+    shown = capsys.readouterr().err
+    assert "140 of 140 items" in shown
+    assert "140 kept" in shown
