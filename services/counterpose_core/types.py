@@ -194,9 +194,20 @@ FunctionAddress = Annotated[
 ]
 """Where the SDK serves a function or model object of the caller's program: its path begins with a secret."""
 
+SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
+"""An image's id, its file name, or its class and file name separated by a slash."""
+
+RefusedWord = Annotated[
+    str,
+    Field(min_length=1, max_length=64, pattern=r"^\w+([-']\w+)*$"),
+    TextForm("must be one word of at most 64 letters, without spaces"),
+]
+"""A single word: a phrase would never match a word of a caption."""
+
 FunctionSpec = Annotated[
     str,
     Field(max_length=255, pattern=r"^py:[A-Za-z]\w*(\.[A-Za-z]\w*)*:[A-Za-z]\w*$"),
+    TextForm("must name a function of a module, as py:module:function"),
 ]
 """``py:module:function``: a function of the caller's program, as a command line takes it."""
 

@@ -171,8 +171,8 @@ def _in_its_middle(client: Client, known: set[str]) -> str:
     """Wait until a new gate has recorded some of its items but not all; return its id."""
 
     def new() -> list[Any]:
-        found = [run for run in client.runs.list() if run.id not in known and run.kind == "gate"]
-        return [run for run in found if 0 < run.request_counts.done < run.request_counts.total]
+        found = [run for run in client.runs.list() if run.id not in known and run.run.kind == "gate"]
+        return [run for run in found if 0 < run.run.request_counts.done < run.run.request_counts.total]
 
     look_until(lambda: bool(new()))
     return str(new()[0].id)

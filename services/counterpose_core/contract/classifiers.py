@@ -14,6 +14,7 @@ from counterpose_core.contract.base import (
     require_distinct,
 )
 from counterpose_core.contract.tokens import ClassName
+from counterpose_core.text_form import TextForm
 from counterpose_core.types import BlobRef, ClassifierSpec, FunctionAddress, FunctionSpec, Name
 
 FUNCTION = FunctionAddress | None
@@ -123,7 +124,14 @@ class ClassifyRequest(RequestBody):
         description="For a requested class, the classes of the head whose probabilities it sums, instead of "
         "the one that has its name; it precedes the service's own label map.",
     )
-    prepared: Annotated[str, Field(pattern=r"^[a-z][a-z-]{0,30}$")] | None = Field(
+    prepared: (
+        Annotated[
+            str,
+            Field(pattern=r"^[a-z][a-z-]{0,30}$"),
+            TextForm("must be one of the preparations of the function's description, such as blue-first"),
+        ]
+        | None
+    ) = Field(
         default=None,
         exclude_if=_is_none,
         description="Another preparation of a function's images, one of its description's; null for its own.",

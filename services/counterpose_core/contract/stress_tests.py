@@ -1,6 +1,6 @@
 """Bodies of ``/v1/stress-tests``: LANCE as a service."""
 
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -29,14 +29,13 @@ from counterpose_core.contract.stress_test_figures import (
     Tested,
     Unanswered,
 )
-from counterpose_core.contract.stress_test_thresholds import (
+from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
     GateThresholds,
     JudgedAgain,
     TextThresholds,
     Thresholds,
 )
 from counterpose_core.contract.suite_fit import KnownImages, OutsideSuite, SuiteFitSummary
-from counterpose_core.text_form import TextForm
 from counterpose_core.types import (
     EDIT_TYPES,
     ClassifierSpec,
@@ -45,11 +44,12 @@ from counterpose_core.types import (
     EditType,
     Estimate,
     Name,
+    RefusedWord,
     Seed,
     Selection,
+    SourceName,
 )
 
-# The figures live in a module of their own, and are imported from here.
 __all__ = [
     "AccuracyRow",
     "CellStatus",
@@ -61,8 +61,6 @@ __all__ = [
     "Insight",
     "InterventionSummary",
     "ModelSummary",
-    "RefusedWord",
-    "SourceName",
     "StressTestConfig",
     "StressTestCreate",
     "StressTestSummary",
@@ -72,16 +70,6 @@ __all__ = [
     "Thresholds",
     "Unanswered",
 ]
-
-SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
-"""An image's id, its file name, or its class and file name separated by a slash."""
-
-RefusedWord = Annotated[
-    str,
-    Field(min_length=1, max_length=64, pattern=r"^\w+([-']\w+)*$"),
-    TextForm("must be one word of at most 64 letters, without spaces"),
-]
-"""A single word: a phrase would never match a word of a caption."""
 
 
 class StressTestCreate(FunctionsAsWritten):
