@@ -153,7 +153,7 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
             example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)
             change = example_change(history.told, await self._sender.send(example))
         request = self.run.resolved_config["request"]
-        body = application_request(history.run_id, request, change, seed, self._sender.functions_named)
+        body = application_request(self.id, request, change, seed, self._sender.functions_named)
         return AsyncStressTest(self._sender, await self._sender.send(self._calls.create(body, None)))
 
 

@@ -154,7 +154,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
             example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)
             change = example_change(history.told, self._sender.send(example))
         request = self.run.resolved_config["request"]
-        body = application_request(history.run_id, request, change, seed, self._sender.functions_named)
+        body = application_request(self.id, request, change, seed, self._sender.functions_named)
         return StressTest(self._sender, self._sender.send(self._calls.create(body, None)))
 
 
