@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -95,6 +96,8 @@ def _options(request: StressTestCreate) -> Iterator[str]:
         if value != StressTestCreate.model_fields[field].get_default(call_default_factory=True):
             for one in value if isinstance(value, list) else [value]:
                 yield from (flag, str(one))
+    if request.label_map:
+        yield from ("--label-map", json.dumps(request.label_map, ensure_ascii=False))
     for name, threshold in request.thresholds.given().items():
         yield from ("--threshold", f"{name}={str(threshold).lower()}")
     if not request.confirm:

@@ -163,7 +163,9 @@ def _plain(annotation: Any) -> Any:
 SEED = Option("seed", "N", default=0)
 """A default as the SDK has it: a first try need not choose a seed."""
 STEPS = Option("steps", "N")
-LABEL_MAP = Option("label_map", "FILE", more="A JSON file of such an object", read=read_label_map, once=True)
+LABEL_MAP = Option(
+    "label_map", "FILE", more="A JSON file of such an object, or the object", read=read_label_map, once=True
+)
 
 Command = Callable[..., None]
 

@@ -98,13 +98,14 @@ ThresholdsGiven = Annotated[
 
 
 def read_label_map(file: str) -> dict[str, list[str]]:
-    """Read a JSON object from classes to names of a classifier's classes.
+    """Read a JSON object from classes to names of a classifier's classes: a file, or the object itself.
 
     Raises:
-        InvalidRequest: the file is not such an object.
+        InvalidRequest: it is not such an object.
     """
     try:
-        found = json.loads(Path(file).read_text(encoding="utf-8"))
+        written = file.lstrip().startswith("{")
+        found = json.loads(file if written else Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not JSON"
         raise InvalidRequest(f"the label map {file!r} cannot be read: {why}") from error
