@@ -19,7 +19,7 @@ from counterpose._calls import (
     segment,
 )
 from counterpose_core.contract.base import RequestBody, ResponseBody
-from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
+from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.contract.signed_urls import SignedUrl, SignedUrlCreate
 from counterpose_core.errors import CounterposeError, error_for
 from counterpose_core.types import RunKind
@@ -94,9 +94,12 @@ class RunCalls(Generic[AnyItem, Summary]):
         """``POST /v1/<kind>s/{id}:cancel``; a second one is refused, so it is not retried blindly."""
         return Call(method="POST", path=self.path(run_id, ":cancel"), parse=reading(Run), safe=False)
 
-    def resume(self, run_id: str) -> Call[Run]:
+    def resume(self, run_id: str, functions: Mapping[str, str] | None = None) -> Call[Run]:
         """``POST /v1/<kind>s/{id}:resume``; a second one is refused, so it is not retried blindly."""
-        return Call(method="POST", path=self.path(run_id, ":resume"), parse=reading(Run), safe=False)
+        body = RunResume(functions=dict(functions)) if functions else None
+        return Call(
+            method="POST", path=self.path(run_id, ":resume"), body=body, parse=reading(Run), safe=False
+        )
 
     def rename(self, run_id: str, name: str | None) -> Call[Run]:
         """``PATCH /v1/<kind>s/{id}``: a name for people."""

@@ -22,6 +22,7 @@ from counterpose_gateway.disks import require_disks
 from counterpose_gateway.imports.importer import Importer
 from counterpose_gateway.ledger import Ended, Ledger, Outcome
 from counterpose_gateway.methods import METHODS
+from counterpose_gateway.runs.attempt import RunStoppedError
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.renewal import keep_leased
@@ -223,6 +224,12 @@ class Worker:
             with self._span(group):
                 await method.process(group, services=services, record=record, store=self._store)
             await self._look(group)
+        except RunStoppedError as stopped:
+            why = type(stopped.why)(
+                f"{stopped.why.detail}. The run was stopped and keeps what it has; serve the function again "
+                "and resume the run."
+            )
+            await retry_ledger(self._ledger.stop_run, group.run_id, why)
         except CounterposeError as error:
             _logger.warning("group %s of run %s: %s", group.item_group, group.run_id, error.detail)
 

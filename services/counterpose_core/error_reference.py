@@ -100,6 +100,12 @@ EXPLANATIONS: dict[str, Explanation] = {
         "A web page of another site asked for a change, or a proxy altered the Host header.",
         "Use the gateway's own pages. Behind a proxy, pass on the Host header that the browser sent.",
     ),
+    "function-gone": Explanation(
+        "The program that serves a classifier of its own, a function or a model object, has ended.",
+        "A run that needs it was stopped and keeps what it has. Serve it again from a program that stays, "
+        "and go on: `run.resume(classifiers=[model])`, or `counterpose runs resume RUN --classifier "
+        "py:module:function`.",
+    ),
     "headers-too-large": Explanation(
         "The headers have more bytes than `COUNTERPOSE_MAX_HEADER_BYTES`, or are more than "
         "`COUNTERPOSE_MAX_HEADERS`. The rest was not read.",

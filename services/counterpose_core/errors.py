@@ -39,6 +39,7 @@ CounterposeError
 │  └─ ForeignOrigin              foreign-origin         403  a change that another site's page asks for
 ├─ BackendError                  a service failed
 │  ├─ BackendUnavailable         backend-unavailable    503  retry later
+│  ├─ FunctionGone               function-gone          503  the caller's program serves it no more
 │  ├─ BadBackendOutput           bad-backend-output     502  wrong shape, NaN, missing item
 │  ├─ ClusterRefused             cluster-refused        502  a Ray cluster refuses token or version
 │  ├─ DeadlineExceeded           deadline-exceeded      504
@@ -231,6 +232,15 @@ class BackendError(CounterposeError):
 
 class BackendUnavailable(BackendError):
     """The service is down or does not accept work."""
+
+
+class FunctionGone(BackendError):
+    """A function or model object of the caller's program does not answer: the program has ended."""
+
+    code = "function-gone"
+    status = 503
+    title = "The function is not served any more"
+    retryable = False
 
 
 class BadBackendOutput(BackendError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self
@@ -16,6 +16,7 @@ from counterpose._files import open_page, save_page
 from counterpose._frames import data_frame
 from counterpose._notebook import async_first_screen
 from counterpose._progress import PROGRESS_SLICE_S, shown_if
+from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import WAIT_SLICE_S, AnyItem, Params, RunCalls, Summary, failure_of, image_call
 from counterpose._run_streams import EventStream, Results
 from counterpose._transport_protocol import AsyncSender
@@ -229,9 +230,19 @@ class AsyncRunHandle(Generic[AnyItem, Summary]):
         self.run = await self._sender.send(self._calls.cancel(self.id))
         return self
 
-    async def resume(self) -> Self:
-        """Retry the failed and cancelled items."""
-        self.run = await self._sender.send(self._calls.resume(self.id))
+    async def resume(self, *, classifiers: Sequence[AnyClassifier] = ()) -> Self:
+        """Retry the failed and cancelled items.
+
+        Args:
+            classifiers: the run's functions and models, by the names that they had, which this client serves
+                from now on; needed where the program that served them has ended.
+
+        Raises:
+            InvalidRequest: the run has no classifier of such a name that a program served.
+            RunNotResumable: it has not ended, or every item ended well.
+        """
+        named = self._sender.name_functions(self._sender.serve_functions(classifiers))
+        self.run = await self._sender.send(self._calls.resume(self.id, named.functions))
         return self
 
     async def rename(self, name: str | None) -> Self:

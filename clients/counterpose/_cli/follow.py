@@ -170,7 +170,8 @@ def judge_with(limit: DropLimit | None) -> Callable[[StressTestSummary], ExitCod
 
 def _interrupt_hint(run_id: str, serves_function: bool) -> str:
     if serves_function:
-        return f"; the run continues without your function, stop it with: counterpose runs cancel {run_id}"
+        again = f"counterpose runs resume {run_id} --classifier py:module:function"
+        return f"; the run stops where it needs your function, go on with: {again}"
     return f"; the run continues, follow it with: counterpose runs wait {run_id}"
 
 

@@ -89,8 +89,9 @@ def says_something(summary: Any) -> bool:
 def _stress_test_says_something(summary: StressTestSummary) -> bool:
     # A proof is asked for to end a suspicion.
     open_still = {"cannot-tell", "test-unfit"} | ({"suspected"} if summary.config.get("proof") else set())
-    states = {verdict.state for verdict in summary.verdicts}
-    return bool(states - open_still) or any(each.kept for each in summary.interventions)
+    if summary.verdicts:
+        return bool({verdict.state for verdict in summary.verdicts} - open_still)
+    return any(each.kept for each in summary.interventions)
 
 
 @says_something.register

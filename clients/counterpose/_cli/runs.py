@@ -8,6 +8,7 @@ from typing import Annotated, cast, get_args
 import typer
 from pydantic import TypeAdapter
 
+from counterpose._cli.classifiers import reachable
 from counterpose._cli.follow import Output, drop_limit, judge_with, run_to_end
 from counterpose._cli.gate import judge_gate
 from counterpose._cli.groups import examples, group
@@ -39,6 +40,15 @@ Kind = Annotated[
 Most = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most this many runs.")]
 
 Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name; left out, it is taken away.")]
+
+FunctionsAgain = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--classifier",
+        metavar="SPEC",
+        help="One of the run's functions, as py:module:function, whose program has ended. Repeatable.",
+    ),
+]
 
 app = group("List, follow and read runs of every kind.")
 
@@ -102,12 +112,26 @@ def cancel(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
         show(cancelled, cancelled.state, as_json)
 
 
-@app.command(epilog=examples("counterpose runs resume 3fa8"))
-def resume(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
-    """Retry the failed and cancelled items of a run."""
+@app.command(
+    epilog=examples(
+        "counterpose runs resume 3fa8", "counterpose runs resume 3fa8 --classifier py:mymodel:predict"
+    )
+)
+def resume(run: OneRun, classifier: FunctionsAgain = None, as_json: AsJson = False, url: Url = None) -> None:
+    """Retry the failed and cancelled items of a run.
+
+    With --classifier the run's functions are served again, and the run is followed to its end.
+    """
     with connected(url) as client:
-        resumed = client.runs.get(run).resume().run
-        show(resumed, resumed.state, as_json)
+        found: AnyRun = client.runs.get(run)
+        if not classifier:
+            resumed = found.resume().run
+            show(resumed, resumed.state, as_json)
+            return
+        found.resume(classifiers=reachable(client, classifier, detach=False))
+        judge = judge_gate if isinstance(found, Gate) else judge_with(None)
+        output = Output(report=None, as_json=as_json)
+        raise typer.Exit(run_to_end(found, output, judge=judge, serves_function=True))
 
 
 @app.command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection, RowMapping, select, update
 
@@ -31,12 +31,16 @@ _items = schema.items.c
 class Resumptions(LedgerPart):
     """The part of the ledger that lets ended runs go on."""
 
-    def resume(self, run_id: str) -> Run:
+    def resume(self, run_id: str, functions: Mapping[str, str] | None = None) -> Run:
         """Put failed and cancelled items of an ended run back to pending, with fresh attempts.
 
         A run whose next stage could not be planned, or that was cancelled during planning, is planned again;
         of one whose first stage is not stored whole, the rest is planned. Called again for a run whose
         resumption was interrupted, it goes on with it.
+
+        Args:
+            run_id: the run.
+            functions: new addresses of functions of the run, by name.
 
         Raises:
             RunNotResumable: it has not ended, or every item ended well.
@@ -44,6 +48,9 @@ class Resumptions(LedgerPart):
         """
         with self._database.writing() as connection:
             run = rows.locked_run(connection, run_id)
+            if functions:
+                again = (run["functions"] or {}) | dict(functions)
+                connection.execute(update(schema.runs).where(_runs.id == run_id).values(functions=again))
             if run["state"] != "resuming":
                 refusal = tenant_usage.refusal(connection, run["tenant"], self._clock())
                 if refusal is not None:

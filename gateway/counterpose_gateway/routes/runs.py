@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from sse_starlette import EventSourceResponse
 
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
-from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
+from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.types import ItemKind, ItemState, RunKind, RunState
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.routes.context import IN_DIGITS, After, Context, GatewayContext, PageSize, RunId
@@ -25,6 +25,7 @@ from counterpose_gateway.runs.progress import (
     wait_for_end,
 )
 from counterpose_gateway.runs.status import StatusText
+from counterpose_gateway.runs.submission import functions_again
 
 RUN_RETRY_AFTER = "2"
 IF_NONE_MATCH = {
@@ -136,9 +137,10 @@ def _add_verbs(router: APIRouter, noun: str) -> None:
         return context.ledger.cancel(run_id)
 
     @router.post("/{run_id:segment}:resume", name=f"Resume a {noun}")
-    def resume(run_id: RunId, context: Context) -> Run:
+    def resume(run_id: RunId, context: Context, body: RunResume | None = None) -> Run:
         """Resume the run: failed and cancelled items are tried again."""
-        return context.ledger.resume(run_id)
+        functions = {} if body is None else functions_again(run_id, body, context)
+        return context.ledger.resume(run_id, functions)
 
 
 def _add_changes(router: APIRouter, noun: str) -> None:

@@ -22,6 +22,7 @@ from counterpose_core.errors import (
     Cancelled,
     CounterposeError,
     DeadlineExceeded,
+    FunctionGone,
     InternalError,
     LeaseLost,
 )
@@ -55,6 +56,14 @@ def own_cost(cost: Cost) -> Cost:
 
 class RunCancelledError(Exception):
     """Ends an attempt whose run is being cancelled."""
+
+
+class RunStoppedError(Exception):
+    """Ends an attempt whose whole run must stop: ``why`` would fail each of its further items."""
+
+    def __init__(self, why: CounterposeError) -> None:
+        super().__init__(why.detail)
+        self.why = why
 
 
 class _Batch(Protocol[T]):
@@ -97,11 +106,17 @@ class OpenItems:
             raise RunCancelledError
 
     async def call(self, service: str, method: Callable[[R], Awaitable[T]], request: R) -> T:
-        """Call a service unless the run is being cancelled, and book its seconds."""
+        """Call a service unless the run is being cancelled, and book its seconds.
+
+        Raises:
+            RunStoppedError: the program that serves one of the run's classifiers has ended.
+        """
         await self.proceed()
         start = time.perf_counter()
         try:
             return await method(request)
+        except FunctionGone as gone:
+            raise RunStoppedError(gone) from gone
         finally:
             # A failed call takes seconds too.
             self._seconds[service] = self._seconds.get(service, 0.0) + time.perf_counter() - start
@@ -226,12 +241,13 @@ async def finish_group(attempt: OpenItems, group: LeasedGroup, work: Awaitable[N
 
     Raises:
         LeaseLost: another worker owns the items now.
+        RunStoppedError: the whole run must stop; open items are left to the ledger.
     """
     try:
         await work
     except RunCancelledError:
         return
-    except LeaseLost:
+    except (LeaseLost, RunStoppedError):
         raise
     except CounterposeError as error:
         await attempt.fail(attempt.open, error)

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from counterpose_core.blobs import digest
 from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.datasets import Dataset
-from counterpose_core.contract.runs import Run
+from counterpose_core.contract.runs import Run, RunResume
 from counterpose_core.errors import (
     CounterposeError,
     DatasetNotReady,
@@ -139,6 +139,23 @@ def without_functions(create: BodyT, context: RunContext) -> tuple[BodyT, dict[s
             pointer="/functions",
         )
     return create.model_copy(update={"functions": {}}), dict(create.functions)
+
+
+def functions_again(run_id: str, body: RunResume, context: RunContext) -> dict[str, str]:
+    """Return the new addresses of a run's functions.
+
+    Raises:
+        NotFound: the run does not exist.
+        InvalidRequest: the run has no such function, or this gateway calls none.
+    """
+    _, functions = without_functions(body, context)
+    known = context.ledger.functions(run_id)
+    if unknown := sorted(functions.keys() - known.keys()):
+        there_are = ", ".join(map(repr, sorted(known))) or "none"
+        raise InvalidRequest(
+            f"run {run_id!r} has no function {unknown[0]!r}; its functions: {there_are}", pointer="/functions"
+        )
+    return functions
 
 
 def fingerprint(body: BaseModel) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 from pydantic import Field, model_validator
 
 from counterpose_core.contract.base import ClientBody, Problem, ResponseBody
+from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.contract.features import FeatureVector, WordFeatures
@@ -81,6 +82,13 @@ class RunRename(ClientBody):
         ]
         | None
     ) = Field(description="Name of the run in listings, or null to take it away.")
+
+
+class RunResume(FunctionsOfCaller):
+    """``POST /v1/<kind>s/{id}:resume``; a body is needed only where a program serves a function again.
+
+    ``functions``: those of the run that a program serves at another address now.
+    """
 
 
 class RunList(ResponseBody):

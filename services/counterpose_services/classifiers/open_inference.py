@@ -11,7 +11,7 @@ import numpy.typing as npt
 from PIL import Image
 from pydantic import BaseModel, Field, ValidationError
 
-from counterpose_core.errors import BackendUnavailable, BadBackendOutput
+from counterpose_core.errors import BackendError, BackendUnavailable, BadBackendOutput, FunctionGone
 from counterpose_core.images.codecs import Pixels
 from counterpose_services.models.cached_forward import Floats
 from counterpose_services.outbound.calls import AnswerLimits, BoundedCalls
@@ -223,6 +223,31 @@ def _words(content: bytes) -> str:
     said = " ".join(str(found).split())[:LONGEST_MESSAGE]
     # Others answer with a page for a browser.
     return f": {said}" if said.isprintable() and said and not said.startswith("<") else ""
+
+
+class FunctionInference(OpenInference):
+    """A function of a caller's program: where it does not answer, the program has ended."""
+
+    def infer(self, images: list[Prepared]) -> list[Row]:
+        """Return one row for each image.
+
+        Raises:
+            FunctionGone: it answers no more, not even what it is.
+        """
+        try:
+            return super().infer(images)
+        except BackendUnavailable:
+            try:
+                self._read("GET", self._url, None, ModelMetadata)
+            except BackendError:
+                raise no_function(self._name) from None
+            # It was a single connection that broke.
+            raise
+
+
+def no_function(name: str) -> FunctionGone:
+    """Return the error that no function answers by this name."""
+    return FunctionGone(f"no function answers for {name!r} at its address; check that its program still runs")
 
 
 def _calls(images: list[Prepared]) -> list[list[int]]:

@@ -10,7 +10,7 @@ import httpx
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.classifiers import ClassifierDescription
-from counterpose_core.errors import BackendError, BackendUnavailable, ModelFormatRefused, UnknownModel
+from counterpose_core.errors import BackendError, ModelFormatRefused, UnknownModel
 from counterpose_core.suite import ClassifiersSuite, PublishedModel
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import NEVER_SERVED
@@ -19,7 +19,7 @@ from counterpose_services.classifiers.classifier import Classifier
 from counterpose_services.classifiers.descriptions import describe_clip, describe_folder, describe_remote
 from counterpose_services.classifiers.onnx_file import ONNX_FILE
 from counterpose_services.classifiers.onnx_network import OnnxClassifier
-from counterpose_services.classifiers.open_inference import OpenInference
+from counterpose_services.classifiers.open_inference import FunctionInference, OpenInference, no_function
 from counterpose_services.classifiers.options import ClassifierOptions
 from counterpose_services.classifiers.remote import RemoteClassifier, require_allowed
 from counterpose_services.classifiers.timm_folder import WEIGHTS, load_folder
@@ -189,12 +189,10 @@ class ClassifierRegistry:
 
     def _function(self, address: str, spec: str) -> OpenInference:
         try:
-            return OpenInference(address, self._remotes, self._limits, name=spec)
+            return FunctionInference(address, self._remotes, self._limits, name=spec)
         except BackendError:
             # One answer, whatever the cause: a caller must not learn which ports of this machine are open.
-            raise BackendUnavailable(
-                f"no function answers for {spec!r} at its address; check that its program still runs"
-            ) from None
+            raise no_function(spec) from None
 
     def _remote(self, remote: OpenInference, identity: str) -> Loaded[Classifier]:
         model = RemoteClassifier(

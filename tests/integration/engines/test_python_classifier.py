@@ -14,7 +14,7 @@ from counterpose import Client
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import Outcome
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
-from counterpose_core.errors import BackendUnavailable, ClassMapMismatch, UnknownModel
+from counterpose_core.errors import ClassMapMismatch, FunctionGone, UnknownModel
 from counterpose_core.images.codecs import encode_raw
 from counterpose_core.suite import ClassifiersSuite
 from counterpose_services.classifiers.engine import ClassifiersEngine
@@ -141,7 +141,7 @@ def test_another_secret_is_answered_nothing_and_no_error_repeats_it(
 ) -> None:
     (spec,) = client.serve_functions([module(LIGHT)])
     parts = spec.split("/")
-    with pytest.raises(BackendUnavailable, match="no function answers") as refused:
+    with pytest.raises(FunctionGone, match="no function answers") as refused:
         ask(engine(), "/".join([*parts[:3], SECRET, *parts[4:]]), [grey(store, 200)], "light")
     assert SECRET not in refused.value.detail
     assert parts[-3] in refused.value.detail
@@ -153,7 +153,7 @@ def test_a_redirect_is_not_followed(store: BlobStore, engine: Engine) -> None:
         return httpx.Response(307, headers={"location": "http://127.0.0.1:9/admin"})
 
     asked = engine(over=httpx.MockTransport(redirecting))
-    with pytest.raises(BackendUnavailable, match="no function answers for 'm'"):
+    with pytest.raises(FunctionGone, match="no function answers for 'm'"):
         ask(asked, f"oip:http://127.0.0.1:8/{SECRET}/v2/models/m/versions/1", [grey(store, 200)], "light")
 
 
@@ -194,7 +194,7 @@ def test_a_function_whose_client_has_closed_is_unreachable(
     with Client("http://127.0.0.1:8080") as client:
         (spec,) = client.serve_functions([module(LIGHT)])
         ask(asked, spec, [grey(store, 200)], "light")
-    with pytest.raises(BackendUnavailable):
+    with pytest.raises(FunctionGone):
         ask(asked, spec, [grey(store, 200)], "light")
 
 

@@ -20,11 +20,12 @@ from counterpose import AsyncClient, Classifier
 from counterpose._cli.tables import summary_text
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import classifiers as contract
-from counterpose_core.errors import ClassMapMismatch, InvalidRequest
+from counterpose_core.errors import BackendUnavailable, ClassMapMismatch, FunctionGone, InvalidRequest
 from counterpose_core.suite import ClassifiersSuite
 from counterpose_gateway.runs.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.open_inference import OpenInference
 from counterpose_services.classifiers.options import ClassifierOptions
 from counterpose_services.classifiers.registry import ClassifierRegistry
 from fakes.access_keys import gateway_of
@@ -130,7 +131,7 @@ async def test_a_model_object_is_tested_and_only_its_name_is_told(gateway: FakeG
 async def test_the_function_is_gone_with_its_client_and_the_error_names_it(gateway: FakeGateway) -> None:
     created = await gateway.http.post("/v1/stress-tests", json=request())
     problem = created.json()
-    assert (created.status_code, problem["code"]) == (503, "backend-unavailable")
+    assert (created.status_code, problem["code"]) == (503, "function-gone")
     assert "no function answers for 'mine'" in problem["detail"]
     assert SECRET not in created.text
 
@@ -388,3 +389,64 @@ async def test_a_model_that_fails_in_the_run_is_named_and_the_others_are_unaffec
     assert told in missing.detail
     assert str(missing) in str(summary)
     assert told.partition(" (")[0] in html.unescape(await run.report())
+
+
+async def test_a_run_whose_function_is_gone_stops_and_goes_on_when_it_is_served_again(
+    gateway: FakeGateway,
+) -> None:
+    client = AsyncClient(http=gateway.http)
+    own = Classifier(red, classes=CLASSES, input_size=(16, 16), name="mine")
+    run = await client.stress_tests.create(
+        dataset="demo", classifiers=[own, "steady"], edit_types=["background"], max_edits_per_image=1
+    )
+    client._functions.close()
+    await gateway.worker().work_off()
+    with pytest.raises(FunctionGone, match=r"no function answers for 'mine'.*serve the function again"):
+        await run.wait()
+    stopped = run.run
+    assert stopped.problem is not None
+    assert (stopped.state, stopped.problem.code) == ("failed", "function-gone")
+    counts = stopped.request_counts
+    assert (counts.failed, counts.cancelled) == (0, counts.total)
+    assert gateway.ledger.audit(run.id) == []
+
+    # Another program, after the first one has ended.
+    later = AsyncClient(http=gateway.http)
+    again = await later.stress_tests.get(run.id)
+    other = Classifier(red, classes=CLASSES, input_size=(16, 16), name="yours")
+    with pytest.raises(InvalidRequest, match="has no function 'yours'; its functions: 'mine'"):
+        await again.resume(classifiers=[other])
+    await again.resume(classifiers=[own])
+    await gateway.worker().work_off()
+    assert (await again.wait()).state == "completed"
+    summary = await again.summary()
+    assert summary.models["mine"].original.acc1.n == len(CLASSES)
+    assert SECRET not in repr(again.run)
+    later._functions.close()
+
+
+async def test_a_single_broken_connection_to_a_function_stops_nothing(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = AsyncClient(http=gateway.http)
+    own = Classifier(red, classes=CLASSES, input_size=(16, 16), name="mine")
+    run = await client.stress_tests.create(
+        dataset="demo", classifiers=[own], edit_types=["background"], max_edits_per_image=1
+    )
+    broken, infer = [True], OpenInference.infer
+
+    def once_broken(self: OpenInference, images: list[Any]) -> Any:
+        if broken:
+            broken.clear()
+            raise BackendUnavailable("the connection broke")
+        return infer(self, images)
+
+    monkeypatch.setattr(OpenInference, "infer", once_broken)
+    # The items rest for two seconds or so before they are tried again.
+    async with asyncio.timeout(60.0):
+        while not (await run.refresh()).ended:
+            await gateway.worker().work_off()
+            await asyncio.sleep(0.1)
+    assert run.state == "completed"
+    assert broken == []
+    client._functions.close()

@@ -298,3 +298,23 @@ def test_an_import_can_be_left_to_the_workers(play: Play) -> None:
     script = play(ok(imported("listing")))
     assert run("datasets", "import", "mine", "s3://bucket/a.tar", "--detach").exit_code == 0
     assert len(script.seen) == 1
+
+
+def test_a_function_is_served_again_for_a_run_that_stopped_without_it(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mynet.py").write_text("def predict(images): return [[1.0, 0.0]] * len(images)\n")
+    monkeypatch.chdir(tmp_path)
+    script = play(run_answer("failed"), run_answer(), run_answer("completed", 3), summed_up())
+    shown = run("runs", "resume", "run-1", "--classifier", "py:mynet:predict")
+    assert shown.exit_code == 0, shown.stderr
+    asked = script.seen[1]
+    assert asked.url.path == "/v1/stress-tests/run-1:resume"
+    assert json.loads(asked.content)["functions"].keys() == {"mynet.predict"}
+    assert "steady" in shown.stdout
+
+
+def test_a_run_without_functions_is_resumed_without_a_body(play: Play) -> None:
+    script = play(run_answer("failed"), run_answer())
+    assert run("runs", "resume", "run-1").stdout == "queued\n"
+    assert script.seen[1].content == b""

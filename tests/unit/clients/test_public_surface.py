@@ -57,7 +57,7 @@ ERRORS = [
     "BadBackendOutput", "Cancelled", "ClassMapMismatch", "ClusterRefused", "DatasetEmpty",
     "DeadlineExceeded",
     "CounterposeError", "Forbidden",
-    "ForeignOrigin", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
+    "ForeignOrigin", "FunctionGone", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
     "ImageUndecodable", "ImagesOutsideSuite",
     "InternalError", "InvalidRequest", "LeaseLost", "LedgerDamaged", "DiskFailed", "MethodNotAllowed",
     "ModelFormatRefused", "NotFound", "HeadersTooLarge", "MalformedRequest", "NotAcceptable",

@@ -20,7 +20,7 @@ from fakes.sdk import a_run, a_summary, ok, run_answer, summary_answer
 PARENT = "3fa8" + "0" * 28
 
 SPECIAL = {"dataset", "classifiers", "functions", "function_specs", "seed", "applied_from"}
-"""Fields that the other tests are about, and the link of an application to its run, which no command makes."""
+"""Fields that the other tests are about, and the link of an application, which no command makes."""
 OTHER_THAN_DEFAULT: dict[str, Any] = {
     "edit_types": ["domain", "background"],
     "interventions": [{"removed": "bus", "added": "red 'tram'"}, {"removed": "in the rain", "added": ""},

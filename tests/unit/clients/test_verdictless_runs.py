@@ -60,6 +60,8 @@ PROOF = {"config": {"proof": {"parent": "run-0"}}}
         (stressed("cannot-tell", **PROOF), 5),
         (stressed("holds", **PROOF), 0),
         (an_interventions_summary(a=figure()).model_copy(update={"verdicts": []}), 0),
+        (an_interventions_summary(a=figure()), 0),
+        (stressed("cannot-tell", interventions=an_interventions_summary(a=figure()).interventions), 5),
         (hunted(), 5),
         (hunted(hypotheses=[TRIED]), 0),
         (hunted(mixtures=[bare(MixtureRate, label="fly")]), 0),
