@@ -131,7 +131,8 @@ class Classifier:
         # What the user's code raises for a drawn image is no answer for an image of theirs.
         except (Exception, SystemExit):
             return
-        within = ((found >= 0) & (found <= 1)).all()
+        # Logits that are all alike tell nothing, as those of a network that is not trained.
+        within = ((found >= 0) & (found <= 1)).all() and numpy.ptp(found) > 0
         if found.ndim == 2 and within and (abs(found.sum(axis=1) - 1.0) > SUM_TOLERANCE).all():
             raise InvalidRequest(
                 f"{self.name!r} returned scores between 0 and 1 that do not add up to 1, as those of a "

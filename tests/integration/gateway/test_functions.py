@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import io
 from collections.abc import AsyncIterator, Callable
@@ -18,90 +17,30 @@ from PIL import Image
 
 from counterpose import AsyncClient, Classifier
 from counterpose._cli.tables import summary_text
-from counterpose_core.blobs import BlobStore
-from counterpose_core.contract import classifiers as contract
-from counterpose_core.errors import BackendUnavailable, ClassMapMismatch, FunctionGone, InvalidRequest
-from counterpose_core.suite import ClassifiersSuite
+from counterpose_core.errors import ClassMapMismatch, InvalidRequest
 from counterpose_gateway.runs.items import MAX_ATTEMPTS
-from counterpose_gateway.services.ports import Services
-from counterpose_services.classifiers.engine import ClassifiersEngine
-from counterpose_services.classifiers.open_inference import OpenInference
-from counterpose_services.classifiers.options import ClassifierOptions
-from counterpose_services.classifiers.registry import ClassifierRegistry
 from fakes.access_keys import gateway_of
+from fakes.engine_classifiers import gateway_with_engine, port_of, red, with_engine
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
-from fakes.ports import FakeClassifiers, fake_services
-from fakes.world import CLASSES, FakeWorld
+from fakes.world import CLASSES
 
 SECRET = "5" * 40
 ADDRESS = f"http://127.0.0.1:4711/{SECRET}/v2/models/mine/versions/1"
 KEY = "a-key-of-enough-characters"
 
 
-class EngineClassifiers(FakeClassifiers):
-    """Calls functions as the service does, and answers for every other classifier as a fake."""
-
-    def __init__(self, world: FakeWorld) -> None:
-        super().__init__(world)
-        self.functions: set[str | None] = set()
-        self.engine: ClassifiersEngine | None = None
-
-    def serve_from(self, store: BlobStore, transport: httpx.BaseTransport) -> None:
-        """Read images from ``store`` and reach functions over ``transport``."""
-        registry = ClassifierRegistry(
-            ClassifiersSuite(), Path("nowhere"), store, ClassifierOptions(), transport=transport
-        )
-        self.engine = ClassifiersEngine(registry, cache_bytes=0)
-
-    async def classify(self, request: contract.ClassifyRequest) -> contract.ClassifyResponse:
-        """Predict each image."""
-        if request.function is None:
-            return await super().classify(request)
-        self.functions.add(request.function)
-        assert self.engine is not None
-        return await asyncio.to_thread(self.engine.classify, request)
-
-    async def describe(self, request: contract.DescribeRequest) -> contract.ClassifierDescription:
-        """Describe a classifier."""
-        if request.function is None:
-            return await super().describe(request)
-        assert self.engine is not None
-        return await asyncio.to_thread(self.engine.describe, request)
-
-
-def with_engine(world: FakeWorld) -> Services:
-    """The fakes' services, whose classifiers call functions."""
-    return fake_services(world, classifiers=EngineClassifiers(world))
-
-
-def port_of(gateway: FakeGateway) -> EngineClassifiers:
-    """The gateway's classifiers."""
-    assert isinstance(gateway.services.classifiers, EngineClassifiers)
-    return gateway.services.classifiers
-
-
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
     """A gateway whose services call functions."""
-    with httpx.HTTPTransport() as transport:
-        async with fake_gateway(tmp_path, ports=with_engine) as opened:
-            port_of(opened).serve_from(opened.store, transport)
-            await opened.upload("demo", 1)
-            yield opened
+    async with gateway_with_engine(tmp_path) as opened:
+        yield opened
 
 
 def request(**changes: object) -> dict[str, Any]:
     """A stress test of a function."""
     asked = {"dataset": "demo", "classifiers": ["mine"], "functions": {"mine": ADDRESS}, "seed": 0}
     return asked | {"edit_types": ["background"], "max_edits_per_image": 1} | changes
-
-
-def red(images: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Probabilities by how red an image is."""
-    share = images[..., 0].mean(axis=(1, 2)) / 255.0
-    rest = (1.0 - share) / (len(CLASSES) - 1)
-    return np.stack([share, *([rest] * (len(CLASSES) - 1))], axis=1)
 
 
 async def test_a_model_object_is_tested_and_only_its_name_is_told(gateway: FakeGateway) -> None:
@@ -389,64 +328,3 @@ async def test_a_model_that_fails_in_the_run_is_named_and_the_others_are_unaffec
     assert told in missing.detail
     assert str(missing) in str(summary)
     assert told.partition(" (")[0] in html.unescape(await run.report())
-
-
-async def test_a_run_whose_function_is_gone_stops_and_goes_on_when_it_is_served_again(
-    gateway: FakeGateway,
-) -> None:
-    client = AsyncClient(http=gateway.http)
-    own = Classifier(red, classes=CLASSES, input_size=(16, 16), name="mine")
-    run = await client.stress_tests.create(
-        dataset="demo", classifiers=[own, "steady"], edit_types=["background"], max_edits_per_image=1
-    )
-    client._functions.close()
-    await gateway.worker().work_off()
-    with pytest.raises(FunctionGone, match=r"no function answers for 'mine'.*serve the function again"):
-        await run.wait()
-    stopped = run.run
-    assert stopped.problem is not None
-    assert (stopped.state, stopped.problem.code) == ("failed", "function-gone")
-    counts = stopped.request_counts
-    assert (counts.failed, counts.cancelled) == (0, counts.total)
-    assert gateway.ledger.audit(run.id) == []
-
-    # Another program, after the first one has ended.
-    later = AsyncClient(http=gateway.http)
-    again = await later.stress_tests.get(run.id)
-    other = Classifier(red, classes=CLASSES, input_size=(16, 16), name="yours")
-    with pytest.raises(InvalidRequest, match="has no function 'yours'; its functions: 'mine'"):
-        await again.resume(classifiers=[other])
-    await again.resume(classifiers=[own])
-    await gateway.worker().work_off()
-    assert (await again.wait()).state == "completed"
-    summary = await again.summary()
-    assert summary.models["mine"].original.acc1.n == len(CLASSES)
-    assert SECRET not in repr(again.run)
-    later._functions.close()
-
-
-async def test_a_single_broken_connection_to_a_function_stops_nothing(
-    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = AsyncClient(http=gateway.http)
-    own = Classifier(red, classes=CLASSES, input_size=(16, 16), name="mine")
-    run = await client.stress_tests.create(
-        dataset="demo", classifiers=[own], edit_types=["background"], max_edits_per_image=1
-    )
-    broken, infer = [True], OpenInference.infer
-
-    def once_broken(self: OpenInference, images: list[Any]) -> Any:
-        if broken:
-            broken.clear()
-            raise BackendUnavailable("the connection broke")
-        return infer(self, images)
-
-    monkeypatch.setattr(OpenInference, "infer", once_broken)
-    # The items rest for two seconds or so before they are tried again.
-    async with asyncio.timeout(60.0):
-        while not (await run.refresh()).ended:
-            await gateway.worker().work_off()
-            await asyncio.sleep(0.1)
-    assert run.state == "completed"
-    assert broken == []
-    client._functions.close()
