@@ -72,7 +72,7 @@ def read_published(data: bytes) -> Tensor:
     if vectors is None or not bool(torch.isfinite(vectors).all()):
         held = f"a {type(loaded).__name__}"
         if isinstance(loaded, dict) and loaded:
-            held = ", ".join(map(repr, loaded))[:200]
+            held = ", ".join(sorted(map(repr, loaded)))[:200]
         raise ModelFormatRefused(
             f"the token's file holds {held}, not one placeholder with finite vectors of one text encoder"
         )
