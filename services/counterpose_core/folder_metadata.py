@@ -11,13 +11,15 @@ from pathlib import Path
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.image_folders import METADATA
 
+FIELDS = ("label", "caption", "group")
+"""What a line may say of an image; each has to be text, also where a reader asks for others."""
+
 
 def metadata_notes(folder: Path, fields: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """Return what the folder's metadata says of each image, by the name that it writes; {} without any.
 
     A line of ``metadata.jsonl`` is ``{"file_name": "plate/1.png", "group": "video-3"}``, where all but the
-    name are optional; ``metadata.csv`` has columns of these names. Only ``fields`` are returned, empty ones
-    left out.
+    name are optional; ``metadata.csv`` has columns of these names. Only ``fields`` are returned.
 
     Raises:
         InvalidRequest: the file cannot be read, a line has another form, or two lines of one image differ.
@@ -29,7 +31,8 @@ def metadata_notes(folder: Path, fields: tuple[str, ...]) -> dict[str, dict[str,
         # Excel writes a mark before the first column's name.
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidRequest(f"cannot read {str(path)!r}: it is not UTF-8; save it as UTF-8") from error
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InvalidRequest(f"line {line} of {str(path)!r} is not UTF-8; save the file as UTF-8") from error
     except OSError as error:
         raise InvalidRequest(f"cannot read {str(path)!r}: {error}") from error
     notes: dict[str, dict[str, str]] = {}
@@ -38,11 +41,15 @@ def metadata_notes(folder: Path, fields: tuple[str, ...]) -> dict[str, dict[str,
         name = row.get("file_name")
         if not isinstance(name, str) or not name:
             raise InvalidRequest(f"{other_form}: it names no image")
-        for field in fields:
-            value = row.get(field) or None
-            if not isinstance(value, str | None):
+        for field in FIELDS:
+            value = row.get(field)
+            if not isinstance(value, str | None) or _is_half(value):
                 raise InvalidRequest(f"{other_form}: {field!r} has to be text")
-            if value and notes.setdefault(name, {}).setdefault(field, value) != value:
+            if (
+                field in fields
+                and value is not None
+                and notes.setdefault(name, {}).setdefault(field, value) != value
+            ):
                 raise InvalidRequest(
                     f"line {number} of {str(path)!r} gives {name!r} a second {field}; keep one"
                 )
@@ -62,7 +69,13 @@ def _lines(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
 def _table(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     rows = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
     for number, row in enumerate(rows, start=2):
-        yield number, _by_field(row)
+        # A table has a cell for every column of every image: an empty one says nothing.
+        yield number, {name: cell for name, cell in _by_field(row).items() if cell}
+
+
+def _is_half(text: str | None) -> bool:
+    # JSON can contain a lone surrogate, which no answer can encode.
+    return text is not None and text.encode(errors="replace").decode() != text
 
 
 def _by_field(row: Mapping[str | None, object]) -> dict[str, object]:

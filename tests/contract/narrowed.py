@@ -66,7 +66,8 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     for methods in document["paths"].values():
         for operation in methods.values():
             for content in operation.get("requestBody", {}).get("content", {}).values():
-                model = content["schema"]["$ref"].rpartition("/")[2]
+                # A body that may be left out has a choice in its place.
+                model = content["schema"].get("$ref", "").rpartition("/")[2]
                 if model in models:
                     content["schema"]["$ref"] = f"#/components/schemas/Narrow{model}"
     return document

@@ -78,6 +78,7 @@ BODIES: dict[str, list[Bodies]] = {
     "SourcesAdd": [lambda ids: {"sources": [{"filename": "a.png", "label": "a", "content_base64": "AAAA"}]}],
     "DatasetChange": [lambda ids: {"expires_in": 86_400}],
     "StressTestCreate": [lambda ids: STRESS_TEST | {"dataset": ids.dataset}],
+    "RunResume": [lambda ids: {}],
     "RunRename": [lambda ids: {"name": "mine"}],
     "ProofCreate": [lambda ids: {"images": 4}, lambda ids: {"images": 4, "dataset": ids.dataset}],
     "DatasetInterfaceCreate": [
@@ -147,7 +148,10 @@ def _requests(
     content = operation.get("requestBody", {}).get("content", {})
     bodies: list[Bodies | None] = [None]
     if content:
-        bodies = [*BODIES[content["application/json"]["schema"]["$ref"].rpartition("/")[2]]]
+        schema = content["application/json"]["schema"]
+        # A body that may be left out has a choice in its place.
+        schema = next(iter(schema.get("anyOf", ())), schema)
+        bodies = [*BODIES[schema["$ref"].rpartition("/")[2]]]
     kind = path.removeprefix("/v1/").partition("/")[0].partition(":")[0].removesuffix("s")
     for number, body in enumerate(bodies):
         yield lambda ids, body=body, number=number: Asked(  # type: ignore[misc]  # mypy knows no defaults here

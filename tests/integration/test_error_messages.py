@@ -19,12 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.classifiers import DescribeRequest
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.editing.attention_control import PromptToPrompt
 from counterpose_core.errors import CounterposeError, error_classes
 from counterpose_core.images.clip_metrics import unit
 from counterpose_core.images.codecs import decode_image
-from counterpose_core.suite import load_suite
+from counterpose_core.suite import ClassifiersSuite, load_suite
 from counterpose_core.text.plain_text import check_caption
 from counterpose_gateway.http import bodies
 from counterpose_gateway.images.intake import checked_classes, register_folder
@@ -33,6 +34,9 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.services.clients import services_of
 from counterpose_http import ProblemMiddleware
 from counterpose_services.batching.outcomes import settle
+from counterpose_services.classifiers.engine import ClassifiersEngine
+from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.classifiers.registry import ClassifierRegistry
 from counterpose_services.http import RequestGuard, answer_while_connected
 from counterpose_services.models.model_folder import require_readable
 from counterpose_services.settings import ServiceSettings
@@ -278,6 +282,15 @@ async def missing_shard(folder: Path) -> None:
     Storage(("memory://",)).stamp("memory://bucket/nowhere.tar")
 
 
+async def gone_function(folder: Path) -> None:
+    absent = httpx.MockTransport(lambda request: httpx.Response(404))
+    store = BlobStore(f"memory://{folder}")
+    registry = ClassifierRegistry(ClassifiersSuite(), folder, store, ClassifierOptions(), transport=absent)
+    address = f"http://127.0.0.1:4711/{'5' * 40}/v2/models/mine/versions/1"
+    asked = DescribeRequest(classifier="mine", function=address)
+    ClassifiersEngine(registry, cache_bytes=0).describe(asked)
+
+
 async def unknown_suite(folder: Path) -> None:
     load_suite("nonsense")
 
@@ -308,6 +321,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
         "'http://elsewhere.test'", "only this gateway's own pages",
     ),
     "headers-too-large": (large_headers, "16384 bytes", "send smaller ones"),
+    "function-gone": (gone_function, "'mine'", "check that its program still runs"),
     "idempotency-conflict": (claimed_twice("two"), "'my-key'", "under a new key"),
     "idempotency-in-flight": (claimed_twice("one"), "'my-key'", "retry later"),
     "image-too-large": (large_image, "16 x 16", "scale it down"),

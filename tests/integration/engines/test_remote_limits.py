@@ -13,7 +13,7 @@ import pytest
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.classifiers import ClassifyRequest
-from counterpose_core.errors import BackendUnavailable, CounterposeError, DeadlineExceeded
+from counterpose_core.errors import CounterposeError, DeadlineExceeded, FunctionGone
 from counterpose_core.suite import ClassifiersSuite
 from counterpose_services.classifiers.engine import ClassifiersEngine
 from counterpose_services.classifiers.options import ClassifierOptions
@@ -133,6 +133,6 @@ def test_the_address_of_a_function_tells_open_ports_from_closed_ones_by_nothing(
         with serving(answer) as port:
             errors[name] = error_of(asked, "net", f"http://127.0.0.1:{port}{path}")
     assert {(type(error), error.detail) for error in errors.values()} == {
-        (BackendUnavailable, errors["closed"].detail)
+        (FunctionGone, errors["closed"].detail)
     }
     assert str(closed) not in errors["closed"].detail

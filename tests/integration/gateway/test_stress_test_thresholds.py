@@ -44,7 +44,10 @@ async def test_a_run_is_judged_again_by_summary_report_and_export_and_nothing_is
         assert len(list(kept.rglob("*.png"))) == own.yields["kept"].n
         assert dict(editor.calls) == calls
 
-        with pytest.raises(InvalidRequest, match="no threshold is named 'directon'; there are direction"):
+        with pytest.raises(
+            InvalidRequest,
+            match=r"no threshold is named 'directon' \(did you mean 'direction'\?\); there are direction",
+        ):
             await run.summary(thresholds={"directon": 0.5})
         answer = await gateway.http.get(f"/v1/stress-tests/{run.id}/summary", params={"direction": 1.5})
         assert answer.status_code == 422
