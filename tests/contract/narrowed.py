@@ -35,7 +35,15 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
         del document["paths"]["/v1/signed-urls"]
     schemas = document["components"]["schemas"]
     chosen = choices(live)
-    outer = {"DatasetChange", "SourcesAdd", "GivenSeeds", "TokenFilesAdd", *OF_JOB}
+    # An estimate refuses what its run would refuse.
+    for create in ("StressTestCreate", "BugHuntCreate"):
+        question = create.replace("Create", "Question")
+        chosen |= {
+            place.replace(create, question): choice
+            for place, choice in chosen.items()
+            if place.startswith(f"{create}.")
+        }
+    outer = {"DatasetChange", "SourcesAdd", "GivenSeeds", "TokenFilesAdd", "RunResume", *OF_JOB}
     models = {place.partition(".")[0] for place in chosen} | outer
     # Copies: the answers have some of these models in them, too.
     for model in models:
@@ -53,12 +61,19 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     imported["schema"] = NEW
     # Of two, one may be empty where the other says so, and both the same.
     schemas["NarrowStressTestCreate"]["properties"]["interventions"]["maxItems"] = 1
+    schemas["NarrowStressTestQuestion"]["properties"]["interventions"]["maxItems"] = 1
+    # Keys of the request's own names, which a schema cannot say.
+    for model in models:
+        for field in ("label_map", "function_specs", *(("functions",) if model == "RunResume" else ())):
+            if field in schemas[f"Narrow{model}"].get("properties", {}):
+                schemas[f"Narrow{model}"]["properties"][field]["maxProperties"] = 0
     # Two files of one class are refused.
     schemas["NarrowTokenFilesAdd"]["properties"]["files"]["maxItems"] = 1
     # Without shifts of single classes, there must be some of all.
     schemas["NarrowShiftBenchmarkCreate"]["properties"]["shifts"]["anyOf"][0]["minItems"] = 1
     # By their defaults, the small budget would be too small.
     schemas["NarrowBugHuntCreate"]["required"] += ["held_out", "hypotheses", "winners"]
+    schemas["NarrowBugHuntQuestion"].setdefault("required", []).extend(["held_out", "hypotheses", "winners"])
     schemas["NarrowAdversarialDatasetCreate"]["required"] += ["baseline"]
     for place, choice in chosen.items():
         model, _, field = place.partition(".")
@@ -67,9 +82,10 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
         for operation in methods.values():
             for content in operation.get("requestBody", {}).get("content", {}).values():
                 # A body that may be left out has a choice in its place.
-                model = content["schema"].get("$ref", "").rpartition("/")[2]
-                if model in models:
-                    content["schema"]["$ref"] = f"#/components/schemas/Narrow{model}"
+                for schema in content["schema"].get("anyOf", [content["schema"]]):
+                    model = schema.get("$ref", "").rpartition("/")[2]
+                    if model in models:
+                        schema["$ref"] = f"#/components/schemas/Narrow{model}"
     return document
 
 

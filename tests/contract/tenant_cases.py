@@ -78,6 +78,7 @@ BODIES: dict[str, list[Bodies]] = {
     "SourcesAdd": [lambda ids: {"sources": [{"filename": "a.png", "label": "a", "content_base64": "AAAA"}]}],
     "DatasetChange": [lambda ids: {"expires_in": 86_400}],
     "StressTestCreate": [lambda ids: STRESS_TEST | {"dataset": ids.dataset}],
+    "StressTestQuestion": [lambda ids: STRESS_TEST | {"dataset": ids.dataset}],
     "RunResume": [lambda ids: {}],
     "RunRename": [lambda ids: {"name": "mine"}],
     "ProofCreate": [lambda ids: {"images": 4}, lambda ids: {"images": 4, "dataset": ids.dataset}],
@@ -91,6 +92,10 @@ BODIES: dict[str, list[Bodies]] = {
     ],
     "ShiftThresholdSet": [lambda ids: {"author": "ann", "shows": {}}],
     "BugHuntCreate": [
+        lambda ids: BUG_HUNT
+        | {"seed": 1, "descriptions": ["a sled at night"], "photographs": _photographs(ids)}
+    ],
+    "BugHuntQuestion": [
         lambda ids: BUG_HUNT
         | {"seed": 1, "descriptions": ["a sled at night"], "photographs": _photographs(ids)}
     ],
