@@ -35,14 +35,7 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
         del document["paths"]["/v1/signed-urls"]
     schemas = document["components"]["schemas"]
     chosen = choices(live)
-    # An estimate refuses what its run would refuse.
-    for create in ("StressTestCreate", "BugHuntCreate"):
-        question = create.replace("Create", "Question")
-        chosen |= {
-            place.replace(create, question): choice
-            for place, choice in chosen.items()
-            if place.startswith(f"{create}.")
-        }
+    chosen |= _of_questions(chosen)
     outer = {"DatasetChange", "SourcesAdd", "GivenSeeds", "TokenFilesAdd", "RunResume", *OF_JOB}
     models = {place.partition(".")[0] for place in chosen} | outer
     # Copies: the answers have some of these models in them, too.
@@ -62,11 +55,7 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     # Of two, one may be empty where the other says so, and both the same.
     schemas["NarrowStressTestCreate"]["properties"]["interventions"]["maxItems"] = 1
     schemas["NarrowStressTestQuestion"]["properties"]["interventions"]["maxItems"] = 1
-    # Keys of the request's own names, which a schema cannot say.
-    for model in models:
-        for field in ("label_map", "function_specs", *(("functions",) if model == "RunResume" else ())):
-            if field in schemas[f"Narrow{model}"].get("properties", {}):
-                schemas[f"Narrow{model}"]["properties"][field]["maxProperties"] = 0
+    _without_own_names(schemas, models)
     # Two files of one class are refused.
     schemas["NarrowTokenFilesAdd"]["properties"]["files"]["maxItems"] = 1
     # Without shifts of single classes, there must be some of all.
@@ -78,6 +67,29 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     for place, choice in chosen.items():
         model, _, field = place.partition(".")
         _narrow_field(schemas[f"Narrow{model}"]["properties"], field, choice)
+    _name_bodies(document, models)
+    return document
+
+
+def _of_questions(chosen: dict[str, Any]) -> dict[str, Any]:
+    """The choices of requests for estimates, which refuse what their runs would refuse."""
+    creates = ("StressTestCreate.", "BugHuntCreate.")
+    return {
+        place.replace("Create.", "Question."): choice
+        for place, choice in chosen.items()
+        if place.startswith(creates)
+    }
+
+
+def _without_own_names(schemas: dict[str, Any], models: set[str]) -> None:
+    """Leave out what is keyed by the request's own names, which a schema cannot say."""
+    for model in models:
+        for field in ("label_map", "function_specs", *(("functions",) if model == "RunResume" else ())):
+            if field in schemas[f"Narrow{model}"].get("properties", {}):
+                schemas[f"Narrow{model}"]["properties"][field]["maxProperties"] = 0
+
+
+def _name_bodies(document: dict[str, Any], models: set[str]) -> None:
     for methods in document["paths"].values():
         for operation in methods.values():
             for content in operation.get("requestBody", {}).get("content", {}).values():
@@ -86,7 +98,6 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
                     model = schema.get("$ref", "").rpartition("/")[2]
                     if model in models:
                         schema["$ref"] = f"#/components/schemas/Narrow{model}"
-    return document
 
 
 def _narrow(parameter: dict[str, Any], method: str, path: str, live: Live) -> None:
