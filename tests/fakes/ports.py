@@ -14,7 +14,7 @@ import numpy as np
 
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from counterpose_core.contract.base import BatchResponse, ModelIdentity, Outcome, Problem
-from counterpose_core.errors import CounterposeError, UnknownModel
+from counterpose_core.errors import BackendUnavailable, CounterposeError, UnknownModel
 from counterpose_core.types import Cost, PerturbationType
 from counterpose_gateway.services.ports import Services
 from fakes.world import CLASSES, FakeWorld, Shown
@@ -261,6 +261,8 @@ class FakeClassifiers:
 
     def predict(self, request: classifiers.ClassifyRequest, image: str) -> classifiers.Prediction:
         """The true class gets 0.9, or 0.1 where this classifier is led astray."""
+        if image not in self.world.shown:
+            raise BackendUnavailable(f"image {image} is none of the fake world's")
         shown = self.world.shown[image]
         p_true = 0.1 if request.classifier == "leaning" and "snow" in shown.caption else 0.9
         rest = (1.0 - p_true) / (len(request.classes) - 1)
