@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from counterpose_core.contract.bug_hunts import HuntItem
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
-from counterpose_core.contract.runs import Run
+from counterpose_core.contract.runs import CommonestFailure, Run
 from counterpose_core.errors import ImageUndecodable
 from counterpose_gateway.methods.bug_hunt.hunted_items import read_items
 from counterpose_gateway.methods.bug_hunt.stages import next_stage
@@ -101,9 +101,12 @@ async def test_documents_and_models_give_equal_summaries_and_stages(
     for stage in range(1, run.stage + 1):
         _compare(gateway, run.model_copy(update={"stage": stage}), items)
     served = (await gateway.http.get(f"/v1/bug-hunts/{run.id}/summary")).json()
-    # What failed is read from the ledger beside the items.
-    known_failure = {"failure": served["failure"], "verdict": served["verdict"]}
-    assert served == summarize(run, items).model_dump(mode="json") | known_failure
+    # What failed is read from the ledger, beside the items, and stands at the verdict's end.
+    assert served["failure"]["code"] == "image-undecodable"
+    told = str(CommonestFailure.model_validate(served["failure"]))
+    assert served["verdict"].splitlines()[-1] == told
+    without = {"failure": None, "verdict": served["verdict"].removesuffix(f"\n{told}")}
+    assert served | without == summarize(run, items).model_dump(mode="json")
     assert served["seconds"] > 0.0
 
 
