@@ -287,8 +287,7 @@ async def gone_function(folder: Path) -> None:
     store = BlobStore(f"memory://{folder}")
     registry = ClassifierRegistry(ClassifiersSuite(), folder, store, ClassifierOptions(), transport=absent)
     address = f"http://127.0.0.1:4711/{'5' * 40}/v2/models/mine/versions/1"
-    asked = DescribeRequest(classifier="mine", function=address)
-    ClassifiersEngine(registry, cache_bytes=0).describe(asked)
+    ClassifiersEngine(registry, cache_bytes=0).describe(DescribeRequest(classifier="mine", function=address))
 
 
 async def unknown_suite(folder: Path) -> None:

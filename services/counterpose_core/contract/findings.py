@@ -92,7 +92,11 @@ class WordingCount(Wording):
         default=None,
         description="One-sided p-value of these pairs alone; null where fewer than 8 pairs do not test it.",
     )
-    named: bool = Field(default=True, description="Whether the finding's sentence and figures include it.")
+    named: bool = Field(
+        default=True,
+        description="Whether the finding's sentence and figures include it; not if it parts from those that "
+        "hurt, or was tested with another change.",
+    )
 
 
 class Finding(ResponseBody):

@@ -18,7 +18,7 @@ from counterpose_core.stress_test.confirmation import PairColumns, relabelled_p
 from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, WordingKey
 
 LEAST_PAIRS = 8
-"""Pairs of a wording that is tested by itself: with fewer, no outcome survives a correction."""
+"""Pairs of a wording that is tested by itself: fewer say too little of it, whatever they came to."""
 
 _RELABELLINGS = 4000
 _ROUNDING = 1e-9

@@ -219,7 +219,7 @@ def test_a_line_of_metadata_without_image_or_group_is_named(folder: Path, line: 
 
 def test_metadata_that_is_no_text_is_refused(folder: Path) -> None:
     (folder / "metadata.csv").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(InvalidRequest, match="cannot read"):
+    with pytest.raises(InvalidRequest, match=r"line 1 .* is not UTF-8"):
         images_in(folder)
 
 

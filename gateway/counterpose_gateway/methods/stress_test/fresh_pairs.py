@@ -35,6 +35,16 @@ def losses(pairs: Iterable[FreshPair]) -> list[float]:
     )
 
 
+def pair_columns(pairs: Sequence[FreshPair], classifier: str, *, redrawn: bool) -> PairColumns:
+    """The pairs as columns of numbers; ``redrawn``: whether source images give several each."""
+    return PairColumns.of(
+        [pair.edit.unit for pair in pairs],
+        [pair.placebo.after[classifier].p_true for pair in pairs],
+        [pair.edit.after[classifier].p_true for pair in pairs],
+        redrawn=redrawn,
+    )
+
+
 @dataclass(frozen=True)
 class ChosenChange:
     """A change and the classifiers that it is tested for, with the items planned for it so far.
@@ -65,13 +75,7 @@ class ChosenChange:
 
     def columns(self, classifier: str, placebos: Mapping[Place, Observation]) -> PairColumns:
         """The pairs as columns of numbers."""
-        found = self.pairs(classifier, placebos)
-        return PairColumns.of(
-            [pair.edit.unit for pair in found],
-            [pair.placebo.after[classifier].p_true for pair in found],
-            [pair.edit.after[classifier].p_true for pair in found],
-            redrawn=self.scope == "images",
-        )
+        return pair_columns(self.pairs(classifier, placebos), classifier, redrawn=self.scope == "images")
 
     def of_stage(self, stage: int) -> ChosenChange:
         """The change with the items of one stage only."""

@@ -274,7 +274,7 @@ def _by_wording(finding: Finding) -> list[str]:
         return []
     said = [
         f"{when_changed(each.removed, each.added).removeprefix('once ')}: {each.flipped} of {each.n}"
-        f"{' turn wrong' if each.named else ', which parts from the others and is not counted'}"
+        f" turn wrong{'' if each.named else ', not counted here'}"
         for each in finding.wordings
     ]
     return [f"By wording: {'; '.join(said)}."]

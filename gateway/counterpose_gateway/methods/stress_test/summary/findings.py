@@ -158,7 +158,7 @@ def _tested(
 def without_twins(drafts: Sequence[Draft]) -> list[Draft]:
     """Merge a finding that was narrowed to one wording into a proven one of a change that has this wording.
 
-    “The ball becomes a person” is then part of “a person is there”, among whose wordings it is counted.
+    “The ball becomes a person” is then part of “a person is there”, beside whose wordings it stands.
     """
     kept = [draft for draft in drafts if not _is_narrowed(draft)]
     for draft in filter(_is_narrowed, drafts):
@@ -166,7 +166,7 @@ def without_twins(drafts: Sequence[Draft]) -> list[Draft]:
         if twin is None:
             kept.append(draft)
         else:
-            own = [each for each in draft.wordings if each.named]
+            own = [each.model_copy(update={"named": False}) for each in draft.wordings if each.named]
             kept[twin] = replace(kept[twin], wordings=[*kept[twin].wordings, *own])
     return kept
 

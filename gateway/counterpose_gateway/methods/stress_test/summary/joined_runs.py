@@ -16,7 +16,6 @@ from counterpose_core.contract.proofs import Proof, ProofPair, ProofRun
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import NotFound
-from counterpose_core.stress_test.confirmation import PairColumns
 from counterpose_core.stress_test.proof import Evidence, join, more_pairs
 from counterpose_core.stress_test.screening import Change, wording_key
 from counterpose_core.types import FINAL_RUN_STATES
@@ -26,6 +25,7 @@ from counterpose_gateway.methods.stress_test.fresh_pairs import (
     chosen_changes,
     fresh_placebos,
     losses,
+    pair_columns,
 )
 from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -66,19 +66,15 @@ class JoinedFinding:
             return self.parted
         finding = self.proof.finding
         figure = figure_of((finding.classifier, change_of(self.proof)))
-        estimator = LanceEstimator(len(self.pairs))
+        # The runs have seeds of their own; what they show together has one.
+        estimator = LanceEstimator(0)
         return WordedPairs(finding.classifier, self.pairs, self.scope == "images", figure, estimator)
 
     @cached_property
     def evidence(self) -> Evidence:
         """What all pairs show together."""
-        name, pairs = self.proof.finding.classifier, self.pairs
-        columns = PairColumns.of(
-            [pair.edit.unit for pair in pairs],
-            [pair.placebo.after[name].p_true for pair in pairs],
-            [pair.edit.after[name].p_true for pair in pairs],
-            redrawn=self.scope == "images",
-        )
+        name = self.proof.finding.classifier
+        columns = pair_columns(self.pairs, name, redrawn=self.scope == "images")
         return join([each.losses for each in self.runs], self.proof.family, broad=columns.is_broad)
 
     @property

@@ -14,7 +14,7 @@ from counterpose_core.contract.findings import WordingCount
 from counterpose_core.stress_test.confirmation import PairColumns
 from counterpose_core.stress_test.screening import WordingKey
 from counterpose_core.stress_test.wordings import WordingTest, named, parted_p, scope_of, wording_test
-from counterpose_gateway.methods.stress_test.fresh_pairs import FreshPair
+from counterpose_gateway.methods.stress_test.fresh_pairs import FreshPair, pair_columns
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, flips
 
@@ -82,13 +82,7 @@ class WordedPairs:
         return replace(draft, words=words, wordings=self.counts, wording_scope=self.scope, tested=tested)
 
     def _columns(self, pairs: Sequence[FreshPair]) -> PairColumns:
-        name = self.classifier
-        return PairColumns.of(
-            [pair.edit.unit for pair in pairs],
-            [pair.placebo.after[name].p_true for pair in pairs],
-            [pair.edit.after[name].p_true for pair in pairs],
-            redrawn=self.redrawn,
-        )
+        return pair_columns(pairs, self.classifier, redrawn=self.redrawn)
 
     def _generator(self, of: str) -> np.random.Generator:
         return self.estimator.generator(f"{self.figure}/wording/{of}")
