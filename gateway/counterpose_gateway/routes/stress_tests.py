@@ -59,7 +59,7 @@ def get_finding(run_id: RunId, number: FindingNumber, context: Context) -> Findi
 async def estimate_stress_test(body: StressTestQuestion, context: Context) -> StressTestEstimate:
     """Say what a stress test would take and could prove, or refuse it as its run would; nothing is created.
 
-    Each classifier is tried on an image, and the suite's models are shown the first eight.
+    Each classifier is shown up to 64 of the images, and the suite's models the first eight.
     """
     return await estimate(body, context)
 

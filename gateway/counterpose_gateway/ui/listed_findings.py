@@ -9,7 +9,6 @@ from counterpose_core.errors import NotFound
 from counterpose_gateway.methods.stress_test.columns import read_columns
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
-from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.findings import under_test
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.runs.summaries import summary_of
@@ -32,7 +31,7 @@ def findings_under_test(run: Run, context: GatewayContext) -> list[Finding]:
     """The changes that a stress test tests while it goes on, as far as its screen has seen them."""
     config = StressTestConfig.model_validate(run.resolved_config)
     columns = read_columns(run, context.ledger, context.columns)
-    return under_test(run, columns, config, LanceEstimator(config.request.seed))
+    return under_test(run, columns, config)
 
 
 def finding_of(run: Run, number: int, context: GatewayContext) -> Finding:

@@ -168,7 +168,7 @@ class ShownRun:
         plan = self.run.resolved_config.get("confirmation")
         if not isinstance(plan, dict) or plan.get("reason"):
             return []
-        names = ("screen: find suspects", "test them on fresh images", "test more images of what is left")
+        names = ("search for suspects", "test the suspects", "go on with those that still look harmful")
         stage = self.run.stage if not self.has_ended else len(names) + 1
         return [
             (name, "done" if number < stage else "now" if number == stage else "later")

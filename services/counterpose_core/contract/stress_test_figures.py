@@ -98,7 +98,7 @@ class EditTypeSummary(Tested):
             return ""
         if min(beyond.estimate, -change) < LEAST_SHOWN:
             return f"a loss below {LEAST_SHOWN:g} counts for nothing"
-        return "its interval holds 0"
+        return "its interval includes 0"
 
 
 class ModelSummary(ResponseBody):

@@ -96,7 +96,7 @@ async def test_a_run_that_goes_shows_progress_suspicions_and_new_images(site: Si
     html = await site.page(f"/ui/runs/{site.going}")
     said = text_of(html)
     assert re.search(r"\b70 of at most 200\b", said)
-    assert "screen: find suspects" in said
+    assert "search for suspects" in said
     assert "? suspected 7 of 7" in said
     assert "The newest images" in said
     assert html.count("<img") >= 6

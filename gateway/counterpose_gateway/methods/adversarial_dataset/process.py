@@ -101,7 +101,7 @@ async def _sample(
         if told.phase == "sample" and not isinstance(config.request.seeds, GivenSeeds):
             by_models.add(item.id)
             if not is_well_formed(prompt):
-                await attempt.filtered(item, MALFORMED, f"no prompt of a generator: {prompt[:200]!r}")
+                await attempt.filtered(item, MALFORMED, f"no generator can read the caption {prompt[:200]!r}")
                 continue
         asked.append((item, GenerateItem(prompt=prompt, seed=sample_seed(config, item, told))))
     made = await generate_images(

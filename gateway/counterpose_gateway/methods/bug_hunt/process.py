@@ -116,7 +116,7 @@ async def _sample(attempt: OpenItems, group: LeasedGroup, config: BugHuntConfig,
         if _is_by_models(instruction, prompt, config):
             by_models.add(item.id)
             if not is_well_formed(prompt):
-                await attempt.filtered(item, MALFORMED, f"no prompt of a generator: {prompt[:200]!r}")
+                await attempt.filtered(item, MALFORMED, f"no generator can read the caption {prompt[:200]!r}")
                 continue
         asked.append((item, GenerateItem(prompt=prompt, seed=sample_seed(config, item, instruction))))
     made = await generate_images(

@@ -5,7 +5,6 @@ It is measured when the run is created, so that a run that is stopped or keeps n
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
@@ -26,6 +25,7 @@ from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import BackendError, CounterposeError
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Flags
+from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.runs.classifiers import placed
 from counterpose_gateway.runs.predictions import prediction_pair
 from counterpose_gateway.runs.source_table import SourceTable, TableSource
@@ -59,7 +59,7 @@ async def measure_baseline(
     asked = (
         _baseline(at, create, first, len(sources), classes, services) for at in range(len(create.classifiers))
     )
-    return [each for each in await asyncio.gather(*asked) if each is not None]
+    return [each for each in await together(asked) if each is not None]
 
 
 async def _baseline(
@@ -132,7 +132,7 @@ def _right(found: Sequence[PredictionPair | CounterposeError]) -> Flags:
 
 async def _fed_otherwise(
     request: ClassifyRequest, sources: Sequence[TableSource], right: Flags, services: Services
-) -> tuple[int, BetterPreparation | None]:
+) -> tuple[int | None, BetterPreparation | None]:
     """Show the images in a function's other preparations; return how many, and the best if much better."""
     try:
         asked = DescribeRequest(classifier=request.classifier)
@@ -143,7 +143,7 @@ async def _fed_otherwise(
         }
     except CounterposeError:
         # The figures as it is fed stand without them.
-        return 0, None
+        return None, None
     if not others:
         return 0, None
     best = max(others, key=lambda words: int(others[words].sum()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from counterpose_core.contract.confirmation import ConfirmationSummary
+from counterpose_core.contract.confirmation import ConfirmationSummary, Wording
 from counterpose_core.contract.findings import (
     Confirmed,
     Finding,
@@ -22,7 +22,7 @@ from counterpose_core.stress_test.confirmation import (
     is_futile,
     mean_loss,
 )
-from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates, wording_key
+from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, WordingKey, rank_candidates, wording_key
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
@@ -86,9 +86,7 @@ def find(
     return findings, summarize_confirmation(run, config, len(seen), len(suspicions(changes)))
 
 
-def under_test(
-    run: Run, columns: ItemColumns, config: StressTestConfig, estimator: LanceEstimator
-) -> list[Finding]:
+def under_test(run: Run, columns: ItemColumns, config: StressTestConfig) -> list[Finding]:
     """Return the changes that a run tests while it goes on, as its screen saw them; none once it has ended.
 
     They are suspicions, if weaker ones than a run that ends without a test would tell.
@@ -161,13 +159,20 @@ def without_twins(drafts: Sequence[Draft]) -> list[Draft]:
     “The ball becomes a person” is then part of “a person is there”, beside whose wordings it stands.
     """
     kept = [draft for draft in drafts if not _is_narrowed(draft)]
+    # As they were drafted: a wording that was merged into one is no wording of its own test.
+    twins = list(kept)
     for draft in filter(_is_narrowed, drafts):
-        twin = next((place for place, other in enumerate(kept) if _contains(other, draft)), None)
-        if twin is None:
+        place = next((place for place, other in enumerate(twins) if _contains(other, draft)), None)
+        if place is None:
             kept.append(draft)
-        else:
-            own = [each.model_copy(update={"named": False}) for each in draft.wordings if each.named]
-            kept[twin] = replace(kept[twin], wordings=[*kept[twin].wordings, *own])
+            continue
+        there = {_key(each) for each in kept[place].wordings}
+        own = [
+            each.model_copy(update={"named": False})
+            for each in draft.wordings
+            if each.named and _key(each) not in there
+        ]
+        kept[place] = replace(kept[place], wordings=[*kept[place].wordings, *own])
     return kept
 
 
@@ -176,12 +181,18 @@ def _is_narrowed(draft: Draft) -> bool:
 
 
 def _contains(other: Draft, narrowed: Draft) -> bool:
-    """Whether a finding is proven of a change that the narrowed one's words show."""
+    """Whether a finding is proven of a change that these words show, without parting from them."""
     same = (other.state, other.classifier, other.object_class, other.edit_type) == (
         "breaks", narrowed.classifier, narrowed.object_class, narrowed.edit_type,
     )  # fmt: skip
     mine, theirs = wording_key(*narrowed.words), wording_key(*other.words)
-    return same and all(side in (frozenset(), own) for side, own in zip(theirs, mine, strict=True))
+    parted = {_key(each) for each in other.wordings if not each.named}
+    fits = all(side in (frozenset(), own) for side, own in zip(theirs, mine, strict=True))
+    return same and fits and mine not in parted
+
+
+def _key(wording: Wording) -> WordingKey:
+    return wording_key(wording.removed, wording.added)
 
 
 def state_of(test: ConfirmationTest, loss: Estimate, *, suspect: bool) -> FindingState:

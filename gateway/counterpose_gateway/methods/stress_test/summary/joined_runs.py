@@ -56,14 +56,15 @@ class JoinedFinding:
 
     proof: Proof
     runs: Sequence[RunPairs]
-    parted: WordedPairs | None = None
-    """The pairs of all wordings, where they part and ``runs`` have those that hurt."""
+    whole: JoinedFinding | None = None
+    """The finding of all wordings, where they part and ``runs`` have the pairs of those that hurt. It
+    decides: wordings that were chosen by their losses prove nothing by the same losses."""
 
     @cached_property
     def worded(self) -> WordedPairs:
         """The pairs by wording."""
-        if self.parted is not None:
-            return self.parted
+        if self.whole is not None:
+            return self.whole.worded
         finding = self.proof.finding
         figure = figure_of((finding.classifier, change_of(self.proof)))
         # The runs have seeds of their own; what they show together has one.
@@ -72,7 +73,9 @@ class JoinedFinding:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What all pairs show together."""
+        """What all pairs show together, of all wordings."""
+        if self.whole is not None:
+            return self.whole.evidence
         name = self.proof.finding.classifier
         columns = pair_columns(self.pairs, name, redrawn=self.scope == "images")
         return join([each.losses for each in self.runs], self.proof.family, broad=columns.is_broad)
@@ -109,6 +112,8 @@ class JoinedFinding:
         What that run confirmed stays so, since its test keeps its own level, unless it spoke of a few images
         and the joined pairs speak of the class.
         """
+        if self.whole is not None:
+            return self.whole.state
         told, tested = self.proof.finding.state, self.proof.finding.confirmed
         wider = tested is not None and (tested.scope, self.scope) == ("images", "class")
         if not self._extended or (told == "breaks" and not wider):
@@ -134,7 +139,7 @@ class JoinedFinding:
             pairs=[Pair(pair.placebo, pair.edit, pair.loss) for pair in self.pairs],
         )
         draft = self.worded.of(draft)
-        return replace(draft, tested=draft.tested or told.tested).finding(told.number)
+        return replace(draft, tested=told.tested or draft.tested).finding(told.number)
 
     @property
     def listed_pairs(self) -> list[ProofPair]:
@@ -182,7 +187,7 @@ class JoinedFinding:
             scope=self.scope,
             n_sources=len({pair.edit.unit for pair in self.pairs}),
             n_pairs=len(self.pairs),
-            loss=self.evidence.loss,
+            loss=join([each.losses for each in self.runs], self.proof.family).loss,
             planned=sum(each.planned for each in self.runs),
             dropped=dict(sorted(dropped.items())),
             stopped=False,
@@ -246,14 +251,14 @@ def joined_finding(proof: Proof, ledger: RunLedger, runs: Sequence[Run]) -> Join
     if children and not any(map(_is_drawn, children)):
         found = [_kept(each, [pair for pair in each.pairs if not _is_drawn(pair)], "drawn") for each in found]
     joined = JoinedFinding(proof, found)
-    if not children or not joined.worded.is_narrower:
+    if not children or joined.state != "breaks" or not joined.worded.is_narrower:
         return joined
     named = set(joined.worded.named)
     narrower = [
         _kept(each, [pair for pair in each.pairs if pair.edit.wording_key in named], "other-wording")
         for each in found
     ]
-    return JoinedFinding(proof, narrower, joined.worded)
+    return JoinedFinding(proof, narrower, whole=joined)
 
 
 def _is_drawn(pair: FreshPair) -> bool:

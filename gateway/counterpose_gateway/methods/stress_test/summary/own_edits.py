@@ -30,7 +30,7 @@ def judged_by_own_edits(name: str, interventions: Sequence[InterventionSummary])
         return "holds", f"{name} held on {images} images under your edits: {ruled_out}."
     hidden = f"a loss of up to {points(high)} points could hide when {_in_words(spoken)}"
     # What a test sees and the interval denies is no verdict; which of the two decided must be said.
-    why = f"none is shown, as {rule}" if (rule := figure.why_not_shown) else "too few images to tell"
+    why = f"no loss is shown, as {rule}" if (rule := figure.why_not_shown) else "too few images to tell"
     return "cannot-tell", f"{name}: {why}; {hidden}."
 
 

@@ -101,8 +101,13 @@ def _without_finding(name: str, model: ModelSummary, ruled_out: float | None) ->
         return "holds", f"{name} held on {edits} edits: {least}."
     if ruled_out >= 1:
         return "cannot-tell", f"{name}: too few images to tell; {dropped.n} cannot rule out any loss."
-    hidden = f"a loss of up to {points(ruled_out)} points could hide, above the {points(MARGIN)} of “holds”"
-    why = "no loss is shown clear of 0" if tested else "too few images to tell"
+    hidden = f"a loss of up to {points(ruled_out)} points is possible, and “holds” allows {points(MARGIN)}"
+    if not tested:
+        why = "too few images to tell"
+    elif beyond is not None and (beyond.low or 0.0) > 0.0:
+        why = f"the loss shown is below {points(LEAST_LOSS)} points"
+    else:
+        why = "the loss shown may be chance"
     return "cannot-tell", f"{name}: {why}; {hidden}."
 
 

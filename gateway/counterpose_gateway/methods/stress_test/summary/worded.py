@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from counterpose_core.contract.confirmation import SuspectedChange, WordingScope
+from counterpose_core.contract.confirmation import SuspectedChange
 from counterpose_core.contract.findings import WordingCount
 from counterpose_core.stress_test.confirmation import PairColumns
 from counterpose_core.stress_test.screening import WordingKey
@@ -56,30 +56,25 @@ class WordedPairs:
         """Whether some wordings part from those that hurt."""
         return len(self.named) < len(self.tests)
 
-    @property
-    def scope(self) -> WordingScope:
-        """What the named wordings have in common."""
-        alone = len(self.tests) == 1
-        # The test of the change is the test of its only wording.
-        return scope_of({wording: alone or self.tests[wording].breaks for wording in self.named})
-
-    @property
-    def counts(self) -> list[WordingCount]:
-        """Every wording with its pairs."""
-        return [
-            self._count(pairs, self.tests[wording], named=wording in self.named)
-            for wording, pairs in self.by_wording.items()
-        ]
-
     def of(self, draft: Draft) -> Draft:
-        """Return the finding with its wordings, and with the words of the only one that it names."""
-        words = draft.words
-        if len(self.named) == 1 and self.is_narrower:
-            words = _said(self.by_wording[self.named[0]])
-        tested = None
-        if self.is_narrower:
-            tested = SuspectedChange(edit_type=draft.edit_type, removed=draft.words[0], added=draft.words[1])
-        return replace(draft, words=words, wordings=self.counts, wording_scope=self.scope, tested=tested)
+        """Return the finding with its wordings; a proven one names those that hurt, where they part."""
+        narrows = draft.state == "breaks" and self.is_narrower
+        shown = self.named if narrows else list(self.tests)
+        alone = len(self.tests) == 1
+        removed, added = draft.words
+        return replace(
+            draft,
+            words=_said(self.by_wording[shown[0]]) if narrows and len(shown) == 1 else draft.words,
+            wordings=[
+                self._count(pairs, self.tests[wording], named=wording in shown)
+                for wording, pairs in self.by_wording.items()
+            ],
+            # The test of the change is the test of its only wording.
+            wording_scope=scope_of({wording: alone or self.tests[wording].breaks for wording in shown}),
+            tested=SuspectedChange(edit_type=draft.edit_type, removed=removed, added=added)
+            if narrows
+            else None,
+        )
 
     def _columns(self, pairs: Sequence[FreshPair]) -> PairColumns:
         return pair_columns(pairs, self.classifier, redrawn=self.redrawn)

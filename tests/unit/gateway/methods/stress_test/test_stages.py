@@ -18,7 +18,6 @@ from counterpose_core.errors import BackendUnavailable
 from counterpose_gateway.methods.stress_test.columns import columns_of
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.stages import next_stage
-from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.findings import under_test
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
@@ -369,12 +368,11 @@ async def test_the_share_that_has_ended_never_falls_from_phase_to_phase() -> Non
 
 async def test_what_a_run_tests_is_told_while_it_goes_on_and_by_no_page_afterwards() -> None:
     run = await staged_run(per_class=30)
-    estimator = LanceEstimator(run.config.request.seed)
 
     def told(**changes: object) -> list[str]:
         now = run.run.model_copy(update={"state": "in_progress", **changes})
         columns = columns_of(run.items, {})
-        return [one.sentence for one in under_test(now, columns, run.config, estimator)]
+        return [one.sentence for one in under_test(now, columns, run.config)]
 
     assert told() == []
     await run.work(run.stages[0])

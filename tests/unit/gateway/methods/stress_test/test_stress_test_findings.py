@@ -239,7 +239,9 @@ def test_a_significant_but_small_drop_is_not_a_finding(p_after: float, found: bo
     assert insight.detectable_drop is not None
     assert insight.detectable_drop >= 0.05
     cell = made.models["leaning"].edit_types["background"]
-    assert cell.why_not_shown == ("its interval holds 0" if found else "a loss below 0.05 counts for nothing")
+    assert cell.why_not_shown == (
+        "its interval includes 0" if found else "a loss below 0.05 counts for nothing"
+    )
 
 
 def test_reconstruction_changes_are_counted_in_both_directions() -> None:

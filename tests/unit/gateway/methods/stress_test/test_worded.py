@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from counterpose_core.contract.confirmation import Instruction, SuspectedChange, Wording
-from counterpose_core.contract.findings import Finding, Screened
+from counterpose_core.contract.findings import Finding, FindingState, Screened
 from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.stress_test.screening import Change
 from counterpose_core.types import ItemKind
@@ -52,13 +54,13 @@ def pairs(words: Words, number: int, p_true: float, first: int = 0) -> list[Fres
     return found
 
 
-def draft_of(words: Words, made: list[FreshPair]) -> Draft:
-    """The proven finding of a change with these pairs."""
+def draft_of(words: Words, made: list[FreshPair], state: FindingState = "breaks") -> Draft:
+    """The finding of a tested change with these pairs, proven by default."""
     screened = Screened(loss=0.5, n_sources=3, n_images=3, flipped=3)
     shown_pairs = [Pair(pair.placebo, pair.edit, pair.loss) for pair in made]
-    draft = Draft("breaks", "net", "boat", "object", words, screened, None, shown_pairs)
+    draft = Draft(state, "net", "boat", "object", words, screened, None, shown_pairs)
     worded = WordedPairs("net", made, True, "finding/net", LanceEstimator(0))
-    kept = [pair for pair in shown_pairs if pair.edit.wording_key in worded.named]
+    kept = [pair for pair in shown_pairs if state != "breaks" or pair.edit.wording_key in worded.named]
     return worded.of(replace(draft, pairs=kept))
 
 
@@ -112,6 +114,23 @@ def test_a_narrowed_finding_is_part_of_the_proven_one_that_its_words_show() -> N
 def test_the_only_wording_of_a_change_is_as_proven_as_the_change() -> None:
     found = finding_of(("next to a ball", ""), pairs(GONE, 6, 0.05))
     assert found.sentence == "net takes boats for kites once “next to a ball” is gone: 6 of 6 images."
+
+
+@pytest.mark.parametrize("state", ["holds", "cannot-tell"])
+def test_a_finding_that_is_not_proven_speaks_of_all_its_wordings(state: FindingState) -> None:
+    made = pairs(PERSON, 17, 0.05) + pairs(GONE, 8, 0.95, first=17)
+    told = draft_of(("next to a ball", ""), made, state)
+    assert (told.words, told.tested) == (("next to a ball", ""), None)
+    assert {each.named for each in told.wordings} == {True}
+
+
+def test_a_wording_of_both_findings_is_told_once_and_one_that_parted_is_no_twin() -> None:
+    narrowed = draft_of(("next to a ball", ""), pairs(PERSON, 17, 0.05) + pairs(GONE, 8, 0.95, first=17))
+    both = draft_of(("", "person"), pairs(PERSON, 10, 0.05) + pairs(("", "person"), 10, 0.05, first=10))
+    (merged,) = without_twins([narrowed, both])
+    assert [each.n for each in merged.wordings] == [10, 10]
+    unlike = pairs(("", "person"), 12, 0.05) + pairs(PERSON, 12, 0.95, first=12)
+    assert len(without_twins([narrowed, draft_of(("", "person"), unlike)])) == 2
 
 
 def test_a_wording_has_images_enough_for_its_test_before_the_next_one_has_any() -> None:
