@@ -176,7 +176,9 @@ def claim_reports(
         if not (claim.is_tested or claim.state in ("breaks", "suspected")):
             continue
         said, truth = claim.said, truths[claim.said.classifier]
-        on_class, by_words = (judge(claim, truth, generator) for judge in (true_on_class, true_by_words))
+        on_class = true_on_class(claim, truth, generator)
+        # A child of it: the figures of before draw what they drew.
+        by_words = true_by_words(claim, truth, *generator.spawn(1))
         bugs = [one.name for one in planted if claim.names(one)]
         yield ClaimReport(
             roster=roster,

@@ -72,8 +72,8 @@ def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures
     broken = [one for one in counted.claims if one.state == "breaks"]
     suspected = [one for one in counted.claims if one.state == "suspected"]
     fates = Counter(one.fate for one in counted.chances)
-    # Apart, so that the figures of before draw what they drew.
-    words_generator = np.random.default_rng(0)
+    # A child of it: the figures of before draw what they drew.
+    (words_generator,) = generator.spawn(1)
     return StageFigures(
         runs=len(counted.runs),
         recall=clustered_share(((one.classifier, one.fate == "found") for one in counted.chances), generator),

@@ -26,11 +26,12 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class WordingTest:
-    """The pairs of one wording alone; ``p`` is uncorrected, as the change was tested before."""
+    """The pairs of one wording alone; ``p`` is uncorrected; ``broad``: whether enough images lose."""
 
     n: int
     loss: float
     p: float
+    broad: bool = True
 
     @property
     def is_tested(self) -> bool:
@@ -40,13 +41,13 @@ class WordingTest:
     @property
     def breaks(self) -> bool:
         """Whether it hurts by itself."""
-        return self.is_tested and self.p <= LEVEL and self.loss >= LEAST_LOSS
+        return self.is_tested and self.p <= LEVEL and self.loss >= LEAST_LOSS and self.broad
 
 
 def wording_test(pairs: PairColumns, generator: np.random.Generator) -> WordingTest:
     """Test the pairs of one wording by themselves."""
     p = relabelled_p(pairs, generator) if pairs.sources.size >= LEAST_PAIRS else 1.0
-    return WordingTest(pairs.sources.size, pairs.mean, p)
+    return WordingTest(pairs.sources.size, pairs.mean, p, pairs.is_broad)
 
 
 def parted_p(pairs: PairColumns, wordings: Sequence[WordingKey], generator: np.random.Generator) -> float:
@@ -91,7 +92,11 @@ def named(tests: Mapping[WordingKey, WordingTest], parted: float) -> list[Wordin
     """
     if parted > LEVEL:
         return list(tests)
-    return [wording for wording, test in tests.items() if test.breaks] or list(tests)
+    tested = sum(test.is_tested for test in tests.values())
+    # Closed testing: of a proven change one wording hurts, a tested one if all are tested.
+    idle = max(1, tested - (tested == len(tests)))
+    hurting = [wording for wording, test in tests.items() if test.breaks and test.p * idle <= LEVEL]
+    return hurting or list(tests)
 
 
 def scope_of(wordings: Mapping[WordingKey, bool]) -> WordingScope:

@@ -72,6 +72,21 @@ def test_a_finding_of_wordings_that_part_names_those_that_hurt() -> None:
     assert named(results(person=(5, 0.9), nothing=(4, 0.0)), parted=0.01) == [PERSON, NOTHING]
 
 
+def test_one_odd_image_does_not_make_its_wording_the_one_that_hurts() -> None:
+    # Six redraws of one image lose all, six each of two others nothing.
+    losses = [0.9] * 6 + [0.0] * 12
+    assert not wording_test(redrawn([*"aaaaaa", *"bbbbbb", *"cccccc"], losses), generator()).breaks
+
+
+def test_three_wordings_are_corrected_for_two_that_may_be_idle() -> None:
+    weak = WordingTest(n=9, loss=0.4, p=0.04)
+    strong = WordingTest(n=9, loss=0.8, p=0.001)
+    idle = WordingTest(n=9, loss=0.0, p=0.9)
+    dog = wording_key("ball", "dog")
+    assert named({PERSON: weak, NOTHING: idle}, parted=0.01) == [PERSON]
+    assert named({PERSON: weak, NOTHING: idle, dog: strong}, parted=0.01) == [dog]
+
+
 @pytest.mark.parametrize(
     ("hurting", "scope"),
     [
