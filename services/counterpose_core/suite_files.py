@@ -35,7 +35,7 @@ def suite_sections(name_or_file: str, above: tuple[Path, ...] = ()) -> dict[str,
         return tomllib.loads(_shipped(name_or_file))
     path = path.absolute()
     if path.resolve() in above:
-        raise InvalidRequest(f"the suite file {str(above[0])!r} is its own base; name another one")
+        raise InvalidRequest(f"the suite file {str(path)!r} is its own base; name another one")
     own = _beside(path, _table(path))
     base = own.pop("base", None)
     if base is None:
@@ -43,7 +43,11 @@ def suite_sections(name_or_file: str, above: tuple[Path, ...] = ()) -> dict[str,
     if not isinstance(base, str):
         raise InvalidRequest(f"base of the suite file {str(path)!r} must be a suite's name, or a .toml file")
     below = str(path.parent / base) if base.endswith(".toml") else base
-    return suite_sections(below, (*above, path.resolve())) | {"name": path.stem} | own
+    inherited = suite_sections(below, (*above, path.resolve()))
+    if "editor" in own:
+        # It was measured of the base's generator.
+        inherited.pop("generator_gap", None)
+    return inherited | {"name": path.stem} | own
 
 
 def _shipped(name: str) -> str:

@@ -14,7 +14,7 @@ def least_rate(failures: int, images: int, gap: float) -> float:
     """Return the failure rate that a user's images of a description reach with 95 % confidence, in [0, 1].
 
     The rate on the generator's images is as uncertain as Clopper and Pearson's lower bound says; the user's
-    rate differs from it by a normal error of the log-odds. An upper bound is none: a circumstance that the
+    rate differs from it by a normal error of the log-odds. There is no upper bound: a circumstance that the
     generator draws badly may always fail.
 
     Args:

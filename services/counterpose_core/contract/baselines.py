@@ -51,7 +51,7 @@ class ClassifierBaseline(ResponseBody):
     tried: int | None = Field(
         default=None,
         description="Number of other preparations that were tried; 0 where it prepares its images itself, "
-        "null where it is right too often to ask.",
+        "null where it is right too often to ask, or the others could not be tried.",
     )
     better: BetterPreparation | None = Field(
         default=None,

@@ -143,7 +143,9 @@ class ClassifyRequest(RequestBody):
     @property
     def address(self) -> str | None:
         """The address of the function, with the preparation that is asked for; None where there is none."""
-        return self.function if self.prepared is None else f"{self.function}-{self.prepared}"
+        if self.function is None or self.prepared is None:
+            return self.function
+        return f"{self.function}-{self.prepared}"
 
 
 class Prediction(ResponseBody):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -50,15 +50,19 @@ def sentence(error: Mapping[str, Any]) -> str:
     return re.sub(r"\ba valid (?=[aeiou])", "an ", worded).replace("a valid ", "a ")
 
 
-def sentences(found: Sequence[Mapping[str, Any]]) -> str:
+def sentences(
+    errors: Sequence[Mapping[str, Any]], hint: Callable[[Mapping[str, Any]], str] = lambda error: ""
+) -> str:
     """Say what is wrong with the first of the fields that pydantic refuses, each after its place.
 
     Args:
-        found: the entries of pydantic's ``errors()``.
+        errors: the entries of pydantic's ``errors()``.
+        hint: what to add to the sentence of one of them.
     """
-    told = list(dict.fromkeys(f"{place(each['loc'])}: {sentence(each)}".removeprefix(": ") for each in found))
-    more = len(told) - MOST_NAMED
-    return "; ".join([*told[:MOST_NAMED], *[f"and {more} more"] * (more > 0)])
+    faults = (f"{place(each['loc'])}: {sentence(each)}{hint(each)}".removeprefix(": ") for each in errors)
+    distinct = list(dict.fromkeys(faults))
+    more = len(distinct) - MOST_NAMED
+    return "; ".join([*distinct[:MOST_NAMED], *[f"and {more} more"] * (more > 0)])
 
 
 def in_words(error: Exception) -> str:
@@ -80,21 +84,20 @@ def checked(model: type[M], fields: Mapping[str, Any]) -> M:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        raise InvalidRequest(_of_caller(error, model)) from error
+        errors = error.errors(include_url=False)
+        raise InvalidRequest(sentences(errors, lambda each: _hint(each, model))) from error
 
 
-def _of_caller(error: ValidationError, model: type[BaseModel]) -> str:
+def _hint(error: Mapping[str, Any], model: type[BaseModel]) -> str:
     # To the caller's own program, his texts can be repeated.
-    found = error.errors(include_url=False)
-    said, given, name = sentences(found), found[0]["input"], str((*found[0]["loc"], "")[0])
-    kind = found[0]["type"]
+    place, kind, given = error["loc"], error["type"], error["input"]
     if kind == "list_type" and isinstance(given, str):
-        return f"{said}, such as [{given!r}]"
-    if kind == "extra_forbidden":
-        return said + did_you_mean(name, model.model_fields)
-    if name == "dataset" and "/" in str(given):
-        return f"{said}, not {given!r}; upload a folder first: client.datasets.upload(folder, name=...)"
-    return said
+        return f", such as [{given!r}]"
+    if kind == "extra_forbidden" and len(place) == 1:
+        return did_you_mean(str(place[0]), model.model_fields)
+    if place == ("dataset",) and "/" in str(given):
+        return f", not {given!r}; upload a folder first: client.datasets.upload(folder, name=...)"
+    return ""
 
 
 def _meant(error: Mapping[str, Any]) -> str:

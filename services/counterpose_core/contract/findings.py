@@ -83,14 +83,15 @@ class FindingPair(ResponseBody):
 class WordingCount(Wording):
     """One wording of a change, and how many images show it."""
 
-    n: int = Field(description="Number of the finding's images that were edited by these words.")
+    n: int = Field(description="Number of images that were edited by these words.")
     flipped: int = Field(default=0, description="Number of them that make a right answer wrong.")
     loss: float | None = Field(
         default=None, description="Mean loss of p(true class), each source with weight 1."
     )
     p: float | None = Field(
         default=None,
-        description="One-sided p-value of these pairs alone; null where fewer than 8 pairs do not test it.",
+        description="One-sided p-value of these pairs alone, not corrected for the number of tests; null "
+        "with fewer than 8 pairs.",
     )
     named: bool = Field(
         default=True,
@@ -114,7 +115,9 @@ class Finding(ResponseBody):
         description="Words that the edits add; empty where they only remove some, or add various ones."
     )
     wordings: list[WordingCount] = Field(
-        default=[], description="The words that the edits of `pairs` remove and add, the most frequent first."
+        default=[],
+        description="The wordings that were tested or seen, the most frequent first; `named` says which the "
+        "finding speaks of.",
     )
     wording_scope: WordingScope = Field(
         default="plain",

@@ -20,8 +20,8 @@ class StressTestQuestion(StressTestCreate):
         default=[],
         max_length=64,
         json_schema_extra=DISTINCT,
-        description="The classifiers to test, which are tried on an image as for the run; the figures do not "
-        "depend on them.",
+        description="The classifiers to test. They answer the first images as for the run, which gives "
+        "`baseline`; no other figure depends on them.",
     )
 
 

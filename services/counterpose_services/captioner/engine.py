@@ -247,8 +247,8 @@ def _image_mark(model: Blip2ForConditionalGeneration, tokenizer: PreTrainedToken
     words = model.get_input_embeddings().num_embeddings
     if not isinstance(mark, int) or not 0 <= mark < words:
         raise ModelFormatRefused(
-            f"config.json has no image_token_index, and the tokenizer no {IMAGE_WORD!r} among the {words} "
-            f"tokens of the model (found: {mark!r}); take a later revision of the model"
+            f"no token of the model's {words} stands for the image: image_token_index of config.json, or "
+            f"else {IMAGE_WORD!r} of the tokenizer, is {mark!r}; take a later revision of the model"
         )
     model.config.image_token_index = mark
     return mark

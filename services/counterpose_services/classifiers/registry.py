@@ -99,7 +99,9 @@ class ClassifierRegistry:
             )
         if scheme == "oip":
             require_allowed(name, self._options.oip_hosts)
-            return describe_remote(spec, OpenInference(name, self._remotes, self._limits))
+            remote = describe_remote(spec, OpenInference(name, self._remotes, self._limits))
+            # Only functions have others, whose address says which.
+            return remote.model_copy(update={"preparations": {}})
         found = next((one for one in self.describe() if one.spec == spec), None)
         if found is None:
             raise UnknownModel(f"there is no classifier {spec!r} on this machine to describe")
@@ -137,8 +139,9 @@ class ClassifierRegistry:
     def _of_folder(self, name: str) -> Loaded[Classifier]:
         folders = self._options.models_folder
         if folders is None or "/" in name or not (folders / name).is_dir():
-            there = [] if folders is None else [each.name for each in folders.iterdir() if each.is_dir()]
-            raise UnknownModel(f"the models folder has no folder {name!r}{did_you_mean(name, there)}")
+            listed = folders.iterdir() if folders is not None and folders.is_dir() else ()
+            near = did_you_mean(name, [each.name for each in listed if each.is_dir()])
+            raise UnknownModel(f"the models folder has no folder {name!r}{near}")
         folder, spec = model_folder(folders, name), f"local:{name}"
         if not stays_inside(folder, folders):
             raise UnknownModel(

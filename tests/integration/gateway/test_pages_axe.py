@@ -23,7 +23,7 @@ SAID = {
     "first steps": "No run yet. Three steps to the first one",
     "sign in": "API key",
     "list": "1 of 2 models breaks when one thing in the image changes.",
-    "going": "So far, and not tested yet",
+    "going": "Not tested yet: some of these will go away.",
     "ended": "Compare models",
     "finding": "9 more images",
     "items": "0 · sled, reconstruction",

@@ -179,7 +179,8 @@ def schedule_from_config(config: Mapping[str, Any]) -> NoiseSchedule:
     for field, (value, values) in usable.items():
         if value not in values:
             raise ModelFormatRefused(
-                f"the scheduler {name!r} has the {field} {value!r}, and edits know {values} alone"
+                f"{field} of the scheduler {name!r} is {value!r}; edits support only "
+                f"{' or '.join(map(repr, values))}"
             )
     kind = read.get("beta_schedule", "linear")
     formula = kind in get_args(BetaSchedule) and not (
