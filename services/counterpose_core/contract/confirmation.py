@@ -23,6 +23,28 @@ class SuspectedChange(Wording):
     edit_type: EditType = Field(description="Factor that the change is about.")
 
 
+class Condition(ResponseBody):
+    """A phrase of captions, and the factor that it belongs to."""
+
+    edit_type: EditType = Field(description="Factor that the phrase belongs to.")
+    words: str = Field(description="The phrase.")
+
+
+ShownConditions = Literal["first", "second", "both"]
+"""Which of two conditions an image shows."""
+
+
+class ConjunctionPart(ResponseBody):
+    """One of the three images that show two conditions: each by itself, and both together."""
+
+    conditions: list[Condition] = Field(
+        min_length=2,
+        max_length=2,
+        description="The two conditions that may hurt together, and neither alone.",
+    )
+    shows: ShownConditions = Field(description="Which of them this image shows.")
+
+
 class Instruction(ResponseBody):
     """What a later stage of a stress test asks of one item; a placebo has no change."""
 
@@ -31,6 +53,13 @@ class Instruction(ResponseBody):
     )
     wording: Wording | None = Field(
         default=None, description="The words by which this image shows it, or null for a control."
+    )
+    conjunction: ConjunctionPart | None = Field(
+        default=None,
+        description="The conditions that the image is to show, or null if it is about one change.",
+    )
+    second_wording: Wording | None = Field(
+        default=None, description="Words to change after those of `wording`, or null if that is all."
     )
     classifiers: list[str] = Field(
         default=[], description="The classifiers that the screen suspects of losing under the change."

@@ -7,7 +7,13 @@ from typing import Literal
 from pydantic import Field
 
 from counterpose_core.contract.base import ResponseBody
-from counterpose_core.contract.confirmation import ConfirmationScope, SuspectedChange, Wording, WordingScope
+from counterpose_core.contract.confirmation import (
+    Condition,
+    ConfirmationScope,
+    SuspectedChange,
+    Wording,
+    WordingScope,
+)
 from counterpose_core.types import Estimate
 
 FindingState = Literal["breaks", "suspected", "holds", "cannot-tell", "test-unfit"]
@@ -100,6 +106,13 @@ class WordingCount(Wording):
     )
 
 
+class ConditionCount(Condition):
+    """One of two conditions, and what the classifier answers where it holds alone."""
+
+    n: int = Field(description="Number of images with this condition alone.")
+    wrong: int = Field(description="Number of them that are answered wrong.")
+
+
 class Finding(ResponseBody):
     """A change that costs one classifier its answer on one class, with its evidence and its images."""
 
@@ -123,6 +136,12 @@ class Finding(ResponseBody):
         default="plain",
         description="`plain` if words go, or come in, and this alone was seen to hurt; `replaced` if other "
         "words take their place, or make room; `mixed` if some do, or it is not known which hurts.",
+    )
+    conjunction: list[ConditionCount] = Field(
+        default=[],
+        description="Two conditions that were tested together, against images with one of them; then "
+        "`removed` and `added` are empty, and the control of each pair is that of the two images with one "
+        "condition on which p(true class) is lower. Empty for a change of words.",
     )
     tested: SuspectedChange | None = Field(
         default=None,

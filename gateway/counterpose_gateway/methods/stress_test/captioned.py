@@ -85,6 +85,15 @@ class CaptionedSources:
             for place, each in enumerate(sources)
         ]
 
+    def of_class(self, object_class: str) -> list[Observation]:
+        """The sources of a class, fresh ones first, one of a group."""
+        ordered = sorted(self._of_class.get(object_class, []), key=lambda each: each.kind != "caption")
+        return list({each.unit: each for each in reversed(ordered)}.values())[::-1]
+
+    def fresh_of(self, object_class: str) -> list[Observation]:
+        """The fresh sources of a class, one of a group."""
+        return [each for each in self.of_class(object_class) if each.kind == "caption"]
+
     def _showing(self, change: Change, wordings: Sequence[Wording], *, fresh: bool) -> list[Showing]:
         turns = _Turns(_first(wordings, MOST_PAIRS // LEAST_PAIRS))
         found: dict[Place, Showing] = {}

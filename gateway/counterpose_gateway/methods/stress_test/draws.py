@@ -13,7 +13,7 @@ from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
 from counterpose_gateway.runs.seeds import derive_seed
 
 Noise = tuple[int, str]
-"""The number of a draw, and whether a placebo or an edit is made of it."""
+"""The number of a draw, and what is made of it: a placebo, an edit, or an image with which conditions."""
 
 
 def by_noise(group: LeasedGroup, config: StressTestConfig) -> Iterator[tuple[LeasedGroup, StressTestConfig]]:
@@ -34,8 +34,11 @@ def by_noise(group: LeasedGroup, config: StressTestConfig) -> Iterator[tuple[Lea
 
 
 def _noise(item: LeasedItem) -> Noise | None:
-    draw = None if item.instruction is None else Instruction.model_validate(item.instruction).draw
-    return None if draw is None else (draw, item.kind)
+    if item.instruction is None:
+        return None
+    asked = Instruction.model_validate(item.instruction)
+    made = item.kind if asked.conjunction is None else f"{item.kind}/{asked.conjunction.shows}"
+    return None if asked.draw is None else (asked.draw, made)
 
 
 def _drawn(config: StressTestConfig, source: str, noise: Noise) -> StressTestConfig:

@@ -49,14 +49,25 @@ def reworded(caption: str, wording: Wording, label: str) -> Proposal | None:
     return None if unusable else proposal
 
 
+def reworded_twice(
+    caption: str, wording: Wording | None, second: Wording | None, label: str
+) -> Proposal | None:
+    """Return the edit of a caption by a wording and, if there is one, a second; None as `reworded` does."""
+    proposal = None if wording is None else reworded(caption, wording, label)
+    if proposal is None or second is None:
+        return proposal
+    both = reworded(proposal.edited_caption, second, label)
+    return None if both is None else Proposal(both.edited_caption, difference(caption, both.edited_caption))
+
+
 async def apply_instructions(attempt: Attempt, source: LeasedItem, caption: str) -> list[KeptEdit]:
     """Apply to the caption the wording of each open item of a confirmation."""
     kept: list[KeptEdit] = []
     for item in attempt.open:
         if item.kind != "confirmation":
             continue
-        wording = Instruction.model_validate(item.instruction).wording
-        proposal = None if wording is None else reworded(caption, wording, source.label)
+        asked = Instruction.model_validate(item.instruction)
+        proposal = reworded_twice(caption, asked.wording, asked.second_wording, source.label)
         if proposal is None:
             await attempt.filtered(item, NOT_APPLICABLE, "the words do not apply to the caption")
             continue

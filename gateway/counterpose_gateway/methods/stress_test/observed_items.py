@@ -17,7 +17,7 @@ from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.observations import Observation, observed
 
-_BRIDGE = "…"
+BRIDGE = "…"
 """Stands for words between two places of one change, which no caption contains."""
 
 
@@ -156,7 +156,7 @@ class ScreenedGroup:
         usable = [
             (removed, added)
             for *_, removed, added in ranked
-            if not any(_BRIDGE in side for side in (removed, added))
+            if not any(BRIDGE in side for side in (removed, added))
         ]
         return [Wording(removed=removed, added=added) for removed, added in usable]
 

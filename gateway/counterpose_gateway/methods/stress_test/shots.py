@@ -72,7 +72,7 @@ def planned_items(
 ) -> Iterator[PlannedItem]:
     """Yield the placebo and the edits of each place, in the order of the places' first edits."""
     have, ordinal = _with_placebo(seen), 0
-    keys = _Keys(items_hash(config), _redraw(config))
+    keys = _Keys(items_hash(config), redraw_hash(config))
     by_place: dict[Place, list[Shot]] = {}
     for shot in shots:
         by_place.setdefault(shot.showing.place, []).append(shot)
@@ -117,5 +117,6 @@ def _item(keys: _Keys, showing: Showing, shot: Shot | None, ordinal: int) -> Pla
     )
 
 
-def _redraw(config: StressTestConfig) -> str:
+def redraw_hash(config: StressTestConfig) -> str:
+    """Return the hash of the settings that draw again, which the keys of draws contain."""
     return cache_key(redraw=None if config.redraw is None else config.redraw.model_dump(mode="json"))

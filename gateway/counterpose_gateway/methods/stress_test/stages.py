@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from counterpose_core.contract.confirmation import Wording
 from counterpose_core.contract.runs import Item, Run
@@ -27,6 +27,7 @@ from counterpose_core.stress_test.screening import (
 )
 from counterpose_core.types import EDIT_TYPES, EditType
 from counterpose_gateway.methods.stress_test.captioned import CaptionedSources, Showing
+from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS, conjunction_items
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
@@ -69,8 +70,11 @@ def next_stage(run: Run, results: Iterable[Item] | Iterable[RecordedItem]) -> St
         wanted = _to_look_at(config, confirmation.budget, seen)
     else:
         wanted = _to_go_on_with(config, seen)
-    shots = list(in_turns(wanted, seen.later, budget))
-    return StagePlan(planned_items(config, shots, seen.later)) if shots else None
+    reserved = conjunction_items(config, budget // BUDGET_PARTS, seen)
+    shots = in_turns(wanted, seen.later, budget - len(reserved))
+    planned = [*planned_items(config, shots, seen.later)]
+    planned += [replace(each, ordinal=place) for place, each in enumerate(reserved, start=len(planned))]
+    return StagePlan(planned) if planned else None
 
 
 @dataclass(frozen=True)

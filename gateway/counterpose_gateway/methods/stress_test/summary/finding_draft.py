@@ -10,6 +10,7 @@ import numpy as np
 
 from counterpose_core.contract.confirmation import SuspectedChange, WordingScope
 from counterpose_core.contract.findings import (
+    ConditionCount,
     Confirmed,
     Finding,
     FindingPair,
@@ -54,6 +55,8 @@ class Draft:
     """Every wording of a test; without one those of the pairs."""
     wording_scope: WordingScope = "plain"
     tested: SuspectedChange | None = None
+    conjunction: Sequence[ConditionCount] = ()
+    """Two conditions that were tested together, in place of words."""
 
     @property
     def loss(self) -> float:
@@ -82,9 +85,11 @@ class Draft:
             edit_type=self.edit_type,
             removed=removed,
             added=added,
-            wordings=list(self.wordings) or _wordings(pair.edit for pair in pairs),
+            wordings=list(self.wordings)
+            or ([] if self.conjunction else _wordings(pair.edit for pair in pairs)),
             wording_scope=self.wording_scope,
             tested=self.tested,
+            conjunction=list(self.conjunction),
             taken_for=taken_for,
             flipped=flipped,
             of=len(pairs),
@@ -104,6 +109,7 @@ class Draft:
                 mostly=self.mostly,
                 drawn=self._drawn,
                 scope=self.wording_scope,
+                conjunction=[each.words for each in self.conjunction],
             )
             + self._untested,
         )

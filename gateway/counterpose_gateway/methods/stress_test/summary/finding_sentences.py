@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from counterpose_core.contract.confirmation import WordingScope
 from counterpose_core.contract.findings import FindingState
@@ -27,6 +27,7 @@ def finding_sentence(
     mostly: tuple[str, str] = ("", ""),
     drawn: int | None = None,
     scope: WordingScope = "plain",
+    conjunction: Sequence[str] = (),
 ) -> str:
     """Say what a change does to a classifier, and how sure it is; phrases are cut where they are too long.
 
@@ -44,11 +45,14 @@ def finding_sentence(
         drawn: the number of images that were redrawn several times each: it is said of these images alone.
         scope: what the wordings of an open side have in common: “is gone” and “is there” are said of words
             that go, or come in, by themselves.
+        conjunction: two conditions that were tested together, in place of words.
     """
     said = ""
     for most in range(_LONGEST_PHRASE, 0, -1):
         when = when_changed(removed, added, most, edit_type, scope)
-        if not (removed or added) and any(mostly):
+        if conjunction:
+            when = "where " + " meets ".join(f"“{_short(each, most)}”" for each in conjunction)
+        elif not (removed or added) and any(mostly):
             when = f"mostly {when_changed(*mostly, most, scope='mixed')}"
         objects = plural(_short(object_class, most))
         effect, counted = _effect(state, taken_for and _short(taken_for, most), flipped, of, drawn)

@@ -25,6 +25,7 @@ from counterpose_core.stress_test.confirmation import (
 from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, WordingKey, rank_candidates, wording_key
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
+from counterpose_gateway.methods.stress_test.conjunctions import ChosenConjunction, tested_conjunctions
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
@@ -37,6 +38,10 @@ from counterpose_gateway.methods.stress_test.observations import Observation, Pl
 from counterpose_gateway.methods.stress_test.observed_items import (
     ObservedItems,
     ScreenedGroup,
+)
+from counterpose_gateway.methods.stress_test.summary.conjunction_drafts import (
+    conjunction_draft,
+    figure_of_conjunction,
 )
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
@@ -71,8 +76,10 @@ def find(
     seen = list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))
     groups = screened_groups(columns, config.request.classifiers)
     changes = chosen_changes(seen)
-    tested = suspicions(changes) if run.state in FINAL_RUN_STATES else []
-    drafts = _tested(tested, groups, seen, estimator)
+    conjunctions = tested_conjunctions(seen)
+    has_ended = run.state in FINAL_RUN_STATES
+    tested = suspicions(changes) if has_ended else []
+    drafts = _tested(tested, conjunctions if has_ended else [], groups, seen, estimator)
     candidates = (group.candidate_above(LEAST_LOSS) for group in groups.values())
     for candidate in rank_candidates(filter(None, candidates)):
         group = groups[candidate.classifier, candidate.change]
@@ -83,7 +90,8 @@ def find(
             drafts.append(untested(group, "suspected"))
     drafts.sort(key=lambda draft: (_SUREST_FIRST[draft.state], -draft.loss, draft.classifier, draft.words))
     findings = [draft.finding(number) for number, draft in enumerate(drafts, start=1)]
-    return findings, summarize_confirmation(run, config, len(seen), len(suspicions(changes)))
+    hypotheses = len(suspicions(changes)) + sum(len(each.classifiers) for each in conjunctions)
+    return findings, summarize_confirmation(run, config, len(seen), hypotheses)
 
 
 def under_test(run: Run, columns: ItemColumns, config: StressTestConfig) -> list[Finding]:
@@ -126,6 +134,7 @@ def summarize_confirmation(
 
 def _tested(
     hypotheses: Sequence[tuple[Suspicion, ChosenChange]],
+    conjunctions: Sequence[ChosenConjunction],
     groups: Mapping[Suspicion, ScreenedGroup],
     seen: Sequence[Observation],
     estimator: LanceEstimator,
@@ -133,24 +142,32 @@ def _tested(
     """Test every hypothesis on its fresh pairs, corrected over all of them."""
     placebos = fresh_placebos(seen)
     all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
+    meetings = [(name, each) for each in conjunctions for name in each.classifiers]
     columns = [each.columns(classifier, placebos) for (classifier, _), each in hypotheses]
+    columns += [each.columns(name) for name, each in meetings]
     stopped = [
         is_futile(each.of_stage(LOOK_STAGE).columns(classifier, placebos))
         for (classifier, _), each in hypotheses
     ]
+    stopped += [is_futile(each.of_stage(LOOK_STAGE).columns(name)) for name, each in meetings]
     figures = [figure_of(suspicion) for suspicion, _ in hypotheses]
+    figures += [figure_of_conjunction(name, each.conjunction) for name, each in meetings]
     tests = confirm(columns, stopped, [estimator.generator(f"{figure}/p") for figure in figures])
     losses = [
         mean_loss(each, estimator.generator(figure)) for each, figure in zip(columns, figures, strict=True)
     ]
     context = _Context(placebos, all_placebos, estimator, len(tests))
-    results = zip(tests, losses, strict=True)
-    return without_twins(
+    results = list(zip(tests, losses, strict=True))
+    of_changes = without_twins(
         [
             context.draft(suspicion, each, groups.get(suspicion), *result)
-            for (suspicion, each), result in zip(hypotheses, results, strict=True)
+            for (suspicion, each), result in zip(hypotheses, results[: len(hypotheses)], strict=True)
         ]
     )
+    together = zip(meetings, results[len(hypotheses) :], strict=True)
+    return of_changes + [
+        conjunction_draft(name, each, *result, family=len(tests)) for (name, each), result in together
+    ]
 
 
 def without_twins(drafts: Sequence[Draft]) -> list[Draft]:

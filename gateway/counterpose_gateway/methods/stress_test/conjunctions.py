@@ -1,0 +1,253 @@
+"""Conjunctions of a run: the images that test them, and their pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.confirmation import (
+    Condition as NamedCondition,
+)
+from counterpose_core.contract.confirmation import (
+    ConfirmationScope,
+    ConjunctionPart,
+    Instruction,
+    ShownConditions,
+    Wording,
+)
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.stress_test.confirmation import (
+    LEAST_REDRAWN,
+    LOOK_PAIRS,
+    MOST_DRAWS,
+    PairColumns,
+    is_futile,
+)
+from counterpose_core.stress_test.conjunctions import Condition, Conjunction, chosen_conjunctions
+from counterpose_core.stress_test.screening import MOST_REDRAWN as MOST_HYPOTHESES
+from counterpose_core.stress_test.screening import has_plenty
+from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN, CaptionedSources
+from counterpose_gateway.methods.stress_test.fresh_pairs import FreshPair, pair_columns
+from counterpose_gateway.methods.stress_test.interventions import reworded_twice
+from counterpose_gateway.methods.stress_test.items import items_hash
+from counterpose_gateway.methods.stress_test.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.phrases import Phrases, fitting_conjunctions
+from counterpose_gateway.methods.stress_test.shots import redraw_hash
+from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
+from counterpose_gateway.runs.items import PlannedItem
+
+PARTS: tuple[ShownConditions, ...] = ("first", "second", "both")
+"""The images of one pair: each condition alone, and both."""
+
+MOST_PAIRS = 12
+"""Pairs of one conjunction: by relabelling two of each of five sources prove as much as nine sources do."""
+
+BUDGET_PARTS = 3
+"""Conjunctions get at most one of so many parts of the budget."""
+
+FIRST_SLOT = 1000
+"""Number of a run's first conjunction; those of changes are smaller."""
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A source that can show two conditions, the wording that brings in each, and in which draw."""
+
+    source: Observation
+    wordings: tuple[Wording, Wording]
+    draw: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """The source and the draw."""
+        return self.source.source, self.draw
+
+    def asked(self, part: ShownConditions) -> tuple[Wording, Wording | None]:
+        """The wordings of one of its images."""
+        first, second = self.wordings
+        return {"first": (first, None), "second": (second, None), "both": (first, second)}[part]
+
+
+@dataclass(frozen=True)
+class ChosenConjunction:
+    """A conjunction and the classifiers that it is tested for, with the images made for it so far.
+
+    ``places`` are its sources and draws in planned order, each with its images by what they show.
+    """
+
+    slot: int
+    conjunction: Conjunction
+    classifiers: tuple[str, ...]
+    places: Mapping[Place, Mapping[ShownConditions, Observation]]
+
+    @property
+    def scope(self) -> ConfirmationScope:
+        """Whether its pairs speak of the class, or of the images that they are drawn of."""
+        return "images" if any(draw is not None for _, draw in self.places) else "class"
+
+    def wholes(self, classifier: str) -> list[Mapping[ShownConditions, Observation]]:
+        """The images of each place of which all three were kept and answered."""
+        return [
+            images
+            for images in self.places.values()
+            if all(part in images and classifier in images[part].after for part in PARTS)
+        ]
+
+    def pairs(self, classifier: str) -> list[FreshPair]:
+        """Both conditions beside that one of them that costs more: a loss is what neither does alone."""
+        pairs: list[FreshPair] = []
+        for images in self.wholes(classifier):
+            alone = min((images["first"], images["second"]), key=lambda image: image.after[classifier].p_true)
+            loss = alone.after[classifier].p_true - images["both"].after[classifier].p_true
+            pairs.append(FreshPair(alone, images["both"], loss))
+        return pairs
+
+    def columns(self, classifier: str) -> PairColumns:
+        """The pairs as columns of numbers."""
+        return pair_columns(self.pairs(classifier), classifier, redrawn=self.scope == "images")
+
+    def of_stage(self, stage: int) -> ChosenConjunction:
+        """The conjunction with the images of one stage only."""
+        places = {
+            place: images
+            for place, images in self.places.items()
+            if all(image.stage == stage for image in images.values())
+        }
+        return ChosenConjunction(self.slot, self.conjunction, self.classifiers, places)
+
+    @property
+    def images(self) -> list[Observation]:
+        """All its images."""
+        return [image for images in self.places.values() for image in images.values()]
+
+
+def tested_conjunctions(seen: Iterable[Observation]) -> list[ChosenConjunction]:
+    """Return the conjunctions that stages after the first have images of, the best of the screen first."""
+    places: dict[tuple[int, Conjunction, tuple[str, ...]], dict[Place, dict[ShownConditions, Observation]]]
+    places = {}
+    for each in seen:
+        asked = each.instruction
+        if asked is None or asked.conjunction is None:
+            continue
+        conditions = [Condition(one.edit_type, one.words) for one in asked.conjunction.conditions]
+        key = each.slot, Conjunction(each.label, *conditions), tuple(asked.classifiers)
+        of_place = places.setdefault(key, {}).setdefault(each.place, {})
+        of_place[asked.conjunction.shows] = each
+    chosen = [ChosenConjunction(*key, images) for key, images in places.items()]
+    return sorted(chosen, key=lambda each: each.slot)
+
+
+def conjunction_items(config: StressTestConfig, budget: int, seen: SeenItems) -> list[PlannedItem]:
+    """Plan the first images of the conjunctions that the screen gives rise to, or more of those that live.
+
+    Args:
+        config: the run's configuration.
+        budget: the items that may be planned.
+        seen: all items so far.
+    """
+    phrases = Phrases(seen.columns)
+    sources = CaptionedSources(config, seen.captioned)
+    before = tested_conjunctions(seen.later)
+    if not before and not seen.later:
+        candidates = fitting_conjunctions(seen, phrases, config.request.classifiers)
+        chosen = chosen_conjunctions(candidates, budget)
+        before = [
+            ChosenConjunction(FIRST_SLOT + number, conjunction, names, {})
+            for number, (conjunction, names) in enumerate(chosen.items())
+        ]
+    items: list[PlannedItem] = []
+    for each in before:
+        if _is_given_up(each):
+            continue
+        planned = _items_of(config, each, _meetings(config, each, sources, phrases, seen))
+        if len(items) + len(planned) <= budget:
+            items += planned
+    return items
+
+
+def _is_given_up(each: ChosenConjunction) -> bool:
+    return bool(each.places) and all(is_futile(each.columns(name)) for name in each.classifiers)
+
+
+def _meetings(
+    config: StressTestConfig,
+    each: ChosenConjunction,
+    sources: CaptionedSources,
+    phrases: Phrases,
+    seen: SeenItems,
+) -> list[Meeting]:
+    """The sources and draws that show a conjunction next."""
+    conjunction = each.conjunction
+    share = math.prod(seen.share_of_pairs(one.edit_type) for one in (conjunction.first, conjunction.second))
+    fresh = list(_fitting(sources.fresh_of(conjunction.object_class), conjunction, phrases))
+    plenty = has_plenty(len(fresh) * share, MOST_HYPOTHESES)
+    if config.redraw is not None and (each.scope == "images" if each.places else not plenty):
+        all_of_class = sources.of_class(conjunction.object_class)
+        few = list(_fitting(all_of_class, conjunction, phrases))[:MOST_REDRAWN]
+        if len(few) < LEAST_REDRAWN:
+            return []
+        fresh = [Meeting(one.source, one.wordings, draw) for draw in range(1, MOST_DRAWS + 1) for one in few]
+    whole = min((len(each.pairs(name)) for name in each.classifiers), default=0)
+    wanted = LOOK_PAIRS if not each.places else MOST_PAIRS - whole
+    left = [one for one in fresh if one.place not in each.places]
+    return left[: max(0, math.ceil(wanted / share))]
+
+
+def _fitting(sources: Iterable[Observation], conjunction: Conjunction, phrases: Phrases) -> Iterator[Meeting]:
+    """The sources whose caption names neither condition, and into which both can be brought."""
+    for source in sources:
+        caption, label = source.caption or "", source.label
+        first, second = (
+            phrases.towards(each, caption, label) for each in (conjunction.first, conjunction.second)
+        )
+        if first is None or second is None:
+            continue
+        both = reworded_twice(caption, first, second, label)
+        # The second may have taken the place of the first.
+        if both is not None and phrases.shows(both.edited_caption, conjunction):
+            yield Meeting(source, (first, second))
+
+
+def _items_of(
+    config: StressTestConfig, each: ChosenConjunction, meetings: Sequence[Meeting]
+) -> list[PlannedItem]:
+    conditions = [each.conjunction.first, each.conjunction.second]
+    asked = [NamedCondition(edit_type=one.edit_type, words=one.phrase) for one in conditions]
+    hashed = items_hash(config)
+    items: list[PlannedItem] = []
+    for meeting in meetings:
+        for part in PARTS:
+            wording, second = meeting.asked(part)
+            source = meeting.source
+            drawn = {} if meeting.draw is None else {"draw": meeting.draw, "redraw": redraw_hash(config)}
+            instruction = Instruction(
+                wording=wording,
+                second_wording=second,
+                conjunction=ConjunctionPart(conditions=asked, shows=part),
+                classifiers=list(each.classifiers),
+                draw=meeting.draw,
+            )
+            items.append(
+                PlannedItem(
+                    item_key=cache_key(
+                        source=source.source,
+                        object_class=source.label,
+                        edit_type="conjunction",
+                        change=[*(list(one) for one in conditions), part],
+                        config=hashed,
+                        **drawn,
+                    ),
+                    ordinal=len(items),
+                    kind="confirmation",
+                    item_group=source.source,
+                    source_image=source.image,
+                    label=source.label,
+                    edit_type=conditions[part == "second"].edit_type,
+                    slot=each.slot,
+                    caption=source.caption,
+                    instruction=instruction.model_dump(mode="json"),
+                )
+            )
+    return items
