@@ -144,7 +144,7 @@ def conjunction_items(config: StressTestConfig, budget: int, seen: SeenItems) ->
 
     Args:
         config: the run's configuration.
-        budget: the items that may be planned.
+        budget: the items that may be planned for all hypotheses; conjunctions get a part of them.
         seen: all items so far.
     """
     phrases = Phrases(seen.columns)
@@ -157,14 +157,13 @@ def conjunction_items(config: StressTestConfig, budget: int, seen: SeenItems) ->
             ChosenConjunction(FIRST_SLOT + number, conjunction, names, {})
             for number, (conjunction, names) in enumerate(chosen.items())
         ]
-    items: list[PlannedItem] = []
-    for each in before:
-        if _is_given_up(each):
-            continue
-        planned = _items_of(config, each, _meetings(config, each, sources, phrases, seen))
-        if len(items) + len(planned) <= budget:
-            items += planned
-    return items
+    living = [each for each in before if not _is_given_up(each)]
+    meetings = [(each, _meetings(config, each, sources, phrases, seen)) for each in living]
+    pairs = budget // BUDGET_PARTS // len(PARTS)
+    planned = list[PlannedItem]()
+    for each, own in meetings:
+        planned += _items_of(config, each, own[: pairs - len(planned) // len(PARTS)])
+    return planned
 
 
 def _is_given_up(each: ChosenConjunction) -> bool:

@@ -27,7 +27,7 @@ from counterpose_core.stress_test.screening import (
 )
 from counterpose_core.types import EDIT_TYPES, EditType
 from counterpose_gateway.methods.stress_test.captioned import CaptionedSources, Showing
-from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS, conjunction_items
+from counterpose_gateway.methods.stress_test.conjunctions import conjunction_items
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
@@ -70,7 +70,7 @@ def next_stage(run: Run, results: Iterable[Item] | Iterable[RecordedItem]) -> St
         wanted = _to_look_at(config, confirmation.budget, seen)
     else:
         wanted = _to_go_on_with(config, seen)
-    reserved = conjunction_items(config, budget // BUDGET_PARTS, seen)
+    reserved = conjunction_items(config, budget, seen)
     shots = in_turns(wanted, seen.later, budget - len(reserved))
     planned = [*planned_items(config, shots, seen.later)]
     planned += [replace(each, ordinal=place) for place, each in enumerate(reserved, start=len(planned))]

@@ -110,6 +110,7 @@ class Draft:
                 drawn=self._drawn,
                 scope=self.wording_scope,
                 conjunction=[each.words for each in self.conjunction],
+                alone=max((each.wrong for each in self.conjunction), default=0),
             )
             + self._untested,
         )

@@ -28,6 +28,7 @@ def finding_sentence(
     drawn: int | None = None,
     scope: WordingScope = "plain",
     conjunction: Sequence[str] = (),
+    alone: int = 0,
 ) -> str:
     """Say what a change does to a classifier, and how sure it is; phrases are cut where they are too long.
 
@@ -46,6 +47,7 @@ def finding_sentence(
         scope: what the wordings of an open side have in common: “is gone” and “is there” are said of words
             that go, or come in, by themselves.
         conjunction: two conditions that were tested together, in place of words.
+        alone: the images with one of the conditions alone that are answered wrong, of that with more of them.
     """
     said = ""
     for most in range(_LONGEST_PHRASE, 0, -1):
@@ -56,6 +58,8 @@ def finding_sentence(
             when = f"mostly {when_changed(*mostly, most, scope='mixed')}"
         objects = plural(_short(object_class, most))
         effect, counted = _effect(state, taken_for and _short(taken_for, most), flipped, of, drawn)
+        if conjunction and state == "breaks":
+            counted += f", {alone} with one alone"
         said = f"{classifier} {effect.replace('{}', objects, 1)} {when}: {counted}."
         if len(said.split()) <= MOST_WORDS:
             break

@@ -1,0 +1,81 @@
+"""Which pairs of phrases fit the mistakes that a screen saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from counterpose_core.stress_test.conjunctions import (
+    AnsweredImages,
+    Condition,
+    Conjunction,
+    chosen_conjunctions,
+    conjunctions_in,
+)
+
+RAIN, SAND, DOG = (
+    Condition("background", "in the rain"),
+    Condition("background", "on the sand"),
+    Condition("object", "a dog"),
+)
+
+
+def answered(*images: tuple[int, bool, Sequence[Condition]]) -> AnsweredImages:
+    sources, wrong, conditions = zip(*images, strict=True)
+    return AnsweredImages(np.array(sources), np.array(wrong), [frozenset(each) for each in conditions])
+
+
+APART = [
+    (1, False, [RAIN]),
+    (2, False, [SAND]),
+    (3, False, [DOG]),
+    (4, False, [RAIN, DOG]),
+    (5, False, [SAND]),
+]
+
+
+def test_two_phrases_that_fail_together_alone_are_a_conjunction() -> None:
+    [candidate] = conjunctions_in("vit", "fly", answered(*APART, (6, True, [SAND, RAIN])))
+    assert candidate.conjunction == Conjunction.of("fly", [SAND, RAIN])
+    assert (candidate.score, candidate.alone) == (0.5, 4)
+
+
+def test_a_phrase_that_fails_alone_needs_no_other() -> None:
+    # With a dog or without one, images in the rain fail.
+    images = answered((1, True, [RAIN]), (2, True, [RAIN, DOG]), (3, False, [DOG]), (4, False, [SAND]))
+    assert conjunctions_in("vit", "fly", images) == []
+
+
+def test_phrases_that_mostly_go_well_together_are_none() -> None:
+    met = [(6, True, [SAND, RAIN]), (7, False, [SAND, RAIN])]
+    assert conjunctions_in("vit", "fly", answered(*APART, *met)) == []
+
+
+def test_a_phrase_that_was_never_seen_alone_may_be_what_hurts() -> None:
+    images = answered((1, False, [RAIN]), (2, True, [SAND, RAIN]), (3, False, [DOG]))
+    assert conjunctions_in("vit", "fly", images) == []
+
+
+def test_many_edits_of_one_odd_source_count_as_one() -> None:
+    odd = [(6, True, [SAND, RAIN])] * 9
+    [candidate] = conjunctions_in("vit", "fly", answered(*APART, *odd))
+    assert candidate.score == 0.5
+
+
+def test_more_sources_make_a_better_candidate_and_the_budget_bounds_their_number() -> None:
+    # Enough images of the shared phrase without the other show that it is harmless by itself.
+    more = [(number, False, [SAND]) for number in range(10, 16)]
+    met = [(6, True, [SAND, RAIN]), (7, True, [SAND, RAIN]), (8, True, [SAND, DOG])]
+    images = answered(*APART, *more, *met)
+    first, second = conjunctions_in("vit", "fly", images)
+    assert (first.conjunction.second, second.conjunction.second) == (SAND, DOG)
+    assert first.score > second.score
+    assert list(chosen_conjunctions([second, first], budget=100)) == [first.conjunction]
+    assert chosen_conjunctions([second, first], budget=71) == {}
+
+
+def test_classifiers_with_one_conjunction_share_its_images() -> None:
+    images = answered(*APART, (6, True, [SAND, RAIN]))
+    both = [*conjunctions_in("vit", "fly", images), *conjunctions_in("resnet", "fly", images)]
+    assert list(chosen_conjunctions(both, budget=72).values()) == [("resnet", "vit")]

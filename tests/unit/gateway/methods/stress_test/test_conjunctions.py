@@ -1,0 +1,155 @@
+"""Two conditions that hurt together alone: seen in the screen, tested on images of both, named as a finding."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.runs import Item
+from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS
+from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen
+from fakes.ports import FakeClassifiers, fake_services
+from fakes.world import CAPTION, FakeWorld
+
+TYPES = ["background", "object"]
+RARE = "next to a lamp"
+
+
+class Meeting(FakeClassifiers):
+    """``leaning`` misses its class where snow and a lamp meet, or where ``alone`` is said."""
+
+    alone = "no such words"
+
+    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+        caption = self.world.shown[image].caption
+        misled = ("snow" in caption and "lamp" in caption) or self.alone in caption
+        asked = request if request.classifier == "leaning" and misled else self._sure(request)
+        return super().predict(asked, image) if asked is not request else self._wrong(request, image)
+
+    def _sure(self, request: ClassifyRequest) -> ClassifyRequest:
+        return request.model_copy(update={"classifier": "steady"})
+
+    def _wrong(self, request: ClassifyRequest, image: str) -> Prediction:
+        right = super().predict(self._sure(request), image)
+        probabilities = [0.1 if p == max(right.probabilities) else 0.3 for p in right.probabilities]
+        top = sorted(range(len(probabilities)), key=lambda index: -probabilities[index])
+        return Prediction(probabilities=probabilities, top=top)
+
+
+class Leaning(Meeting):
+    """Snow alone misleads it."""
+
+    alone = "snow"
+
+
+def with_a_rare_caption(world: FakeWorld) -> list[Source]:
+    """Some images of each class show a lamp from the start."""
+    return [
+        world.source(label, number, caption=caption(label, number))
+        for label in ("plate", "sled")
+        for number in range(20)
+    ]
+
+
+def caption(label: str, number: int) -> str:
+    whole = CAPTION.format(label=label)
+    return whole.replace("next to a dog", RARE) if number % 5 == 0 else whole
+
+
+async def run_of(classifier: type[Meeting], **changes: object) -> StagedRun:
+    return await finished_run(
+        lambda world: fake_services(world, classifiers=classifier(world)),
+        sources=with_a_rare_caption,
+        **{"edit_types": TYPES, "max_edits_per_image": 6, "confirm_share": 0.5, **changes},  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture(scope="module")
+def run() -> StagedRun:
+    """A run whose classifier needs both; only to be read."""
+    return asyncio.run(run_of(Meeting))
+
+
+def conjunctions(run: StagedRun) -> list[Finding]:
+    return [finding for finding in run.findings() if finding.conjunction]
+
+
+def parts(run: StagedRun) -> list[Item]:
+    return [
+        item
+        for item in run.of_kind("confirmation", later=True)
+        if item.instruction is not None and item.instruction.conjunction is not None
+    ]
+
+
+def test_what_hurts_together_alone_is_a_finding(run: StagedRun) -> None:
+    found = conjunctions(run)
+    # The budget of so few images pays for one.
+    [first] = found
+    assert (first.state, first.classifier, first.object_class) == ("breaks", "leaning", "plate")
+    assert {each.words for each in first.conjunction} == {"in the snow", "lamp"}
+    assert all(each.n == first.of and each.wrong == 0 for each in first.conjunction)
+    assert first.flipped == first.of >= 8
+    assert first.sentence == (
+        f"leaning takes plates for sleds where “in the snow” meets “lamp”: {first.of} of {first.of} images, "
+        "0 with one alone."
+    )
+    assert (first.removed, first.added, first.wordings) == ("", "", [])
+
+
+def test_each_pair_has_an_image_of_either_and_of_both_on_sources_that_show_neither(run: StagedRun) -> None:
+    by_place: dict[str, dict[str, Item]] = {}
+    for item in parts(run):
+        assert item.instruction is not None
+        assert item.instruction.conjunction is not None
+        by_place.setdefault(f"{item.slot}/{item.item_group}", {})[item.instruction.conjunction.shows] = item
+    for images in by_place.values():
+        captions = {part: item.result.edited_caption or "" for part, item in images.items() if item.result}
+        assert ["snow" in captions[part] for part in ("first", "second", "both")] == [True, False, True]
+        assert ["lamp" in captions[part] for part in ("first", "second", "both")] == [False, True, True]
+
+
+def test_conjunctions_take_at_most_their_part_of_the_budget(run: StagedRun) -> None:
+    assert run.config.confirmation is not None
+    later = [item for item in run.items if item.stage > 1]
+    assert 0 < len(parts(run)) <= run.config.confirmation.budget / BUDGET_PARTS * 2
+    assert len(later) <= run.config.confirmation.budget
+
+
+def test_no_key_or_ordinal_is_used_twice(run: StagedRun) -> None:
+    for stage in run.stages:
+        assert [item.ordinal for item in stage] == sorted({item.ordinal for item in stage})
+    keys = Counter(item.item_key for stage in run.stages for item in stage)
+    assert max(keys.values()) == 1
+
+
+def test_one_condition_that_hurts_alone_is_no_conjunction() -> None:
+    run = asyncio.run(run_of(Leaning))
+    assert conjunctions(run) == []
+    assert any(finding.state == "breaks" and finding.added for finding in run.findings())
+
+
+def test_the_tests_of_conjunctions_are_corrected_with_all_others(run: StagedRun) -> None:
+    summary = run.summary()
+    assert summary.confirmation is not None
+    sizes = {each.confirmed.family_size for each in summary.findings if each.confirmed is not None}
+    assert sizes == {summary.confirmation.hypotheses}
+    assert summary.confirmation.hypotheses >= len(conjunctions(run))
+
+
+async def test_a_stage_with_conjunctions_is_the_same_however_often_it_is_planned() -> None:
+    run = await run_after_screen(
+        lambda world: fake_services(world, classifiers=Meeting(world)),
+        sources=with_a_rare_caption,
+        edit_types=TYPES,
+        max_edits_per_image=6,
+    )
+    first = run.plan_next()
+    run.stages.pop()
+    assert first
+    assert run.plan_next() == first
