@@ -34,7 +34,17 @@ _MOST_UNCHANGED = 4
 
 
 def told_change(finding: Finding) -> Intervention | None:
-    """The words that a finding, or else most of its images, changed; None where an example must show them."""
+    """The words that a finding, or else most of its images, changed; None where an example must show them.
+
+    Raises:
+        InvalidRequest: it is about two conditions together, which no one change brings in.
+    """
+    if finding.conjunction:
+        both = " and ".join(repr(each.words) for each in finding.conjunction)
+        raise InvalidRequest(
+            f"finding {finding.number} is about {both} together, not about one change; apply a finding that "
+            "names a change"
+        )
     removed, added = finding.removed, finding.added
     named = next((each for each in finding.wordings if each.named), None)
     if not (removed and added) and named is not None:

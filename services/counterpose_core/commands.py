@@ -35,8 +35,11 @@ class NextStep:
 
 
 def next_step(run_id: str, finding: Finding) -> NextStep | None:
-    """What would settle a finding, or else show it in every image; None where it has no number yet."""
-    if not finding.number:
+    """What would settle a finding, or else show it in every image.
+
+    None where it has no number yet, or is about two conditions, which no one change brings in.
+    """
+    if not finding.number or finding.conjunction:
         return None
     open_still = finding.state in ("suspected", "cannot-tell")
     if open_still and (finding.removed or finding.added):

@@ -81,7 +81,7 @@ def content(caption: str) -> frozenset[str]:
 def fitting_conjunctions(
     seen: SeenItems, phrases: Phrases, classifiers: Sequence[str]
 ) -> Iterator[ConjunctionCandidate]:
-    """Yield the conjunctions that fit the mistakes of the screen, on its originals, controls and kept edits."""
+    """Yield the conjunctions that fit what was answered wrong: originals, controls and kept edits."""
     columns = seen.columns
     captions = {each.source: content(each.caption or "") for each in seen.captioned}
     kept = np.flatnonzero(columns.screened & columns.done & (columns.label != NONE))

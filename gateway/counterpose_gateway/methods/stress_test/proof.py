@@ -258,8 +258,14 @@ def _change(told: Finding, run: Run, columns: ItemColumns) -> tuple[Change, list
     """The change behind a finding and the words that show it.
 
     Raises:
-        InvalidRequest: the finding is about various words.
+        InvalidRequest: the finding is about various words, or about two conditions.
     """
+    if told.conjunction:
+        named = " and ".join(repr(each.words) for each in told.conjunction)
+        raise InvalidRequest(
+            f"finding {told.number} of run {run.id!r} is about {named} together, and only a single change "
+            "can be tested further; a new run with more images of the class tests both again"
+        )
     groups = screened_groups(columns, [told.classifier])
     tested = _words(told)
     if told.tested is not None:

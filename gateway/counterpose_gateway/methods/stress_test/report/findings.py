@@ -56,6 +56,7 @@ class ShownPair:
     """An original and its edit with the classifier's answers, and its answer on the control.
 
     ``redrawn`` is the image of the control where it is shown: in the pairs of the first screen.
+    ``changed`` is what the control changes: nothing, or one of two conditions.
     """
 
     item: str
@@ -68,6 +69,7 @@ class ShownPair:
     answer_after: Answer
     control: Answer | None
     redrawn: Inline | None = None
+    changed: str = "nothing changed"
 
 
 LEAST_WORDINGS = 2
@@ -219,7 +221,16 @@ def _pair(
         answer_after=Answer.of(result.predictions[finding.classifier]),
         control=None if said is None else Answer.of(said),
         redrawn=album.generated(control[1].image, run=run, item=control[0].id) if control and shows else None,
+        changed=_control_changes(finding, None if control is None else control[0]),
     )
+
+
+def _control_changes(finding: Finding, control: Item | None) -> str:
+    """What the control of a pair changes."""
+    asked = None if control is None or control.instruction is None else control.instruction.conjunction
+    if not finding.conjunction or asked is None:
+        return "nothing changed"
+    return f"“{finding.conjunction[asked.shows == 'second'].words}” alone"
 
 
 def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made) -> str:
@@ -232,7 +243,8 @@ def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made) -> s
     said = f"Confidence in “{finding.object_class}” goes from {before} to {after} on average"
     controls = [made[key][1].predictions for pair in pairs if (key := pair.control or "") in made]
     known = [predictions[name].p_true for predictions in controls if name in predictions]
-    said += f". Redrawn with nothing changed, it is {percent(fmean(known))}." if known else "."
+    redrawn = "With one of the two alone" if finding.conjunction else "Redrawn with nothing changed"
+    said += f". {redrawn}, it is {percent(fmean(known))}." if known else "."
     return said.replace(" %", "\u00a0%")
 
 
@@ -261,6 +273,7 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
         ]
     return [
         *_by_wording(finding),
+        *_alone(finding),
         f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {_p_of(tested)}.{stopped}",
         *(_undecided(tested) if finding.state == "cannot-tell" else []),
         # Older versions counted pairs by the loss alone.
@@ -278,6 +291,16 @@ def _by_wording(finding: Finding) -> list[str]:
         for each in finding.wordings
     ]
     return [f"By wording: {'; '.join(said)}."]
+
+
+def _alone(finding: Finding) -> list[str]:
+    """What each of two conditions does without the other."""
+    if not finding.conjunction:
+        return []
+    said = "; ".join(f"“{each.words}”: {each.wrong} of {each.n} wrong" for each in finding.conjunction)
+    return [
+        f"Alone: {said}. The loss is counted from the image with one of them on which the model is less sure."
+    ]
 
 
 def _p_of(tested: Confirmed) -> str:

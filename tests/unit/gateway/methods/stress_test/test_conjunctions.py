@@ -1,4 +1,4 @@
-"""Two conditions that hurt together alone: seen in the screen, tested on images of both, named as a finding."""
+"""Two conditions that hurt together alone: seen in the screen, tested on images of both, named."""
 
 from __future__ import annotations
 
