@@ -1,0 +1,1 @@
+"""Bugs that need two conditions at once, and whether a stress test names both."""
