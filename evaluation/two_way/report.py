@@ -46,6 +46,7 @@ class TwoWayRun(_Frozen):
 
     roster: str
     size: int
+    classifiers: int
     kind: str = Field(description="`two-way`, or `others`: controls and bugs of one condition.")
     items: int
     tested: int = Field(description="Conjunctions that were tested, by classifier.")

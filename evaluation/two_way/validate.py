@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.statistics.bootstrap import proportion
@@ -30,7 +28,7 @@ from evaluation.two_stages.stretch import Folder, Stretch
 from evaluation.two_stages.validate import stretch_of
 from evaluation.validity.command import VALIDITY_STATE
 from evaluation.validity.contestants import BUG_FILES, Contestant
-from evaluation.validity.measures import clustered_share, share
+from evaluation.validity.measures import UNKNOWN, clustered_share, share
 from evaluation.validity.order import generator
 from evaluation.validity.roster import SUITE, suite_classifiers, train_missing, trained, trainings
 from evaluation.validity.serving import STACK, serving
@@ -43,6 +41,8 @@ from .report import ConjunctionReport, TwoWayBugReport, TwoWayFigures, TwoWayRun
 from .truth import ALONE, TOGETHER, TRUE_TOGETHER, estimates, falls
 
 PORT = 8480
+TWO = 2
+"""Conditions of a bug; a phrase of a finding may name none."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,7 +71,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=160, help="images of a run")
     parser.add_argument("--sources", type=int, default=400, help="images of the stretch, for the truth")
     parser.add_argument("--classifiers", type=int, default=8, help="classifiers with three bugs each")
-    parser.add_argument("--controls", type=int, default=8, help="classifiers without bugs")
+    parser.add_argument("--controls", type=int, default=4, help="more classifiers without bugs")
     parser.add_argument("--state", type=Path, default=STATE / "two-way", help="folder of finished pieces")
     parser.add_argument("--out", type=Path, default=RESULTS / "two-way.json", help="result file")
     parser.add_argument("--port", type=int, default=PORT, help="port of the gateway")
@@ -80,9 +80,9 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _single(folder: Path) -> list[Contestant]:
-    """The suite's classifiers and three of `make validate`, whose bugs need one condition."""
-    files = sorted(file for file in BUG_FILES.glob("spread-*.json"))
-    wanted = [each for each in trainings(files, folder) if each.seed % 10 == 0]
+    """The suite's classifiers and six of `make validate`: controls, and bugs that need one condition."""
+    every = trainings(sorted(BUG_FILES.glob("*.json")), folder)
+    wanted = [each for each in every if each.seed % 10 == 0 or each.seed in (101, 102)]
     train_missing(wanted, VALIDITY_STATE / "training")
     return [*suite_classifiers(), *trained(wanted)]
 
@@ -127,11 +127,9 @@ def _measure(
 def _claims(one: Contestant, roster: str, run: Replayed, stretch: Stretch) -> Iterator[ConjunctionReport]:
     for finding in proven(run.summary.findings, one.spec):
         conditions = named(finding.conjunction)
-        measured = (
-            falls(one, stretch.scenes, finding.object_class, conditions) if len(conditions) == 2 else ()
-        )
-        drawn = generator(f"two-way {one.spec} {finding.number}")
-        together, alone = estimates(measured, drawn) if measured else estimates([np.zeros(0)] * 2, drawn)
+        drawn, together, alone = generator(f"two-way {one.spec} {finding.number}"), UNKNOWN, UNKNOWN
+        if len(conditions) == TWO:
+            together, alone = estimates(falls(one, stretch.scenes, finding.object_class, conditions), drawn)
         fall, single = together.estimate or 0.0, alone.estimate or 0.0
         assert finding.confirmed is not None
         yield ConjunctionReport(
@@ -173,6 +171,7 @@ def _run_report(kind: str, roster: Roster, run: Replayed, claims: Sequence[Conju
     return TwoWayRun(
         roster=roster.name,
         size=run.folder.size,
+        classifiers=len(roster.classifiers),
         kind=kind,
         items=len(run.items),
         tested=sum(len(tested(run.items, spec)) for spec in roster.specs),
@@ -207,7 +206,9 @@ def _figures(
             ((each.classifier, each.is_true) for each in claims), generator("two-way true")
         ),
         false_runs=share([run.false > 0 for run in others]),
-        false_classifiers=proportion(len([each for each in false if each[0] in without]), SIZE * len(others)),
+        false_classifiers=proportion(
+            len([each for each in false if each[0] in without]), sum(run.classifiers for run in others)
+        ),
         bugs=list(bugs),
         conjunctions=list(claims),
         runs=list(runs),
