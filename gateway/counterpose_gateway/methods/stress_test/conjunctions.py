@@ -1,9 +1,9 @@
-"""Conjunctions of a run: the images that test them, and their pairs."""
+"""Conjunctions of a run: which are tested, and on which images."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.blobs import cache_key
@@ -11,7 +11,6 @@ from counterpose_core.contract.confirmation import (
     Condition as NamedCondition,
 )
 from counterpose_core.contract.confirmation import (
-    ConfirmationScope,
     ConjunctionPart,
     Instruction,
     ShownConditions,
@@ -22,14 +21,17 @@ from counterpose_core.stress_test.confirmation import (
     LEAST_REDRAWN,
     LOOK_PAIRS,
     MOST_DRAWS,
-    PairColumns,
     is_futile,
 )
-from counterpose_core.stress_test.conjunctions import Condition, Conjunction, chosen_conjunctions
+from counterpose_core.stress_test.conjunctions import Conjunction, chosen_conjunctions
 from counterpose_core.stress_test.screening import MOST_REDRAWN as MOST_HYPOTHESES
 from counterpose_core.stress_test.screening import has_plenty
 from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN, CaptionedSources
-from counterpose_gateway.methods.stress_test.fresh_pairs import FreshPair, pair_columns
+from counterpose_gateway.methods.stress_test.conjunction_pairs import (
+    PARTS,
+    ChosenConjunction,
+    tested_conjunctions,
+)
 from counterpose_gateway.methods.stress_test.interventions import reworded_twice
 from counterpose_gateway.methods.stress_test.items import items_hash
 from counterpose_gateway.methods.stress_test.observations import Observation, Place
@@ -37,9 +39,6 @@ from counterpose_gateway.methods.stress_test.phrases import Phrases, fitting_con
 from counterpose_gateway.methods.stress_test.shots import redraw_hash
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
 from counterpose_gateway.runs.items import PlannedItem
-
-PARTS: tuple[ShownConditions, ...] = ("first", "second", "both")
-"""The images of one pair: each condition alone, and both."""
 
 MOST_PAIRS = 12
 """Pairs of one conjunction: by relabelling two of each of five sources prove as much as nine sources do."""
@@ -68,75 +67,6 @@ class Meeting:
         """The wordings of one of its images."""
         first, second = self.wordings
         return {"first": (first, None), "second": (second, None), "both": (first, second)}[part]
-
-
-@dataclass(frozen=True)
-class ChosenConjunction:
-    """A conjunction and the classifiers that it is tested for, with the images made for it so far.
-
-    ``places`` are its sources and draws in planned order, each with its images by what they show.
-    """
-
-    slot: int
-    conjunction: Conjunction
-    classifiers: tuple[str, ...]
-    places: Mapping[Place, Mapping[ShownConditions, Observation]]
-
-    @property
-    def scope(self) -> ConfirmationScope:
-        """Whether its pairs speak of the class, or of the images that they are drawn of."""
-        return "images" if any(draw is not None for _, draw in self.places) else "class"
-
-    def wholes(self, classifier: str) -> list[Mapping[ShownConditions, Observation]]:
-        """The images of each place of which all three were kept and answered."""
-        return [
-            images
-            for images in self.places.values()
-            if all(part in images and classifier in images[part].after for part in PARTS)
-        ]
-
-    def pairs(self, classifier: str) -> list[FreshPair]:
-        """Both conditions beside that one of them that costs more: a loss is what neither does alone."""
-        pairs: list[FreshPair] = []
-        for images in self.wholes(classifier):
-            alone = min((images["first"], images["second"]), key=lambda image: image.after[classifier].p_true)
-            loss = alone.after[classifier].p_true - images["both"].after[classifier].p_true
-            pairs.append(FreshPair(alone, images["both"], loss))
-        return pairs
-
-    def columns(self, classifier: str) -> PairColumns:
-        """The pairs as columns of numbers."""
-        return pair_columns(self.pairs(classifier), classifier, redrawn=self.scope == "images")
-
-    def of_stage(self, stage: int) -> ChosenConjunction:
-        """The conjunction with the images of one stage only."""
-        places = {
-            place: images
-            for place, images in self.places.items()
-            if all(image.stage == stage for image in images.values())
-        }
-        return ChosenConjunction(self.slot, self.conjunction, self.classifiers, places)
-
-    @property
-    def images(self) -> list[Observation]:
-        """All its images."""
-        return [image for images in self.places.values() for image in images.values()]
-
-
-def tested_conjunctions(seen: Iterable[Observation]) -> list[ChosenConjunction]:
-    """Return the conjunctions that stages after the first have images of, the best of the screen first."""
-    places: dict[tuple[int, Conjunction, tuple[str, ...]], dict[Place, dict[ShownConditions, Observation]]]
-    places = {}
-    for each in seen:
-        asked = each.instruction
-        if asked is None or asked.conjunction is None:
-            continue
-        conditions = [Condition(one.edit_type, one.words) for one in asked.conjunction.conditions]
-        key = each.slot, Conjunction(each.label, *conditions), tuple(asked.classifiers)
-        of_place = places.setdefault(key, {}).setdefault(each.place, {})
-        of_place[asked.conjunction.shows] = each
-    chosen = [ChosenConjunction(*key, images) for key, images in places.items()]
-    return sorted(chosen, key=lambda each: each.slot)
 
 
 def conjunction_items(config: StressTestConfig, budget: int, seen: SeenItems) -> list[PlannedItem]:

@@ -10,7 +10,7 @@ from counterpose_core.contract.findings import ConditionCount, Confirmed, Findin
 from counterpose_core.stress_test.confirmation import MARGIN, ConfirmationTest
 from counterpose_core.stress_test.conjunctions import HARMLESS_SHARE, Condition, Conjunction
 from counterpose_core.types import Estimate
-from counterpose_gateway.methods.stress_test.conjunctions import ChosenConjunction
+from counterpose_gateway.methods.stress_test.conjunction_pairs import ChosenConjunction
 from counterpose_gateway.methods.stress_test.fresh_pairs import why_not
 from counterpose_gateway.methods.stress_test.observations import Observation
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips

@@ -25,7 +25,7 @@ from counterpose_core.stress_test.confirmation import (
 from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, WordingKey, rank_candidates, wording_key
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
-from counterpose_gateway.methods.stress_test.conjunctions import ChosenConjunction, tested_conjunctions
+from counterpose_gateway.methods.stress_test.conjunction_pairs import ChosenConjunction, tested_conjunctions
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
