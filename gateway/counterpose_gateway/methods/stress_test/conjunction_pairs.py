@@ -68,7 +68,7 @@ class ChosenConjunction:
         return [image for images in self.places.values() for image in images.values()]
 
 
-def tested_conjunctions(seen: Iterable[Observation]) -> list[ChosenConjunction]:
+def conjunctions_of(seen: Iterable[Observation]) -> list[ChosenConjunction]:
     """Return the conjunctions that stages after the first have images of, the best of the screen first."""
     places: dict[tuple[int, Conjunction, tuple[str, ...]], dict[Place, dict[ShownConditions, Observation]]]
     places = {}

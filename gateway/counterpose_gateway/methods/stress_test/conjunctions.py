@@ -30,7 +30,7 @@ from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN, Capt
 from counterpose_gateway.methods.stress_test.conjunction_pairs import (
     PARTS,
     ChosenConjunction,
-    tested_conjunctions,
+    conjunctions_of,
 )
 from counterpose_gateway.methods.stress_test.interventions import reworded_twice
 from counterpose_gateway.methods.stress_test.items import items_hash
@@ -79,7 +79,7 @@ def conjunction_items(config: StressTestConfig, budget: int, seen: SeenItems) ->
     """
     phrases = Phrases(seen.columns)
     sources = CaptionedSources(config, seen.captioned)
-    before = tested_conjunctions(seen.later)
+    before = conjunctions_of(seen.later)
     if not before and not seen.later:
         candidates = fitting_conjunctions(seen, phrases, config.request.classifiers)
         chosen = chosen_conjunctions(candidates, budget)

@@ -25,7 +25,7 @@ from counterpose_core.stress_test.confirmation import (
 from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, WordingKey, rank_candidates, wording_key
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
-from counterpose_gateway.methods.stress_test.conjunction_pairs import ChosenConjunction, tested_conjunctions
+from counterpose_gateway.methods.stress_test.conjunction_pairs import ChosenConjunction, conjunctions_of
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
@@ -76,7 +76,7 @@ def find(
     seen = list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))
     groups = screened_groups(columns, config.request.classifiers)
     changes = chosen_changes(seen)
-    conjunctions = tested_conjunctions(seen)
+    conjunctions = conjunctions_of(seen)
     has_ended = run.state in FINAL_RUN_STATES
     tested = suspicions(changes) if has_ended else []
     drafts = _tested(tested, conjunctions if has_ended else [], groups, seen, estimator)

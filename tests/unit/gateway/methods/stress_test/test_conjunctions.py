@@ -11,13 +11,16 @@ from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Item
-from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS
+from counterpose_gateway.methods.stress_test.conjunction_pairs import PARTS
+from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS, FIRST_SLOT
+from counterpose_gateway.methods.stress_test.draws import by_noise
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen
 from fakes.ports import FakeClassifiers, fake_services
+from fakes.recorder import lease_all
 from fakes.world import CAPTION, FakeWorld
 
 TYPES = ["background", "object"]
-RARE = "next to a lamp"
+RARE = "next to a lamp and a dog"
 
 
 class Meeting(FakeClassifiers):
@@ -45,6 +48,19 @@ class Leaning(Meeting):
     """Snow alone misleads it."""
 
     alone = "snow"
+
+
+class Coincidence(Meeting):
+    """It fails on the user's own images with a lamp, for another reason than the lamp."""
+
+    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+        odd = RARE in (caption := self.world.shown[image].caption) and "snow" in caption
+        misled = odd and request.classifier == "leaning"
+        return (
+            self._wrong(request, image)
+            if misled
+            else FakeClassifiers.predict(self, self._sure(request), image)
+        )
 
 
 def with_a_rare_caption(world: FakeWorld) -> list[Source]:
@@ -108,6 +124,8 @@ def test_each_pair_has_an_image_of_either_and_of_both_on_sources_that_show_neith
         assert item.instruction is not None
         assert item.instruction.conjunction is not None
         by_place.setdefault(f"{item.slot}/{item.item_group}", {})[item.instruction.conjunction.shows] = item
+    rare = {source.id for source in with_a_rare_caption(run.world) if "lamp" in (source.caption or "")}
+    assert not rare & {item.item_group for item in parts(run)}
     for images in by_place.values():
         captions = {part: item.result.edited_caption or "" for part, item in images.items() if item.result}
         assert ["snow" in captions[part] for part in ("first", "second", "both")] == [True, False, True]
@@ -132,6 +150,21 @@ def test_one_condition_that_hurts_alone_is_no_conjunction() -> None:
     run = asyncio.run(run_of(Leaning))
     assert conjunctions(run) == []
     assert any(finding.state == "breaks" and finding.added for finding in run.findings())
+
+
+def test_a_conjunction_that_its_first_pairs_deny_gets_no_more() -> None:
+    run = asyncio.run(run_of(Coincidence))
+    assert {item.stage for item in parts(run)} == {2}
+    assert [finding.state for finding in conjunctions(run)] != ["breaks"]
+
+
+def test_drawn_images_of_a_pair_have_noise_of_their_own() -> None:
+    run = asyncio.run(run_of(Meeting, redraw="virtual"))
+    drawn = [item for stage in run.stages[1:] for item in stage if item.slot >= FIRST_SLOT]
+    place = [item for item in drawn if item.item_group == drawn[0].item_group]
+    (group, *_) = lease_all(run.config, place)
+    seeds = [config.preset.seed for _, config in by_noise(group, run.config)]
+    assert len(set(seeds)) == len(place) >= len(PARTS)
 
 
 def test_the_tests_of_conjunctions_are_corrected_with_all_others(run: StagedRun) -> None:
