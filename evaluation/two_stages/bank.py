@@ -74,7 +74,10 @@ def outcome_key(item: Asked, instruction: Instruction | None, config: StressTest
     The caption is written by the captioner from the source image, so it depends on what the key has.
     """
     asked = Instruction() if instruction is None else instruction
-    drawn = {"redraw": config.redraw} if asked.draw is not None else {}
+    drawn: dict[str, Any] = {"redraw": config.redraw} if asked.draw is not None else {}
+    if asked.conjunction is not None:
+        # Each of its images has noise of its own.
+        drawn |= {"shows": asked.conjunction.shows, "second": asked.second_wording}
     return cache_key(
         source=item.item_group,
         image=item.source_image,
