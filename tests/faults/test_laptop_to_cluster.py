@@ -42,7 +42,8 @@ def executed(script: str, folder: Path, environment: Mapping[str, str]) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode in (0, 1), f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    # So few images give no verdict: exit code 5.
+    assert done.returncode in (0, 1, 5), f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
     return done.stdout
 
 
