@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 from counterpose_core.blobs import BlobStore
@@ -33,7 +34,8 @@ class KeptShown(dict[str, Shown]):
 
     def __setitem__(self, ref: str, shown: Shown) -> None:
         """Keep it; a kill leaves no half of a file."""
-        half = self._folder / f"{ref}.{os.getpid()}"
+        # Two threads of a process may make one image at the same time.
+        half = self._folder / f"{ref}.{os.getpid()}-{threading.get_ident()}"
         half.write_text(f"{shown.label}\n{shown.caption}", encoding="utf-8")
         half.replace(self._folder / ref)
         super().__setitem__(ref, shown)
