@@ -159,6 +159,9 @@ validate: $(STAMP) ## compare stress tests with rendered truth: evaluation/resul
 validate-findings: $(STAMP) ## compare runs of one and two stages with rendered truth: evaluation/results/findings-validity.json (SEED= SIZES=48,96 ROSTERS=suite)
 	$(BIN)/python -m evaluation.two_stages $(if $(SEED),--seed $(SEED)) $(if $(SIZES),--sizes $(SIZES)) $(if $(ROSTERS),--rosters $(ROSTERS))
 
+validate-conjunctions: $(STAMP) ## compare findings of two conditions with rendered truth: evaluation/results/two-way.json (SEED= SIZE=160)
+	$(BIN)/python -m evaluation.two_way $(if $(SEED),--seed $(SEED)) $(if $(SIZE),--size $(SIZE))
+
 validate-interface: $(STAMP) ## compare dataset interfaces with rendered truth: evaluation/results/interface-validity.json (SEEDS= IMAGES=)
 	$(BIN)/python -m evaluation.interface_validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(IMAGES),--images $(IMAGES))
 
