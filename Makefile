@@ -29,7 +29,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-conjunctions validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -158,6 +158,9 @@ validate: $(STAMP) ## compare stress tests with rendered truth: evaluation/resul
 
 validate-findings: $(STAMP) ## compare runs of one and two stages with rendered truth: evaluation/results/findings-validity.json (SEED= SIZES=48,96 ROSTERS=suite)
 	$(BIN)/python -m evaluation.two_stages $(if $(SEED),--seed $(SEED)) $(if $(SIZES),--sizes $(SIZES)) $(if $(ROSTERS),--rosters $(ROSTERS))
+
+validate-conjunctions: $(STAMP) ## compare findings of two conditions with rendered truth: evaluation/results/two-way.json (SEED= SIZE=160)
+	$(BIN)/python -m evaluation.two_way $(if $(SEED),--seed $(SEED)) $(if $(SIZE),--size $(SIZE))
 
 validate-interface: $(STAMP) ## compare dataset interfaces with rendered truth: evaluation/results/interface-validity.json (SEEDS= IMAGES=)
 	$(BIN)/python -m evaluation.interface_validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(IMAGES),--images $(IMAGES))

@@ -26,7 +26,11 @@ TRUE_TOGETHER = 0.15
 def falls(
     one: Contestant, scenes: Sequence[Scene], object_class: str, conditions: Conditions
 ) -> tuple[Floats, Floats]:
-    """The fall together beyond the worse condition, and the fall under the worse one, of each scene."""
+    """The fall together beyond the worse condition, and the fall under the worse one, of each scene.
+
+    The worse condition is that of the two with the larger mean fall: the worse one of each scene would be so
+    by chance, too.
+    """
     of_class = [_without(scene, conditions) for scene in scenes if scene.object_class == object_class]
     first, second = sorted(conditions)
     cells = [
@@ -40,7 +44,7 @@ def falls(
         neither, left, right, both = (
             predict(np.stack([render(scene) for scene in cell]))[:, true] for cell in cells
         )
-    worse = np.minimum(left, right)
+    worse = min(left, right, key=np.mean)
     return worse - both, neither - worse
 
 

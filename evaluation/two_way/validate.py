@@ -1,4 +1,4 @@
-"""``python -m evaluation.two_way``: whether stress tests name both conditions of bugs that need two.
+"""``make validate-conjunctions``: whether stress tests name both conditions of bugs that need two.
 
 Trains classifiers with three such bugs each, runs stress tests in two stages on them and on classifiers
 without, over one stretch of images, and compares what is proven with renderings.
@@ -56,9 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for each in two_way_trainings(given.classifiers, given.controls, given.seed)
     ]
     rosters = [("two-way", roster) for roster in _rosters("two-way", own[: given.classifiers])]
-    rosters += [
-        ("others", roster) for roster in _rosters("others", [*own[given.classifiers :], *_single(folder)])
-    ]
+    others = [*own[given.classifiers :], *_single(folder)]
+    rosters += [("others", roster) for roster in _rosters("others", others)]
     with serving(given.state.absolute() / STACK, folder, port=given.port) as service:
         stretch = stretch_of(given.seed, given.sources)
         upload(service.client(), stretch.dataset_name, stretch.scenes)
@@ -66,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m evaluation.two_way", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="make validate-conjunctions", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=7, help="stretch of validation seeds")
     parser.add_argument("--size", type=int, default=160, help="images of a run")
     parser.add_argument("--sources", type=int, default=400, help="images of the stretch, for the truth")
