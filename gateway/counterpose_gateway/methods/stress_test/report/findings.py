@@ -24,7 +24,7 @@ from counterpose_gateway.methods.stress_test.report.captions import Segment, mar
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.finding_sentences import when_changed
-from counterpose_gateway.methods.stress_test.summary.hints import as_findings
+from counterpose_gateway.methods.stress_test.summary.hints import as_findings, change_key
 from counterpose_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
 from counterpose_gateway.reports.images import Album, Inline
 from counterpose_gateway.reports.numbers import counted, percent, signed
@@ -316,11 +316,7 @@ def _tested_on(tested: Confirmed) -> str:
 
 
 def _insight(finding: Finding, insights: Sequence[Insight]) -> Insight | None:
-    return next((insight for insight in insights if _change(insight) == _change(finding)), None)
-
-
-def _change(said: Finding | Insight) -> tuple[str, ...]:
-    return said.classifier, said.object_class, said.edit_type, said.removed, said.added
+    return next((insight for insight in insights if change_key(insight) == change_key(finding)), None)
 
 
 def rates(models: Mapping[str, object], pairs: Sequence[FindingPair], made: Made) -> dict[str, Rate]:
