@@ -70,10 +70,6 @@ class ShownPair:
     redrawn: Inline | None = None
 
 
-LEAST_WORDINGS = 2
-"""Wordings of a change that are told apart."""
-
-
 @dataclass(frozen=True)
 class Rate:
     """How many of a finding's edits make a model's right answer wrong."""
@@ -270,7 +266,7 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
 
 def _by_wording(finding: Finding) -> list[str]:
     """What each wording came to, where a change was shown by several."""
-    if len(finding.wordings) < LEAST_WORDINGS:
+    if len(finding.wordings) <= 1:
         return []
     said = [
         f"{when_changed(each.removed, each.added).removeprefix('once ')}: {each.flipped} of {each.n}"
@@ -289,13 +285,13 @@ def _p_of(tested: Confirmed) -> str:
 
 def _undecided(tested: Confirmed) -> list[str]:
     """The rule by which a test decided nothing."""
-    low, high = tested.loss.estimate, tested.loss.high
-    if low is None or high is None or tested.stopped:
+    loss, high = tested.loss.estimate, tested.loss.high
+    if loss is None or high is None or tested.stopped:
         return []
     rest = f"Nor does it hold: that takes a loss of {MARGIN:.2f} to be ruled out." if high >= MARGIN else ""
     if tested.p_adjusted > LEVEL:
         why = f"p must be at most {LEVEL:.2f} after the correction"
-    elif low < LEAST_LOSS:
+    elif loss < LEAST_LOSS:
         why = f"a mean loss below {LEAST_LOSS:.2f} counts for nothing"
     else:
         why = (
