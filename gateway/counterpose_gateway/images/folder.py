@@ -70,7 +70,8 @@ def read_folder(
     listed = read_class_folders(folder)
     fields = ("label", "caption", "group") if with_captions else ("label", "group")
     notes = listed.by_image("note", metadata_notes(folder, fields))
-    labelled, loose = [], []
+    labelled: list[Path] = []
+    loose: list[Path] = []
     for path in listed.loose:
         (labelled if "label" in notes.get(path.name, {}) else loose).append(path)
     images = [(path, path.relative_to(folder).as_posix()) for path in sorted((*labelled, *listed.images))]
