@@ -16,7 +16,6 @@ from counterpose_core.contract.stress_test_thresholds import GateThresholds, Tex
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.suite_files import suite_names as suite_names
 from counterpose_core.suite_files import suite_sections
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text_form import TextForm
