@@ -91,7 +91,8 @@ class ClassifierBaseline(ResponseBody):
         )
         right = (
             f"As they are: {self.classifier} is right on {round(accuracy.estimate * accuracy.n)} of {some} "
-            f"({accuracy.estimate:.0%}, 95 % interval {accuracy.low:.0%} to {accuracy.high:.0%})"
+            f"({100 * accuracy.estimate:.0f} %, 95 % interval {100 * accuracy.low:.0f} to "
+            f"{100 * accuracy.high:.0f} %)"
         )
         taken = ", ".join(
             f"{each.label} for {each.answer} ({each.images})" for each in self.confusions[:SHOWN]

@@ -171,8 +171,8 @@ class HeadClasses:
         ]
         more = f" and {len(lacking) - MOST_NAMED} more" if len(lacking) > MOST_NAMED else ""
         raise ClassMapMismatch(
-            f"the classifier has no class {', '.join(names)}{more}; name one of its classes in a label map of "
-            f"the run (label_map=, --label-map FILE), or one of its rows, '#0' to '#{len(self) - 1}'"
+            f"the classifier has no class {', '.join(names)}{more}; name one of its classes in a label map "
+            f"of the run (label_map=, --label-map FILE), or one of its rows, '#0' to '#{len(self) - 1}'"
         )
 
 
