@@ -54,6 +54,7 @@ class Forecast:
         self.most = 0
         self.ended = 0
         self.share = 0.0
+        self._at_most = False
 
     def see(self, run: Run) -> None:
         """Take the run as it stands."""

@@ -35,3 +35,9 @@ class RequestError(CounterposeError):
     code = "invalid-request"
     status = 422
     title = "The request is invalid"
+
+
+def in_a_line(error: Exception) -> str:
+    """Return what an error says, in one line of at most 200 characters; its class where it says nothing."""
+    text = error.detail if isinstance(error, CounterposeError) else str(error)
+    return " ".join(text.split())[:200] or type(error).__name__

@@ -25,8 +25,20 @@ def metadata_notes(folder: Path, fields: tuple[str, ...]) -> dict[str, dict[str,
         InvalidRequest: the file cannot be read, a line has another form, or two lines of one image differ.
     """
     path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
-    if path is None:
-        return {}
+    return {} if path is None else read_notes(path, fields)
+
+
+def read_notes(path: Path, fields: tuple[str, ...], *, required: bool = False) -> dict[str, dict[str, str]]:
+    """Return what a file of metadata says of each image; see `metadata_notes`.
+
+    Args:
+        path: a table if its name ends in ``.csv``, else lines of JSON.
+        fields: those that are returned.
+        required: whether each line has to say all of them; then nothing else that it says is looked at.
+
+    Raises:
+        InvalidRequest: the file cannot be read, a line has another form, or two lines of one image differ.
+    """
     try:
         # Excel writes a mark before the first column's name.
         text = path.read_text(encoding="utf-8-sig")
@@ -41,10 +53,12 @@ def metadata_notes(folder: Path, fields: tuple[str, ...]) -> dict[str, dict[str,
         name = row.get("file_name")
         if not isinstance(name, str) or not name:
             raise InvalidRequest(f"{other_form}: it names no image")
-        for field in FIELDS:
+        for field in fields if required else FIELDS:
             value = row.get(field)
             if not isinstance(value, str | None) or _is_half(value):
                 raise InvalidRequest(f"{other_form}: {field!r} has to be text")
+            if required and not (value or "").strip():
+                raise InvalidRequest(f"{other_form}: it has no {field}")
             if (
                 field in fields
                 and value is not None

@@ -12,7 +12,7 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from counterpose_core.contract.datasets import RejectedSource
-from counterpose_core.errors import ImageUndecodable, InvalidRequest, UnsupportedMedia
+from counterpose_core.errors import ImageUndecodable, InvalidRequest, RequestError, UnsupportedMedia
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp"})
 """Endings of the three formats that are decoded."""
@@ -22,6 +22,12 @@ OTHER_SUFFIXES = frozenset(
 """Endings of images that somebody would have to convert first."""
 METADATA = ("metadata.jsonl", "metadata.csv")
 """What a folder says of its images; the first one that it has is read."""
+
+NO_IMAGE = "the folder has no PNG, JPEG or WebP image"
+OTHER_FORMAT = "the file has another format; convert it to PNG, JPEG or WebP"
+TOO_DEEP = "a folder below a class's folder is not read; move its images up"
+LOOSE = "the image lies in no class's folder"
+"""Without what to do about it, which depends on where the folder is read."""
 
 _OF_SYSTEMS = frozenset({"__MACOSX", "@eaDir", "$RECYCLE.BIN"})
 
@@ -60,7 +66,7 @@ class ClassFolders:
         Raises:
             InvalidRequest: an image has no note of its own, as there is none of its name or two differ.
         """
-        found: dict[str, Note] = {}
+        by_name: dict[str, Note] = {}
         for written in sorted(notes):
             name = self._named(written)
             if name is None:
@@ -69,9 +75,9 @@ class ClassFolders:
                     f"{written!r} has a {what}, but {str(self.root)!r} has no such image"
                     + (f"; write the path below the folder, such as {other!r}" if other else "")
                 )
-            if found.setdefault(name, notes[written]) != notes[written]:
+            if by_name.setdefault(name, notes[written]) != notes[written]:
                 raise InvalidRequest(f"{name!r} has two {what}s under different spellings; keep one")
-        return found
+        return by_name
 
     def _named(self, written: str) -> str | None:
         if written in self._names:
@@ -97,27 +103,30 @@ def read_class_folders(root: Path) -> ClassFolders:
     # Sorted: disks list in any order, and one folder must always give the same name and batches.
     for path in _entries(root, "", left_out):
         if not path.is_dir():
-            loose += [path] if _is_image(path) else []
-            left_out += _not_read(path, path.name)
+            if _is_image(path):
+                loose.append(path)
+            else:
+                left_out += _not_read(path, path.name)
             continue
+        own: list[Path] = []
         inner: list[RejectedSource] = []
-        own = []
         for entry in _entries(path, path.name, inner):
-            own += [entry] if _is_image(entry) else []
-            inner += _reasons(entry, f"{path.name}/{entry.name}")
+            # On a network disk each question about a file is a trip: one for an image.
+            if _is_image(entry):
+                own.append(entry)
+            else:
+                inner += _reasons(entry, f"{path.name}/{entry.name}")
         images += own
         left_out += inner
         if not own and not inner:
-            left_out.append(
-                _left_out(f"{path.name}/", ImageUndecodable.code, "the folder has no PNG, JPEG or WebP image")
-            )
+            left_out.append(_left_out(f"{path.name}/", ImageUndecodable(NO_IMAGE)))
     return ClassFolders(root, images, loose, left_out)
 
 
 def left_out_loose(images: Sequence[Path], remedy: str) -> Iterator[RejectedSource]:
     """Name images that are of no class, as they lie in no subfolder."""
     for path in images:
-        yield _left_out(path.name, InvalidRequest.code, f"the image lies in no class's folder; {remedy}")
+        yield _left_out(path.name, InvalidRequest(f"{LOOSE}; {remedy}"))
 
 
 def _entries(folder: Path, name: str, left_out: list[RejectedSource]) -> list[Path]:
@@ -125,9 +134,8 @@ def _entries(folder: Path, name: str, left_out: list[RejectedSource]) -> list[Pa
         return sorted(path for path in folder.iterdir() if not is_hidden(path.name))
     except OSError as error:
         if name:
-            left_out.append(
-                _left_out(f"{name}/", ImageUndecodable.code, f"the folder cannot be read: {error.strerror}")
-            )
+            fault = ImageUndecodable(f"the folder cannot be read: {error.strerror}")
+            left_out.append(_left_out(f"{name}/", fault))
         return []
 
 
@@ -136,7 +144,7 @@ def _is_image(path: Path) -> bool:
 
 
 def _reasons(path: Path, name: str) -> list[RejectedSource]:
-    """Say why an entry of a class's folder is left out; nothing of images and of what is none of them."""
+    """Say why what is no image of a class's folder is left out; nothing where nobody takes it for one."""
     if path.is_dir():
         # A link is not followed: it may lead to the whole disk.
         has_image = path.is_symlink() or any(
@@ -144,24 +152,21 @@ def _reasons(path: Path, name: str) -> list[RejectedSource]:
             for _, _, files in os.walk(path)
             for file in files
         )
-        detail = "a folder below a class's folder is not read; move its images up"
-        return [_left_out(name, InvalidRequest.code, detail)] if has_image else []
+        return [_left_out(name, InvalidRequest(TOO_DEEP))] if has_image else []
     if path.name in METADATA:
         detail = "metadata is read only beside the classes' folders; move its lines there"
-        return [_left_out(name, InvalidRequest.code, detail)]
+        return [_left_out(name, InvalidRequest(detail))]
     return _not_read(path, name)
 
 
 def _not_read(path: Path, name: str) -> list[RejectedSource]:
-    if path.suffix.lower() in SUFFIXES and not path.is_file():
-        return [_left_out(name, ImageUndecodable.code, "it is no file; restore or remove it")]
-    if path.suffix.lower() not in OTHER_SUFFIXES:
-        return []
-    return [
-        _left_out(name, UnsupportedMedia.code, "the file has another format; convert it to PNG, JPEG or WebP")
-    ]
+    """Say why what is neither an image nor a folder is left out, where its name is that of an image."""
+    if path.suffix.lower() in SUFFIXES:
+        return [_left_out(name, ImageUndecodable("it is no file; restore or remove it"))]
+    return [_left_out(name, UnsupportedMedia(OTHER_FORMAT))] if path.suffix.lower() in OTHER_SUFFIXES else []
 
 
-def _left_out(name: str, code: str, detail: str) -> RejectedSource:
+def _left_out(name: str, fault: RequestError) -> RejectedSource:
     # JSON cannot hold the lone surrogates that stand for bytes of a non-UTF-8 file name.
-    return RejectedSource(filename=name.encode(errors="replace").decode()[:255], code=code, detail=detail)
+    filename = name.encode(errors="replace").decode()[:255]
+    return RejectedSource(filename=filename, code=fault.code, detail=fault.detail)

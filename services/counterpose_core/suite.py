@@ -16,7 +16,6 @@ from counterpose_core.contract.stress_test_thresholds import GateThresholds, Tex
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.suite_files import suite_names as suite_names
 from counterpose_core.suite_files import suite_sections
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text_form import TextForm
@@ -290,11 +289,11 @@ def load_suite(name_or_file: str) -> Suite:
 
 
 def _faults(error: ValidationError) -> str:
-    found = error.errors(include_url=False)
-    of_sections = {str(each["loc"][0]): each["type"] for each in found if len(each["loc"]) == 1}
+    errors = error.errors(include_url=False)
+    of_sections = {str(each["loc"][0]): each["type"] for each in errors if len(each["loc"]) == 1}
     absent = [name for name, kind in of_sections.items() if kind == "missing"]
     unknown = [name for name, kind in of_sections.items() if kind == "extra_forbidden"]
-    within = [each for each in found if str(each["loc"][0]) not in (*absent, *unknown)]
+    within = [each for each in errors if str(each["loc"][0]) not in (*absent, *unknown)]
     faults = [f"{name!r} is no section{did_you_mean(name, Suite.model_fields)}" for name in unknown]
     faults += [sentences(within)] if within else []
     if absent:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpose_core.suite import suite_names
+from counterpose_core.suite_files import suite_names
 from counterpose_services.models.weights import require_weights
 from counterpose_services.settings import SERVICES, SUITE_PACKAGE, ServiceSettings
 

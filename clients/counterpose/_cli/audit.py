@@ -10,7 +10,7 @@ import typer
 from counterpose._audit import Audit
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.groups import examples
-from counterpose._cli.options import AsJson, RunOrLast, Url
+from counterpose._cli.options import AsJson, OneRun, Url
 from counterpose._cli.terminal import connected, print_result
 
 Store = Annotated[
@@ -24,7 +24,7 @@ Store = Annotated[
 EXAMPLES = examples("counterpose audit", "counterpose audit 3fa8 --store .counterpose/store --json")
 
 
-def audit(run: RunOrLast = "@last", store: Store = None, as_json: AsJson = False, url: Url = None) -> None:
+def audit(run: OneRun = "@last", store: Store = None, as_json: AsJson = False, url: Url = None) -> None:
     """Recompute a run's invariants; exit with 1 if one does not hold.
 
     Every item is counted and has one final state, the list and the results agree, every image is there, and

@@ -24,7 +24,6 @@ OneRun = Annotated[
         metavar="RUN", help="The run's id, the beginning of it, or @last.", autocompletion=completion.runs
     ),
 ]
-RunOrLast = OneRun
 FindingNumber = Annotated[
     int, typer.Option("--finding", metavar="N", help="The finding's number in the run, from 1.")
 ]

@@ -11,7 +11,7 @@ from counterpose._cli.contract_options import Fields, Option, request_options
 from counterpose._cli.datasets import dataset_name
 from counterpose._cli.follow import Output, create_and_follow
 from counterpose._cli.groups import examples
-from counterpose._cli.options import FindingNumber, RunOrLast
+from counterpose._cli.options import FindingNumber, OneRun
 from counterpose._cli.terminal import print_note
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
@@ -40,7 +40,7 @@ def prove(
     finding: FindingNumber,
     fields: Fields,
     *,
-    run: RunOrLast = "@last",
+    run: OneRun = "@last",
     dataset: MoreImages = None,
     output: Output,
     client: Client,

@@ -9,7 +9,7 @@ from typing import Annotated, cast
 import typer
 
 from counterpose._cli.groups import examples
-from counterpose._cli.options import AsJson, RunOrLast, ThresholdsGiven, Url, thresholds_given
+from counterpose._cli.options import AsJson, OneRun, ThresholdsGiven, Url, thresholds_given
 from counterpose._cli.runs import with_thresholds
 from counterpose._cli.terminal import check_report_path, connected, print_result
 from counterpose._exports import LAYOUTS, ExportLayout, check_export
@@ -47,7 +47,7 @@ EXPORT_EXAMPLES = examples("counterpose export @last --layout webdataset --out i
 
 
 def report(
-    run: RunOrLast = "@last",
+    run: OneRun = "@last",
     out: ReportFile = Path("report.html"),
     threshold: ThresholdsGiven = None,
     share: Share = None,
@@ -76,7 +76,7 @@ def report(
 
 def export(
     out: Out,
-    run: RunOrLast = "@last",
+    run: OneRun = "@last",
     layout: Layout = "imagefolder",
     dropped: Dropped = False,
     found: Found = False,

@@ -17,7 +17,6 @@ from counterpose._cli.options import (
     MaxDrop,
     OneRun,
     Report,
-    RunOrLast,
     Strict,
     ThresholdsGiven,
     Url,
@@ -66,7 +65,7 @@ def list_runs(kind: Kind = None, limit: Most = None, as_json: AsJson = False, ur
 
 
 def show_run(
-    run: RunOrLast = "@last", threshold: ThresholdsGiven = None, as_json: AsJson = False, url: Url = None
+    run: OneRun = "@last", threshold: ThresholdsGiven = None, as_json: AsJson = False, url: Url = None
 ) -> None:
     """Show a run's state and its summary as it stands.
 
@@ -86,7 +85,7 @@ def show_run(
 
 @app.command(epilog=examples("counterpose runs wait @last --report report.html --max-drop 0.05", codes=True))
 def wait(
-    run: RunOrLast = "@last",
+    run: OneRun = "@last",
     report: Report = None,
     max_drop: MaxDrop = None,
     strict: Strict = False,
@@ -153,7 +152,7 @@ def delete(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
         print_result(json.dumps({"deleted": found.id}) if as_json else f"deleted run {found.id}")
 
 
-def open_run(run: RunOrLast = "@last", as_json: AsJson = False, url: Url = None) -> None:
+def open_run(run: OneRun = "@last", as_json: AsJson = False, url: Url = None) -> None:
     """Show a run's report in the browser; print the file that holds it."""
     with connected(url) as client:
         path = str(client.runs.get(run).open())

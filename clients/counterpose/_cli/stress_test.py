@@ -27,7 +27,7 @@ from counterpose._cli.options import (
     FindingNumber,
     MaxDrop,
     Names,
-    RunOrLast,
+    OneRun,
     Strict,
     ThresholdsGiven,
     thresholds_given,
@@ -147,7 +147,7 @@ def stress_test(
 def apply(
     finding: FindingNumber,
     *,
-    run: RunOrLast = "@last",
+    run: OneRun = "@last",
     seed: NewSeed = None,
     output: Output,
     client: Client,

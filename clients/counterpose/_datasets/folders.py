@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from counterpose._datasets.uploads import LabelledImage
 from counterpose_core.contract.datasets import RejectedSource
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
-from counterpose_core.folder_metadata import metadata_notes
+from counterpose_core.folder_metadata import metadata_notes, read_notes
 from counterpose_core.image_folders import left_out_loose, read_class_folders
 from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
 
@@ -120,29 +119,10 @@ def read_captions(path: Path) -> dict[str, str]:
     """Read captions from JSON lines: ``{"file_name": "plate/1.png", "caption": "..."}``.
 
     Raises:
-        InvalidRequest: the file cannot be read, or a line has another form.
+        InvalidRequest: the file cannot be read, a line has another form, or two captions of one image differ.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"cannot read the captions {str(path)!r}: {error}") from error
-    captions: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            note = json.loads(line)
-            captions[_text(note["file_name"])] = _text(note["caption"])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise InvalidRequest(
-                f'line {number} of {str(path)!r} is not {{"file_name": ..., "caption": ...}}'
-            ) from error
-    return captions
-
-
-def _text(value: object) -> str:
-    # A null would become the caption "None"; a lone surrogate, which JSON can write, cannot be sent.
-    if not isinstance(value, str) or not value.strip() or value.encode(errors="replace").decode() != value:
-        raise ValueError("no text")
-    return value
+    notes = read_notes(path, ("caption",), required=True)
+    return {name: note["caption"] for name, note in notes.items()}
 
 
 def folder_digest(images: Sequence[ImageFile]) -> str:

@@ -70,12 +70,11 @@ def read_folder(
     listed = read_class_folders(folder)
     fields = ("label", "caption", "group") if with_captions else ("label", "group")
     notes = listed.by_image("note", metadata_notes(folder, fields))
-    loose = [path for path in listed.loose if "label" not in notes.get(path.name, {})]
-    images = [
-        (path, path.relative_to(folder).as_posix())
-        for path in sorted((*listed.loose, *listed.images))
-        if path not in loose
-    ]
+    labelled: list[Path] = []
+    loose: list[Path] = []
+    for path in listed.loose:
+        (labelled if "label" in notes.get(path.name, {}) else loose).append(path)
+    images = [(path, path.relative_to(folder).as_posix()) for path in sorted((*labelled, *listed.images))]
     unsaid = dict.fromkeys(path.parent.name for path, name in images if "label" not in notes.get(name, {}))
     remedy = "move it into one, or give it a label in the metadata"
     return ImageFolder(

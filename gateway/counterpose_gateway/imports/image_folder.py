@@ -15,7 +15,16 @@ from counterpose_core.errors import (
     ShardUnreadable,
     UnsupportedMedia,
 )
-from counterpose_core.image_folders import METADATA, OTHER_SUFFIXES, SUFFIXES, is_hidden
+from counterpose_core.image_folders import (
+    LOOSE,
+    METADATA,
+    NO_IMAGE,
+    OTHER_FORMAT,
+    OTHER_SUFFIXES,
+    SUFFIXES,
+    TOO_DEEP,
+    is_hidden,
+)
 from counterpose_core.text.folder_names import NAMES, folder_classes
 from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.images.intake import LARGEST_FILE
@@ -92,17 +101,17 @@ def _entries(folders: Sequence[str], files: Sequence[str]) -> list[str]:
 def _fault(name: str, label: str) -> RequestError | None:
     """Say why an entry of a part is refused without being read."""
     if name == _EMPTY:
-        return ImageUndecodable("the folder has no PNG, JPEG or WebP image")
+        return ImageUndecodable(NO_IMAGE)
     if name.endswith("/"):
-        return InvalidRequest("a folder below a class's folder is not read; move its images up")
+        return InvalidRequest(TOO_DEEP)
     if name in METADATA:
         return InvalidRequest(
             "an import reads no metadata; upload the folder, or import it as tar or Parquet"
         )
     if label == _NO_CLASS:
-        return InvalidRequest("the image lies in no class's folder; move it into one")
+        return InvalidRequest(f"{LOOSE}; move it into one")
     if _ending(name) in OTHER_SUFFIXES:
-        return UnsupportedMedia("the file has another format; convert it to PNG, JPEG or WebP")
+        return UnsupportedMedia(OTHER_FORMAT)
     return None
 
 

@@ -17,11 +17,16 @@ from counterpose_core.text.near_names import did_you_mean
 from counterpose_gateway.services.functions import NO_LABEL_MAP
 from counterpose_gateway.services.ports import Services
 
-_LISTED = 8
-
+_SHOWN_CLASSES = 8
 
 LabelMap = Mapping[str, Sequence[str]]
 """For a class of a run, those of a classifier's classes that it sums."""
+
+
+def shown_classes(classes: Sequence[str]) -> str:
+    """Return the first of the classes, as a message names them."""
+    shown = ", ".join(classes[:_SHOWN_CLASSES])
+    return (shown + (" …" if len(classes) > _SHOWN_CLASSES else "")) or "none"
 
 
 async def check_classifiers(
@@ -154,7 +159,7 @@ def _require_mapped(label_map: LabelMap, classes: Sequence[str]) -> None:
     if strange := [name for name in label_map if name not in set(classes)]:
         raise ClassMapMismatch(
             f"the label map names {strange[0]!r}, which is no class of this run; its keys are among "
-            f"{', '.join(classes[:_LISTED])}{', ...' if len(classes) > _LISTED else ''}",
+            f"{shown_classes(classes)}",
             pointer="/label_map",
         )
 

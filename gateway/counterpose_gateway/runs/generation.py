@@ -100,6 +100,14 @@ async def _allowed(
     return allowed
 
 
+async def refuse_malformed(attempt: OpenItems, item: LeasedItem, caption: str) -> bool:
+    """Filter an item whose caption a model wrote and no generator can read; return whether it is one."""
+    if is_well_formed(caption):
+        return False
+    await attempt.filtered(item, MALFORMED, f"no generator can read the caption {caption[:200]!r}")
+    return True
+
+
 def is_well_formed(caption: str) -> bool:
     """Return whether a caption of a model is plain text that a text encoder may read."""
     try:

@@ -14,6 +14,7 @@ from counterpose_core.text.class_prompts import check_prompt
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.word_policy import WordPolicy
 from counterpose_gateway.runs.classified_samples import Judge
+from counterpose_gateway.runs.classifiers import shown_classes
 from counterpose_gateway.runs.parents import failure_parents, prompt_parents
 from counterpose_gateway.version import VERSIONS
 
@@ -40,11 +41,6 @@ def check_mistakes(criterion: Criterion, classes: Sequence[str], labels: Sequenc
             f"{shown_classes(classes)}",
             pointer=pointer,
         )
-
-
-def shown_classes(classes: Sequence[str]) -> str:
-    """Return the first of the classes, as a message names them."""
-    return (", ".join(classes[:8]) + (" …" if len(classes) > 8 else "")) or "none"
 
 
 def label_templates(

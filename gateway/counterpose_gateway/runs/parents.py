@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from counterpose_core.contract.failure_criteria import Criterion, NoRelative
 from counterpose_core.text.imagenet_hierarchy import are_imagenet, imagenet_parents
+from counterpose_gateway.runs.classifiers import shown_classes
 
 
 def failure_parents(criterion: Criterion, given: Mapping[str, str], classes: Sequence[str]) -> dict[str, str]:
@@ -32,7 +33,7 @@ def notes_on_parents(criterion: Criterion, labels: Sequence[str], parents: Mappi
     without = [label for label in labels if label not in parents]
     if not without:
         return []
-    named = ", ".join(without[:8]) + (" …" if len(without) > 8 else "")
     return [
-        f"no parent is known of {named}: `no-relative` means there that the label is none of the first three"
+        f"no parent is known of {shown_classes(without)}: `no-relative` means there that the label is none "
+        "of the first three"
     ]

@@ -9,9 +9,9 @@ from threading import Lock
 
 from pydantic import BaseModel
 
-from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_gateway.methods.stress_test.summary.hints import change_key
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.ui.headlines import summary_for
 from counterpose_gateway.ui.listed_findings import findings_under_test
@@ -74,10 +74,6 @@ def _so_far(run: Run, context: GatewayContext) -> BaseModel:
     if not isinstance(summary, StressTestSummary) or run.stage == 1:
         return summary
     tested = findings_under_test(run, context)
-    words = {_words(finding) for finding in tested}
-    others = [finding for finding in summary.findings if _words(finding) not in words]
+    tested_keys = {change_key(finding) for finding in tested}
+    others = [finding for finding in summary.findings if change_key(finding) not in tested_keys]
     return summary.model_copy(update={"findings": [*tested, *others]})
-
-
-def _words(finding: Finding) -> tuple[str, ...]:
-    return finding.classifier, finding.object_class, finding.edit_type, finding.removed, finding.added

@@ -64,11 +64,11 @@ class ClassifierBaseline(ResponseBody):
         """What to look at before any other figure, or None."""
         if self.better is None:
             return None
-        found = self.better.accuracy
+        accuracy = self.better.accuracy
         return (
             f"{self.classifier} is probably fed wrongly: with {self.better.name} it is right on "
-            f"{round((found.estimate or 0) * found.n)} of {found.n} of these images; give it its own "
-            "preprocessing (transform=)."
+            f"{round((accuracy.estimate or 0) * accuracy.n)} of {accuracy.n} of these images; give it its "
+            "own preprocessing (transform=)."
         )
 
     @property
@@ -81,15 +81,18 @@ class ClassifierBaseline(ResponseBody):
         return f"none of {self.tried} other normalisations and channel orders does much better"
 
     def __str__(self) -> str:
-        found, failed = self.accuracy, ""
+        accuracy, failed = self.accuracy, ""
         if self.unanswered:
             failed = f"{self.classifier} failed on {self.unanswered} of your images: {self.detail}"
-        if found.estimate is None or found.low is None or found.high is None:
+        if accuracy.estimate is None or accuracy.low is None or accuracy.high is None:
             return f"As they are: {failed}"
-        some = f"your {self.of} images" if found.n == self.of else f"{found.n} images, of your {self.of}"
+        some = (
+            f"your {self.of} images" if accuracy.n == self.of else f"{accuracy.n} images, of your {self.of}"
+        )
         right = (
-            f"As they are: {self.classifier} is right on {round(found.estimate * found.n)} of {some} "
-            f"({found.estimate:.0%}, 95 % interval {found.low:.0%} to {found.high:.0%})"
+            f"As they are: {self.classifier} is right on {round(accuracy.estimate * accuracy.n)} of {some} "
+            f"({100 * accuracy.estimate:.0f} %, 95 % interval {100 * accuracy.low:.0f} to "
+            f"{100 * accuracy.high:.0f} %)"
         )
         taken = ", ".join(
             f"{each.label} for {each.answer} ({each.images})" for each in self.confusions[:SHOWN]

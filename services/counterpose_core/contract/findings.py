@@ -161,7 +161,10 @@ class Finding(ResponseBody):
     screened: Screened = Field(description="What the screen saw.")
     confirmed: Confirmed | None = Field(description="The test on other images, or null if there was none.")
     pairs: list[FindingPair] = Field(description="Its images, the pair with the median loss first.")
-    sentence: str = Field(description="The finding in one sentence.")
+    sentence: str = Field(
+        description="The finding in one sentence of at most 20 words. Where it `breaks`, a second one lists "
+        "the wordings that too few images test alone."
+    )
 
     def __str__(self) -> str:
         said = f"{self.number} {self.state.replace('-', ' ')}: {self.sentence}"
@@ -176,7 +179,9 @@ class ClassifierVerdict(ResponseBody):
     classifier: str = Field(description="Name of the classifier.")
     state: FindingState = Field(description="The state of its strongest finding, or why there is none.")
     finding: int | None = Field(description="Number of that finding, or null if there is none.")
-    sentence: str = Field(description="The verdict in one sentence of at most 20 words.")
+    sentence: str = Field(
+        description="The verdict in words: those of its finding, or, without one, why there is none."
+    )
     ruled_out: float | None = Field(
         default=None,
         description="Smallest loss of accuracy, from 0 to 1, that the run rules out at 95 %, or null if it "

@@ -80,8 +80,8 @@ class StressTestEstimate(ResponseBody):
             if each.share is not None:
                 alike.setdefault((each.share, each.pairs, each.scope), []).append(each.object_class)
         lines = [
-            f"{_listed(names)}: a change that fools {share:.0%} of {_what(scope)} is proven with probability "
-            f"{self.power:g} ({pairs} pairs)."
+            f"{_listed(names)}: a change that fools {100 * share:.0f} % of {_what(scope)} is proven with "
+            f"probability {self.power:g} ({pairs} pairs)."
             for (share, pairs, scope), names in sorted(alike.items())
         ]
         none = [each.object_class for each in self.classes if each.share is None]

@@ -367,7 +367,7 @@ class StressTestSummary(RunSummary):
     def warnings(self) -> list[str]:
         """What must be known before any figure: images outside the suite, and thresholds of another kind."""
         outside = self.suite_fit if self.suite_fit is not None and self.suite_fit.is_outside else None
-        return [str(told) for told in (outside, self.judged_again) if told is not None]
+        return [str(note) for note in (outside, self.judged_again) if note is not None]
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
@@ -375,10 +375,10 @@ class StressTestSummary(RunSummary):
         hints = () if self.findings else (insight.sentence for insight in self.insights[:10])
         paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
         grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
-        warnings = [line for told in self.warnings for line in (told, "")]
+        warnings = [line for warning in self.warnings for line in (warning, "")]
         as_they_are = [*map(str, self.baseline), ""] if self.baseline else []
-        told = [*warnings, *as_they_are, self.verdict, "", *self._accuracy()]
-        return "\n".join([*told, *grouped, *paid, *hints])
+        paragraphs = [*warnings, *as_they_are, self.verdict, "", *self._accuracy()]
+        return "\n".join([*paragraphs, *grouped, *paid, *hints])
 
     def _accuracy(self) -> list[str]:
         """Return one line per classifier; a run that has only interventions has none."""

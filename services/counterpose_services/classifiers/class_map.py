@@ -165,12 +165,14 @@ class HeadClasses:
         """Raise if classes of the dataset have no row; a few are named."""
         if not lacking:
             return
-        there = [name for names in self.names for name in names]
-        told = [f"{named!r} for {name!r}{did_you_mean(named, there)}" for name, named in lacking[:MOST_NAMED]]
+        there = [name for row in self.names for name in row]
+        names = [
+            f"{named!r} for {name!r}{did_you_mean(named, there)}" for name, named in lacking[:MOST_NAMED]
+        ]
         more = f" and {len(lacking) - MOST_NAMED} more" if len(lacking) > MOST_NAMED else ""
         raise ClassMapMismatch(
-            f"the classifier has no class {', '.join(told)}{more}; name one of its classes in a label map of "
-            f"the run (label_map=, --label-map FILE), or one of its rows, '#0' to '#{len(self) - 1}'"
+            f"the classifier has no class {', '.join(names)}{more}; name one of its classes in a label map "
+            f"of the run (label_map=, --label-map FILE), or one of its rows, '#0' to '#{len(self) - 1}'"
         )
 
 

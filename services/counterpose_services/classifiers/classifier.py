@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 
 from counterpose_core.contract.base import ModelIdentity
-from counterpose_core.errors import CounterposeError
 from counterpose_core.images.codecs import Pixels
 from counterpose_services.classifiers.class_map import NO_LABEL_MAP, LabelMap
 from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
@@ -40,9 +39,3 @@ class Classifier(Protocol):
     def predict(self, images: Sequence[str]) -> PassResult:
         """Compute each image's arrays, including ``features`` if the model has any."""
         ...
-
-
-def in_a_line(error: Exception) -> str:
-    """Return what an error says, in one line of at most 200 characters."""
-    said = error.detail if isinstance(error, CounterposeError) else str(error)
-    return " ".join(said.split())[:200] or type(error).__name__

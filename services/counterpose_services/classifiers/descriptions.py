@@ -87,7 +87,7 @@ def describe_remote(spec: str, remote: OpenInference) -> ClassifierDescription:
 
 
 def _preparations(given: object) -> dict[str, str]:
-    told = given if isinstance(given, dict) else {}
+    tags = given if isinstance(given, dict) else {}
     return {
-        name: words for name, words in told.items() if isinstance(words, str) and len(words) <= LONGEST_TAG
+        name: words for name, words in tags.items() if isinstance(words, str) and len(words) <= LONGEST_TAG
     }

@@ -106,10 +106,10 @@ class OnnxClassifier:
         tensors = [*images, *images[-1:] * ((self._input.batch or n) - n)]
         batch = np.stack([tensor.numpy() for tensor in tensors])
         try:
-            found = self._session.run(None, {self._input.name: batch})[0]
+            rows = self._session.run(None, {self._input.name: batch})[0]
         except _RUNTIME_ERRORS as error:
             raise BadBackendOutput(f"{self._name!r} failed on {n} images: {_reason(error)}") from error
-        return cast("Floats", found[:n] if found.ndim else found)
+        return cast("Floats", rows[:n] if rows.ndim else rows)
 
     def _try_out(
         self, transform: Callable[[Image.Image], Tensor], declared: OutputKind | None, last_operator: str
@@ -118,8 +118,8 @@ class OnnxClassifier:
         n = self._input.batch or len(images)
         parts = [(images * n)[start : start + n] for start in range(0, max(n, len(images)), n)]
         try:
-            found = [self._run(part) for part in parts]
-            rows = found[0]
+            answers = [self._run(part) for part in parts]
+            rows = answers[0]
             if rows.ndim != 2 or len(rows) != n:
                 raise BadBackendOutput(f"it returns the shape {rows.shape} for {n} images")
             if rows.shape[1] != len(self._head):
@@ -127,7 +127,7 @@ class OnnxClassifier:
                     f"{ONNX_FILE!r} of {self._name!r} returns {rows.shape[1]} numbers per image, "
                     f"but {CLASS_MAP!r} names {len(self._head)} classes"
                 )
-            rows = np.concatenate(found)
+            rows = np.concatenate(answers)
             kind = kind_of(rows, declared, last_operator, self._name)
             _probabilities(rows, kind, self._name)
         except BadBackendOutput as error:

@@ -58,9 +58,9 @@ class ModelMetadata(BaseModel):
     @property
     def labels(self) -> list[str] | None:
         """The class names in the head's order, if the model lists them."""
-        found = self.parameters.get("labels", self.outputs[0].parameters.get("labels"))
-        if isinstance(found, list) and found and all(isinstance(name, str) for name in found):
-            return found
+        labels = self.parameters.get("labels", self.outputs[0].parameters.get("labels"))
+        if isinstance(labels, list) and labels and all(isinstance(name, str) for name in labels):
+            return labels
         return None
 
 
@@ -81,8 +81,8 @@ class _Output(BaseModel):
     def error_of(self, index: int) -> str | None:
         """The server's error for one image: the entry for its index in the parameter ``errors``."""
         errors = self.parameters.get("errors")
-        found = errors.get(str(index)) if isinstance(errors, dict) else None
-        return found[:LONGEST_MESSAGE] if isinstance(found, str) else None
+        message = errors.get(str(index)) if isinstance(errors, dict) else None
+        return message[:LONGEST_MESSAGE] if isinstance(message, str) else None
 
 
 class _Answer(BaseModel):
@@ -215,12 +215,12 @@ def _words(content: bytes) -> str:
     """Return a server's own words about its refusal, for the end of a sentence."""
     text = content[:LONGEST_ANSWER].decode(errors="replace")
     try:
-        found = json.loads(text)
+        answer = json.loads(text)
     except (ValueError, RecursionError):
-        found = text
-    if isinstance(found, dict):
-        found = next((found[name] for name in ("error", "detail", "message") if found.get(name)), "")
-    said = " ".join(str(found).split())[:LONGEST_MESSAGE]
+        answer = text
+    if isinstance(answer, dict):
+        answer = next((answer[name] for name in ("error", "detail", "message") if answer.get(name)), "")
+    said = " ".join(str(answer).split())[:LONGEST_MESSAGE]
     # Others answer with a page for a browser.
     return f": {said}" if said.isprintable() and said and not said.startswith("<") else ""
 

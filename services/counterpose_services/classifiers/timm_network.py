@@ -22,9 +22,10 @@ from torch import Tensor
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ModelFormatRefused, UnknownModel
+from counterpose_core.failure import in_a_line
 from counterpose_core.images.codecs import decode_image
 from counterpose_services.classifiers.class_map import NO_LABEL_MAP, HeadClasses, LabelMap
-from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses, in_a_line
+from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses
 from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
 from counterpose_services.models.model_folder import require_readable
 

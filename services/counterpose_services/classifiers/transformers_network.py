@@ -18,6 +18,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
+from counterpose_core.failure import in_a_line
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.text.imagenet_hierarchy import class_key, class_names
 from counterpose_services.classifiers.class_map import (
@@ -26,7 +27,7 @@ from counterpose_services.classifiers.class_map import (
     LabelMap,
     require_several,
 )
-from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses, in_a_line
+from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses
 from counterpose_services.classifiers.stored_traits import short_text, stored_parameters
 from counterpose_services.classifiers.timm_folder import read_configuration
 from counterpose_services.classifiers.timm_zoo import imagenet_classes

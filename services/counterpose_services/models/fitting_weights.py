@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from counterpose_core.errors import ModelFormatRefused
+from counterpose_core.failure import in_a_line
 from counterpose_services.models.model_folder import read_variant
 
 _NUMBER = re.compile(r"\d+")
@@ -40,9 +41,8 @@ def load_fitting(kind: Any, folder: Path, *, unread: str | None = None, **option
         # Such as a device without room, which is no fault of the folder.
         if isinstance(error, RuntimeError):
             raise
-        said = " ".join(str(error).split())[:200] or type(error).__name__
         raise ModelFormatRefused(
-            f"the folder {str(folder)!r} cannot be read as {kind.__name__}: {said}"
+            f"the folder {str(folder)!r} cannot be read as {kind.__name__}: {in_a_line(error)}"
         ) from error
     missing = sorted({*found["missing_keys"], *(_name(key) for key in found["mismatched_keys"])})
     if unread is not None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import AutoImageProcessor
 
 from counterpose_core.errors import BadBackendOutput, ModelFormatRefused
+from counterpose_core.failure import in_a_line
 from counterpose_core.images.codecs import Pixels
 
 Preparation = Callable[[Pixels], Tensor]
@@ -37,8 +38,8 @@ def load_image_processor(folder: Path) -> Preparation:
     # Whatever the library does with a value that it does not expect.
     except Exception as error:
         raise ModelFormatRefused(
-            f"the folder {folder.name!r} has no image processor that transformers reads: {_said(error)}; add "
-            "its own preprocessor_config.json"
+            f"the folder {folder.name!r} has no image processor that transformers reads: "
+            f"{in_a_line(error)}; add its own preprocessor_config.json"
         ) from error
     kind = type(processor).__name__
     if others := [name for name in given[0] if name != _PIXELS]:
@@ -61,15 +62,12 @@ def load_image_processor(folder: Path) -> Preparation:
         except Exception as error:
             height, width = pixels.shape[:2]
             raise BadBackendOutput(
-                f"the image processor {kind!r} fails on an image of {width} x {height} pixels: {_said(error)}"
+                f"the image processor {kind!r} fails on an image of {width} x {height} pixels: "
+                f"{in_a_line(error)}"
             ) from error
         return first
 
     return prepared
-
-
-def _said(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _processed(processor: Any, pixels: Pixels) -> Any:

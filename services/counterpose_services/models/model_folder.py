@@ -138,8 +138,8 @@ _VARIANT = re.compile(r".+\.([a-z0-9_]+)(-\d{5}-of-\d{5})?\.safetensors")
 
 def variant_of(file: Path) -> str | None:
     """Return the variant in the name of a file of weights; None for the usual ones."""
-    found = _VARIANT.fullmatch(file.name)
-    return None if found is None else found[1]
+    match = _VARIANT.fullmatch(file.name)
+    return None if match is None else match[1]
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -150,5 +150,5 @@ def weight_files(folder: Path) -> list[Path]:
 
 def read_variant(folder: Path) -> str | None:
     """Return the variant to read: none where the usual weights are there, else the first by name."""
-    found = {variant_of(file) for file in folder.glob("*.safetensors")}
-    return None if None in found or not found else min(name for name in found if name is not None)
+    variants = {variant_of(file) for file in folder.glob("*.safetensors")}
+    return None if None in variants or not variants else min(name for name in variants if name is not None)

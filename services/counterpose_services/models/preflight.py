@@ -60,8 +60,8 @@ def what_fits(settings: ServiceSettings, sizes: Sizes, memory: int) -> str:
             kept.append(service)
             left -= sizes[service]
     others = [service for service in sizes if service not in kept]
-    told = f"{', '.join(kept)} would fit" if kept else "none of them would fit"
-    return f"{told}: put the {others[0]} on another device with {own_variable(others[0], 'device')}"
+    fitting = f"{', '.join(kept)} would fit" if kept else "none of them would fit"
+    return f"{fitting}: put the {others[0]} on another device with {own_variable(others[0], 'device')}"
 
 
 def _gib(size: int) -> str:
@@ -88,8 +88,8 @@ def _available_bytes() -> int:
     except FileNotFoundError:
         # Systems without it tell the whole memory only.
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = dict(line.split(":", 1) for line in lines)
-    return int(found["MemAvailable"].split()[0]) * 1024
+    fields = dict(line.split(":", 1) for line in lines)
+    return int(fields["MemAvailable"].split()[0]) * 1024
 
 
 VARIABLE = "COUNTERPOSE_SERVICES_ALLOWED_LICENCES"
@@ -123,12 +123,12 @@ def licence_refusals(settings: ServiceSettings, service: ServiceName) -> list[st
     part = getattr(load_suite(settings.suite), service)
     if part is None:
         return []
-    found = []
+    refusals = []
     for name, published in part.published.items():
         restricted = restriction(published)
         allowed = {name, published.repository, published.licence} & set(settings.allowed_licences)
         if restricted is not None and not allowed:
-            found.append(
+            refusals.append(
                 f"the {service}'s model {name!r} {restricted}; if it allows your use, set {VARIABLE}={name}"
             )
-    return found
+    return refusals

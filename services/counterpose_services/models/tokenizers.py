@@ -11,6 +11,7 @@ from counterpose_core import torchvision_operators  # noqa: F401
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from counterpose_core.errors import ModelFormatRefused
+from counterpose_core.failure import in_a_line
 
 _TRIAL = "a photo"
 
@@ -30,10 +31,9 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         tokenizer(_TRIAL)
     # Whatever the libraries do with a file that they do not expect: some of tokenizers' errors have no class.
     except Exception as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
         raise ModelFormatRefused(
-            f"the folder {folder.name!r} has no tokenizer that transformers reads as one of text: {said}; "
-            "add the files of its own, such as tokenizer.json"
+            f"the folder {folder.name!r} has no tokenizer that transformers reads as one of text: "
+            f"{in_a_line(error)}; add the files of its own, such as tokenizer.json"
         ) from error
     special = {*tokenizer.get_added_vocab(), *tokenizer.all_special_tokens}
     if not any(word not in special and any(map(str.isalnum, word)) for word in tokenizer.get_vocab()):

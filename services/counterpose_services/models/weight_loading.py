@@ -103,20 +103,20 @@ def _opened(files: Mapping[str, str], proc: Path) -> Iterator[tuple[str, int]]:
         with suppress(OSError):
             path = str(entry.readlink())
             if path in files:
-                told = (proc / "fdinfo" / entry.name).read_text(encoding="ascii").splitlines()
-                yield path, int(told[0].split()[1])
+                fields = (proc / "fdinfo" / entry.name).read_text(encoding="ascii").splitlines()
+                yield path, int(fields[0].split()[1])
 
 
 @contextmanager
 def telling(state: Path) -> Iterator[Callable[[], None]]:
     """Write these lines beside a start that blocks; yield what ends them, which the block's end does, too."""
-    ended, told = threading.Event(), set[tuple[str, str]]()
+    ended, logged = threading.Event(), set[tuple[str, str]]()
 
     def tell() -> None:
         while not ended.wait(LOOK_S):
             for one in current_readings(state):
-                if (one.service, one.file) not in told:
-                    told.add((one.service, one.file))
+                if (one.service, one.file) not in logged:
+                    logged.add((one.service, one.file))
                     sys.stdout.write(f"{one}\n")
                     sys.stdout.flush()
 

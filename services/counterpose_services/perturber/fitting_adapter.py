@@ -50,22 +50,22 @@ def require_fitting_adapter(adapter: Path, base: Path, *, name: str, base_name: 
         raise ModelFormatRefused(
             f"the adapter {name!r} is {kind!r}, not {LORA!r}; convert it or train another"
         )
-    found = _shapes(adapter / WEIGHTS, name)
-    if not any(".lora_" in key and key.endswith(".weight") for key in found):
-        first = next(iter(found), "nothing")
+    shapes = _shapes(adapter / WEIGHTS, name)
+    if not any(".lora_" in key and key.endswith(".weight") for key in shapes):
+        first = next(iter(shapes), "nothing")
         raise ModelFormatRefused(
             f"the adapter {name!r} holds {first!r} and no {_DOWN!r}; python -m "
             "counterpose_services.perturber.convert_adapter converts lit-llama's layout"
         )
-    if stranger := next((key for key in found if not key.startswith(_PREFIX)), None):
+    if stranger := next((key for key in shapes if not key.startswith(_PREFIX)), None):
         raise ModelFormatRefused(
             f"the adapter {name!r} holds {stranger!r}, and PEFT's names begin with {_PREFIX!r}; save it by "
             "PEFT's save_pretrained, or rename its tensors"
         )
     wanted = _adapted(adapter, base, name, base_name)
-    for key, shape in found.items():
-        _require_place(key, shape, found, wanted, name=name, base_name=base_name)
-    if missing := [key for key in wanted.adapter if key not in found]:
+    for key, shape in shapes.items():
+        _require_place(key, shape, shapes, wanted, name=name, base_name=base_name)
+    if missing := [key for key in wanted.adapter if key not in shapes]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ModelFormatRefused(
             f"the adapter {name!r} lacks {missing[0].removeprefix(_PREFIX)!r}{more}, which its "
@@ -122,7 +122,7 @@ def _adapted(adapter: Path, base: Path, name: str, base_name: str) -> _Adapted:
 
 
 def _require_place(
-    key: str, shape: tuple[int, ...], found: Shapes, wanted: _Adapted, *, name: str, base_name: str
+    key: str, shape: tuple[int, ...], shapes: Shapes, wanted: _Adapted, *, name: str, base_name: str
 ) -> None:
     layer = key.partition(".lora_")[0]
     called = layer.removeprefix(_PREFIX)
@@ -141,8 +141,8 @@ def _require_place(
             "name; take both from the same training"
         )
     down, up = f"{layer}{_DOWN}", f"{layer}{_UP}"
-    if key in (down, up) and down in found and up in found and len(shape) == 2:
-        ours, theirs = ((part[up][:1] + part[down][1:], part[down][0]) for part in (found, wanted.adapter))
+    if key in (down, up) and down in shapes and up in shapes and len(shape) == 2:
+        ours, theirs = ((part[up][:1] + part[down][1:], part[down][0]) for part in (shapes, wanted.adapter))
         if ours[0] == theirs[0]:
             raise ModelFormatRefused(
                 f"the adapter {name!r} has rank {ours[1]} in {called!r} and {theirs[1]} in its "

@@ -13,6 +13,7 @@ from jinja2.exceptions import TemplateError
 from transformers import AutoConfig, PreTrainedTokenizerBase
 
 from counterpose_core.errors import InvalidRequest, ModelFormatRefused, PromptTooLong
+from counterpose_core.failure import in_a_line
 from counterpose_services.models.tokenizers import load_tokenizer
 from counterpose_services.perturber.language_model import Messages
 
@@ -37,9 +38,9 @@ class Vocabulary:
             longest = int(config.max_position_embeddings)
         # Whatever the library does with a value that it does not expect.
         except Exception as error:
-            said = " ".join(str(error).split())[:200] or type(error).__name__
             raise ModelFormatRefused(
-                f"the config.json in {folder.name!r} is none of a language model of transformers: {said}"
+                f"the config.json in {folder.name!r} is none of a language model of transformers: "
+                f"{in_a_line(error)}"
             ) from error
         tokenizer = load_tokenizer(folder)
         if tokenizer.eos_token_id is None:

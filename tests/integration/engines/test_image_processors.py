@@ -89,6 +89,7 @@ def test_a_saved_processor_gives_its_own_pixels_or_is_refused_by_name(name: str,
     usable = plain and theirs[0]["pixel_values"].shape == theirs[1]["pixel_values"].shape
     if isinstance(prepared := outcome(tmp_path), str):
         assert not usable
+        assert name not in OF_CLASSIFIERS
         assert "image processor" in prepared
         assert "\n" not in prepared
         return

@@ -76,7 +76,7 @@ async def test_a_live_and_a_refused_run_begin_with_what_the_models_answer_to_the
 ) -> None:
     run = await created(gateway)
     leaning = (
-        f"As they are: leaning is right on 36 of your 48 images (75%, 95 % interval 61% to 85%); takes "
+        f"As they are: leaning is right on 36 of your 48 images (75 %, 95 % interval 61 to 85 %); takes "
         f"{CLASSES[0]} for {CLASSES[1]} (12); no other normalisation or channel order was tried, as it "
         "prepares its images itself."
     )

@@ -83,3 +83,14 @@ def test_a_report_of_photographs_stays_below_five_megabytes(kind: str) -> None:
 def test_shifts_are_drawn_as_bars(tab: Tab, pages: Mapping[str, Path]) -> None:
     tab.open(pages["shift-benchmark"], 1300, 1000)
     assert share(tab.pixels(), BAR) > 0.002
+
+
+@every_report
+def test_a_title_at_the_head_of_a_card_has_no_gap_above_it(
+    tab: Tab, pages: Mapping[str, Path], kind: str
+) -> None:
+    tab.open(pages[kind], 1300, 1000)
+    card = "<section class='card' id='titled'><h2>Title</h2></section>"
+    tab.value(f'document.querySelector("main").insertAdjacentHTML("beforeend", "{card}")')
+    top = "document.querySelector('{}').getBoundingClientRect().top"
+    assert tab.value(f"{top.format('#titled h2')} - {top.format('#titled')}") < 20

@@ -187,7 +187,7 @@ def test_a_dry_run_tells_what_can_be_proven_and_starts_nothing(play: Play) -> No
         "48 images: 24 screened, 24 kept for confirmation",
         "at most 384 items, about 12 minutes (9 to 31, by 3 earlier runs)",
         "4 changes tested together, each on at least 7 pairs",
-        "bus: a change that fools 85% of its images is proven with probability 0.75 (8 pairs).",
+        "bus: a change that fools 85 % of its images is proven with probability 0.75 (8 pairs).",
         "Nothing can be proven on too few images of: tram.",
     ]
     assert json.loads(stress_test("--dry-run", "--json").stdout)["least_pairs"] == 7
@@ -208,8 +208,8 @@ def test_classes_of_which_the_same_can_be_proven_share_a_line() -> None:
     classes = [ProvableClass(object_class=f"c{n}", images=24, pairs=9, share=0.8) for n in range(10)]
     some = ProvableClass(object_class="more", images=48, pairs=15, share=0.5)
     assert an_estimate().model_copy(update={"classes": [*classes, some]}).sentences == [
-        "more: a change that fools 50% of its images is proven with probability 0.75 (15 pairs).",
-        "c0, c1, c2, c3, c4, c5, c6, c7 and 2 more: a change that fools 80% of its images is proven with "
+        "more: a change that fools 50 % of its images is proven with probability 0.75 (15 pairs).",
+        "c0, c1, c2, c3, c4, c5, c6, c7 and 2 more: a change that fools 80 % of its images is proven with "
         "probability 0.75 (9 pairs).",
     ]
 

@@ -61,17 +61,17 @@ def test_a_caption_without_an_image_is_named_in_the_error(folder: Path) -> None:
 
 def test_captions_are_read_from_json_lines(tmp_path: Path) -> None:
     lines = [
-        {"file_name": "bus/1.png", "caption": "a bus", "weather": "fog"},
+        {"file_name": "bus/1.png", "caption": "a bus", "weather": "fog", "label": 3},
         {"file_name": "b", "caption": "c"},
     ]
-    (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "captions.jsonl").write_text("\n\n".join(map(json.dumps, lines)))
     assert read_captions(tmp_path / "captions.jsonl") == {"bus/1.png": "a bus", "b": "c"}
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "no json", "[]", '"text"', '{"file_name": "1.png"}', '{"caption": "x"}', "", "[" * 10**5,
+        "no json", "[]", '"text"', '{"file_name": "1.png"}', '{"caption": "x"}', "[" * 10**5,
         '{"file_name": "1.png", "caption": null}', '{"file_name": "1.png", "caption": 3}',
         '{"file_name": "1.png", "caption": " "}', '{"file_name": "1.png", "caption": "\\ud800"}',
     ],
@@ -80,6 +80,13 @@ def test_a_line_that_is_not_a_caption_is_named_by_its_number(tmp_path: Path, lin
     good = json.dumps({"file_name": "bus/1.png", "caption": "a bus"})
     (tmp_path / "captions.jsonl").write_text(f"{good}\n{line}\n{good}\n")
     with pytest.raises(InvalidRequest, match="line 2"):
+        read_captions(tmp_path / "captions.jsonl")
+
+
+def test_two_captions_of_an_image_are_refused(tmp_path: Path) -> None:
+    lines = [{"file_name": "bus/1.png", "caption": caption} for caption in ("a bus", "a red bus")]
+    (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(InvalidRequest, match=r"line 2 .* gives 'bus/1\.png' a second caption"):
         read_captions(tmp_path / "captions.jsonl")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -204,3 +206,17 @@ def test_images_are_listed_in_the_order_of_their_names(tmp_path: Path) -> None:
 def test_an_id_beside_a_number_is_refused_as_one_alone() -> None:
     with pytest.raises(InvalidRequest, match="'n99999999-12' is a WordNet id"):
         folder_classes(["n99999999-12"])
+
+
+def test_each_image_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "cat/1.png", "dog/1.png")
+    looks: Counter[str] = Counter()
+    stat = Path.stat
+
+    def counted(path: Path, **options: bool) -> os.stat_result:
+        looks[path.name] += 1
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", counted)
+    assert len(read_class_folders(tmp_path).images) == 2
+    assert looks["1.png"] == 2

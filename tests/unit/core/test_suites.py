@@ -13,7 +13,8 @@ from counterpose_core.contract.bug_hunts import BugHuntCreate
 from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.errors import InvalidRequest, UnknownModel
-from counterpose_core.suite import EditorSuite, load_suite, suite_names
+from counterpose_core.suite import EditorSuite, load_suite
+from counterpose_core.suite_files import suite_names
 from counterpose_core.text.class_prompts import fill
 from counterpose_gateway.methods.bug_hunt.estimate import most_captions, shares_of
 

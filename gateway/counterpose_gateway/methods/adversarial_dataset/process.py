@@ -17,7 +17,7 @@ from counterpose_gateway.runs.adversarial_images import fools
 from counterpose_gateway.runs.attempt import OpenItems, finish_group, own_cost
 from counterpose_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
 from counterpose_gateway.runs.clip import embed_images, unit_vector
-from counterpose_gateway.runs.generation import MALFORMED, generate_images, is_well_formed
+from counterpose_gateway.runs.generation import generate_images, refuse_malformed
 from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.label_images import judge_of
 from counterpose_gateway.runs.objectionable import drop_objectionable
@@ -100,8 +100,7 @@ async def _sample(
         prompt = told.prompt or config.baselines[item.label]
         if told.phase == "sample" and not isinstance(config.request.seeds, GivenSeeds):
             by_models.add(item.id)
-            if not is_well_formed(prompt):
-                await attempt.filtered(item, MALFORMED, f"no generator can read the caption {prompt[:200]!r}")
+            if await refuse_malformed(attempt, item, prompt):
                 continue
         asked.append((item, GenerateItem(prompt=prompt, seed=sample_seed(config, item, told))))
     made = await generate_images(

@@ -19,6 +19,7 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.adversarial_dataset.items import spread
+from counterpose_gateway.runs.classifiers import shown_classes
 from counterpose_gateway.runs.context import RunContext, RunLedger
 from counterpose_gateway.runs.submission import named_dataset
 
@@ -81,7 +82,7 @@ def _of_dataset(seeds: DatasetSeeds, classes: Sequence[str], ledger: RunLedger) 
     if not usable:
         raise InvalidRequest(
             f"no image of the dataset {seeds.dataset!r} shows a class of the classifiers; "
-            f"they have {', '.join(classes[:8])}",
+            f"they have {shown_classes(classes)}",
             pointer="/seeds/dataset",
         )
     dropped = Counter({NO_CLASS: len(listed) - len(usable)}) if len(usable) < len(listed) else Counter[str]()

@@ -35,7 +35,7 @@ def plan_combinations(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[Pla
     slot = 0
     for label in config.request.labels:
         for classifier, number, cluster in _clusters(config, hunt, label):
-            told = _asked(config, hunt, label, classifier, cluster)
+            told = _instruction(config, hunt, label, classifier, cluster)
             if told is None:
                 continue
             key = cache_key(combination=label, classifier=classifier, cluster=number)
@@ -86,7 +86,7 @@ def _clusters(
             yield classifier, number, cluster
 
 
-def _asked(
+def _instruction(
     config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str, cluster: Sequence[HuntedItem]
 ) -> HuntInstruction | None:
     captions = hunt.forced_captions

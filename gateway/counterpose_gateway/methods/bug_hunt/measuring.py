@@ -117,10 +117,10 @@ def plan_own(config: BugHuntConfig, own: Sequence[OwnDescription], size: int) ->
         yield from plan_samples(config, label, base, range(size))
         for each in own:
             if each.label == label:
-                yield from plan_samples(config, label, _asked(config, each), range(size))
+                yield from plan_samples(config, label, _instruction(config, each), range(size))
 
 
-def _asked(config: BugHuntConfig, own: OwnDescription) -> HuntInstruction:
+def _instruction(config: BugHuntConfig, own: OwnDescription) -> HuntInstruction:
     return HuntInstruction(
         phase="held-out",
         prompt=own.prompt,

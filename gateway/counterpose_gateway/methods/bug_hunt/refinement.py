@@ -87,7 +87,7 @@ def plan_refinement(
             told = hunt.described[each.winner][1].model_copy(update={"phase": "refinement"})
             yield from plan_samples(config, label, told, range(size))
         for form in shortened:
-            yield from plan_samples(config, label, _asked(form, number, each), range(size))
+            yield from plan_samples(config, label, _instruction(form, number, each), range(size))
             number += 1
         left -= size * (len(shortened) + whole)
 
@@ -101,7 +101,7 @@ def _key(label: str) -> tuple[str, str]:
     return "refinement", label
 
 
-def _asked(form: Shortened, number: int, refined: Refined) -> HuntInstruction:
+def _instruction(form: Shortened, number: int, refined: Refined) -> HuntInstruction:
     return HuntInstruction(
         phase="refinement",
         prompt=form.prompt,

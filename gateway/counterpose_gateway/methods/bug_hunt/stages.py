@@ -201,11 +201,11 @@ def _first_round(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]
             continue
         for proposal in proposed:
             number += 1
-            planned += plan_samples(config, label, _asked(proposal, number), range(size))
+            planned += plan_samples(config, label, _instruction(proposal, number), range(size))
     return planned
 
 
-def _asked(proposal: Proposal, number: int) -> HuntInstruction:
+def _instruction(proposal: Proposal, number: int) -> HuntInstruction:
     return HuntInstruction(
         phase="hypothesis",
         prompt=proposal.description.prompt,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.runs import Run
+from counterpose_core.gate import LEAST_UNITS
 from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE
 from counterpose_gateway.methods.gate.verdict import points
 from counterpose_gateway.reports.environment import TEMPLATES
@@ -32,6 +33,7 @@ def render(summary: GateSummary, run: Run, read_image: Callable[[str], bytes]) -
     ]
     context = {
         "summary": summary,
+        "least_units": LEAST_UNITS,
         "run": run,
         "shown": shown,
         "cells": [(cell, points(cell.regression)) for cell in summary.cells],

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,14 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
     """
     # One thread for all that is read: callers that wait at once would wait for a second one too.
     dataset, sources = await asyncio.to_thread(_read, create, context)
-    config, items = await plan_stress_test(create, dataset=dataset, sources=sources, **_asked(context))
+    config, items = await plan_stress_test(
+        create,
+        dataset=dataset,
+        sources=sources,
+        suite=context.suite,
+        services=context.services,
+        policy_words=context.policy.phrases,
+    )
     confirms = config.confirmation is not None and config.confirmation.reason is None
     read = {dataset.name: len(sources)}
     return Plan(dataset.name, config, items, staged=confirms, sources=read, parent=create.applied_from)
@@ -65,13 +71,14 @@ async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
         QuotaExceeded, UnknownDataset, DatasetEmpty, UnknownModel, ...: see `plan`.
     """
     dataset, sources = await asyncio.to_thread(_read, create, context)
-    return await prepare_stress_test(create, dataset=dataset, sources=sources, **_asked(context))
-
-
-def _asked(context: RunContext) -> dict[str, Any]:
-    return {
-        "suite": context.suite, "services": context.services, "policy_words": context.policy.phrases
-    }  # fmt: skip
+    return await prepare_stress_test(
+        create,
+        dataset=dataset,
+        sources=sources,
+        suite=context.suite,
+        services=context.services,
+        policy_words=context.policy.phrases,
+    )
 
 
 def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, SourceTable]:

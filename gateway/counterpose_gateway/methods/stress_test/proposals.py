@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.captioner import Caption, CaptionItem, CaptionRequest
 from counterpose_core.contract.perturber import Perturbations, PerturbItem, PerturbRequest
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BadBackendOutput
@@ -89,10 +89,14 @@ async def write_caption(attempt: Attempt, source: LeasedItem, services: Services
     text = caption.text.strip()
     if not text:
         raise BadBackendOutput("the captioner returned an empty caption")
-    known = caption.tokens > 0 and math.isfinite(caption.log_likelihood)
-    return WrittenCaption(
-        _plausible("captioner", text), caption.log_likelihood / caption.tokens if known else None
-    )
+    return WrittenCaption(_plausible("captioner", text), nats_per_token(caption))
+
+
+def nats_per_token(caption: Caption) -> float | None:
+    """Return the log-likelihood of a caption per token; None if the captioner does not tell it."""
+    if caption.tokens <= 0 or not math.isfinite(caption.log_likelihood):
+        return None
+    return caption.log_likelihood / caption.tokens
 
 
 async def draw_proposals(

@@ -7,7 +7,6 @@ sources decide whether the run goes on.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -25,7 +24,7 @@ from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.edits import Draft
 from counterpose_gateway.methods.stress_test.items import items_per_source, plan_items
-from counterpose_gateway.methods.stress_test.proposals import WrittenCaption
+from counterpose_gateway.methods.stress_test.proposals import WrittenCaption, nats_per_token
 from counterpose_gateway.runs.attempt import repeated
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
 from counterpose_gateway.runs.method import UNDECIDED, Look
@@ -133,6 +132,7 @@ async def look_ahead(config: StressTestConfig, division: Division, services: Ser
     first = list(islice((item for item in planned if item.kind == "reconstruction"), LEAST_LOOKED_AT))
     own = [item for item in first if item.caption is None]
     written = await _captions(own, services)
+    nats = {source: nats_per_token(caption) for source, caption in written.items()}
     texts = {item.item_group: item.caption or "" for item in first if item.caption is not None}
     texts |= {source: caption.text for source, caption in written.items() if caption.text.strip()}
     told = [item for item in first if item.item_group in texts]
@@ -142,7 +142,7 @@ async def look_ahead(config: StressTestConfig, division: Division, services: Ser
     redrawn = await _redrawn(to_redraw, texts, config, services)
     fits = [
         known.fit(
-            caption_nats=_nats(written.get(item.item_group)),
+            caption_nats=nats.get(item.item_group),
             image_text=fitting.get(item.item_group),
             psnr_db=redrawn.get(item.item_group),
         )
@@ -186,12 +186,6 @@ async def _redrawn(
 def _by_source(items: Sequence[PlannedItem], outcomes: Sequence[Outcome[T]]) -> dict[str, T]:
     pairs = zip(items, outcomes, strict=True)
     return {item.item_group: each.value for item, each in pairs if each.value is not None}
-
-
-def _nats(caption: Caption | None) -> float | None:
-    if caption is None or caption.tokens <= 0 or not math.isfinite(caption.log_likelihood):
-        return None
-    return caption.log_likelihood / caption.tokens
 
 
 GO_ON = "start it with outside_suite='continue' (--anyway) to go on all the same"

@@ -8,7 +8,8 @@ import pytest
 from huggingface_hub import constants
 
 from counterpose_core.errors import UnknownModel
-from counterpose_core.suite import load_suite, suite_names
+from counterpose_core.suite import load_suite
+from counterpose_core.suite_files import suite_names
 from counterpose_services.models.weights import needed_models, require_weights
 from counterpose_services.serving.serve_config import services_of
 from counterpose_services.settings import ServiceName, ServiceSettings

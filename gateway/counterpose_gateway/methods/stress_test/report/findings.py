@@ -24,7 +24,7 @@ from counterpose_gateway.methods.stress_test.report.captions import Segment, mar
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.finding_sentences import when_changed
-from counterpose_gateway.methods.stress_test.summary.hints import as_findings
+from counterpose_gateway.methods.stress_test.summary.hints import as_findings, change_key
 from counterpose_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
 from counterpose_gateway.reports.images import Album, Inline
 from counterpose_gateway.reports.numbers import counted, percent, signed
@@ -70,10 +70,6 @@ class ShownPair:
     control: Answer | None
     redrawn: Inline | None = None
     changed: str = "nothing changed"
-
-
-LEAST_WORDINGS = 2
-"""Wordings of a change that are told apart."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +279,7 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
 
 def _by_wording(finding: Finding) -> list[str]:
     """What each wording came to, where a change was shown by several."""
-    if len(finding.wordings) < LEAST_WORDINGS:
+    if len(finding.wordings) <= 1:
         return []
     said = [
         f"{when_changed(each.removed, each.added).removeprefix('once ')}: {each.flipped} of {each.n}"
@@ -312,13 +308,13 @@ def _p_of(tested: Confirmed) -> str:
 
 def _undecided(tested: Confirmed) -> list[str]:
     """The rule by which a test decided nothing."""
-    low, high = tested.loss.estimate, tested.loss.high
-    if low is None or high is None or tested.stopped:
+    loss, high = tested.loss.estimate, tested.loss.high
+    if loss is None or high is None or tested.stopped:
         return []
     rest = f"Nor does it hold: that takes a loss of {MARGIN:.2f} to be ruled out." if high >= MARGIN else ""
     if tested.p_adjusted > LEVEL:
         why = f"p must be at most {LEVEL:.2f} after the correction"
-    elif low < LEAST_LOSS:
+    elif loss < LEAST_LOSS:
         why = f"a mean loss below {LEAST_LOSS:.2f} counts for nothing"
     else:
         why = (
@@ -339,11 +335,7 @@ def _tested_on(tested: Confirmed) -> str:
 
 
 def _insight(finding: Finding, insights: Sequence[Insight]) -> Insight | None:
-    return next((insight for insight in insights if _change(insight) == _change(finding)), None)
-
-
-def _change(said: Finding | Insight) -> tuple[str, ...]:
-    return said.classifier, said.object_class, said.edit_type, said.removed, said.added
+    return next((insight for insight in insights if change_key(insight) == change_key(finding)), None)
 
 
 def rates(models: Mapping[str, object], pairs: Sequence[FindingPair], made: Made) -> dict[str, Rate]:

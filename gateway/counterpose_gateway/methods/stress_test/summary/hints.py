@@ -64,6 +64,11 @@ def _words(said: Pattern | Insight) -> Words:
     return said.object_class, said.edit_type, said.removed, said.added
 
 
+def change_key(said: Finding | Insight) -> tuple[str, ...]:
+    """Return classifier, class, kind and words: the same for two that tell of the same change."""
+    return said.classifier, said.object_class, said.edit_type, said.removed, said.added
+
+
 @dataclass(frozen=True)
 class _Screen:
     """The edits that one classifier saw, grouped by words."""
