@@ -49,7 +49,7 @@ def next_step(run_id: str, finding: Finding, pairs_left: int | None = None) -> N
     if is_provable(finding):
         if pairs_left == 0:
             return NextStep(
-                f"No image of {finding.object_class!r} is left to prove it on. Next, add images of it",
+                f"No image of {finding.object_class!r} is left to prove it on; add some, then",
                 f"{prove_command(run_id, finding.number)} --dataset FOLDER",
             )
         return NextStep("Next", prove_command(run_id, finding.number))

@@ -114,7 +114,7 @@ def _findings(summary: StressTestSummary) -> list[str]:
         # A command names a finding by its number among those of the run's own thresholds.
         left = summary.pairs_left.get(each.number)
         step = None if summary.judged_again else next_step(summary.run_id, each, left)
-        found += [f"  {step.title.lower()}: {step.command}"] if step else []
+        found += [f"  {step.title[:1].lower()}{step.title[1:]}: {step.command}"] if step else []
     return [*found, ""] if found else []
 
 

@@ -58,7 +58,7 @@ class Supply:
 
 
 def images_to_decide(evidence: Evidence, supply: Supply, generator: Generator) -> int | None:
-    """Return the fewest further images that decide a finding in half of the simulated futures.
+    """Return how many further images decide a finding in half of the simulated futures.
 
     Args:
         evidence: all pairs so far, without those of the screen.
@@ -75,8 +75,20 @@ def images_to_decide(evidence: Evidence, supply: Supply, generator: Generator) -
     if number < 1:
         return None
     losses = _futures(evidence, supply, number, generator)
-    enough = np.flatnonzero(_decided(evidence, losses, _kept(supply, number, generator)) >= _HALF)
-    return int(enough[0]) + 1 if enough.size else None
+    return _reached(_decided(evidence, losses, _kept(supply, number, generator)))
+
+
+def _reached(share: Floats) -> int | None:
+    """The images at which the share of decided futures reaches half, or one fewer if that is nearer to half.
+
+    The share jumps by what one image adds: where it reaches half, it is mostly more.
+    """
+    enough = np.flatnonzero(share >= _HALF)
+    if not enough.size:
+        return None
+    at = int(enough[0])
+    is_nearer = at > 0 and _HALF - share[at - 1] < share[at] - _HALF
+    return at if is_nearer else at + 1
 
 
 def _futures(evidence: Evidence, supply: Supply, number: int, generator: Generator) -> Floats:

@@ -92,17 +92,18 @@ async def test_a_child_makes_pairs_of_images_that_are_left_and_the_run_stays_as_
 
 
 async def test_evidence_grows_over_children_until_the_finding_is_proven(gateway: FakeGateway) -> None:
-    run_id = await filled(gateway, per_class=40)
+    run_id = await filled(gateway)
     told = await read(gateway, run_id, "/findings/1")
     assert (told["finding"]["state"], told["e_value"], told["pairs"]) == ("suspected", 1.0, [])
     assert told["finding"] == told["told"]
-    assert told["images_needed"] > 0
+    assert told["images_needed"] is None
+    assert told["outlook"].startswith("15 more images would decide it in fewer than half of the simulated")
 
     first = await proven(gateway, run_id, images=SOME_EVIDENCE)
     joined = await read(gateway, run_id, "/findings/1")
     assert (joined["finding"]["state"], joined["told"]["state"]) == ("cannot-tell", "suspected")
     assert 1.0 < joined["e_value"] < joined["e_value_needed"]
-    assert 0 < joined["images_needed"] < told["images_needed"]
+    assert 0 < joined["images_needed"] <= joined["images_left"] == told["images_left"] - SOME_EVIDENCE
     report = await read(gateway, first, "/summary")
 
     second = await proven(gateway, run_id, images=ENOUGH - SOME_EVIDENCE)

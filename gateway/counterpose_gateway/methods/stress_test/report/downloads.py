@@ -106,7 +106,7 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
         for one in shown:
             left = summary.pairs_left.get(one.number)
             step = None if summary.judged_again else next_step(summary.run_id, one, left)
-            after = f" {step.title}: `{step.command}`" if step else ""
+            after = f" {_plain(step.title)}: `{step.command}`" if step else ""
             parts.append(f"{one.number}. {BADGES[one.state]}: {_plain(one.sentence)}{after}")
         told = lines[len(summary.verdicts) + 1 :]
         parts += ["", *map(_plain, told)]
