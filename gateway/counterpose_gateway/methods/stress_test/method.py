@@ -16,12 +16,12 @@ from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.methods.stress_test.pairs import counterfactual_pairs
 from counterpose_gateway.methods.stress_test.plan import plan, rest_of_plan
 from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.methods.stress_test.proof_summary import revision_of_proof, with_proof
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
 from counterpose_gateway.methods.stress_test.report.report import render
 from counterpose_gateway.methods.stress_test.report.shown_items import MOST_READ, shown_items
 from counterpose_gateway.methods.stress_test.stages import LAST_STAGE, next_stage
 from counterpose_gateway.methods.stress_test.suite_fit import look
-from counterpose_gateway.methods.stress_test.summary.proof_summary import revision_of_proof, with_proof
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import judging_of, summarize_again
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns

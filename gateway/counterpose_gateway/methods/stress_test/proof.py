@@ -27,6 +27,7 @@ from counterpose_gateway.methods.stress_test.groups import group_sources, in_gro
 from counterpose_gateway.methods.stress_test.images_left import left_of, sources_of
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
+from counterpose_gateway.methods.stress_test.outlook import outlook_of
 from counterpose_gateway.methods.stress_test.proof_stages import (
     LeftImages,
     config_of_child,
@@ -40,7 +41,6 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import (
     proof_of,
     proving_runs,
 )
-from counterpose_gateway.methods.stress_test.summary.outlook import outlook_of
 from counterpose_gateway.methods.stress_test.summary.screen import screened_groups
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext

@@ -8,6 +8,7 @@ from counterpose_core.contract.findings import ClassifierVerdict
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods.stress_test.outlook import Outlook, outlook_of
 from counterpose_gateway.methods.stress_test.summary.headline import headline
 from counterpose_gateway.methods.stress_test.summary.joined_runs import (
     JoinedFinding,
@@ -15,7 +16,6 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import (
     proof_of,
     proving_runs,
 )
-from counterpose_gateway.methods.stress_test.summary.outlook import Outlook, outlook_of
 from counterpose_gateway.runs.context import RunLedger
 
 
