@@ -186,9 +186,9 @@ async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(g
 
 async def test_images_left_are_those_that_a_proof_takes(gateway: FakeGateway) -> None:
     run_id = await filled(gateway)
+    left = PER_CLASS - BODY["limit"] // len(CLASSES)
     for number in (1, 2, 3, 4):
-        left = (await read(gateway, run_id, f"/findings/{number}"))["images_left"]
-        assert left == PER_CLASS - BODY["limit"] // len(CLASSES)
+        assert (await read(gateway, run_id, f"/findings/{number}"))["images_left"] == left
         assert (await read(gateway, run_id, "/summary"))["pairs_left"][str(number)] == left
     told = await read(gateway, run_id, "/findings/1")
     assert (told["images_needed"] or 0) <= left
