@@ -34,15 +34,25 @@ class NextStep:
     command: str
 
 
-def next_step(run_id: str, finding: Finding) -> NextStep | None:
+def is_provable(finding: Finding) -> bool:
+    """Whether more images could settle a finding: it is open, and names words to change."""
+    return finding.state in ("suspected", "cannot-tell") and bool(finding.removed or finding.added)
+
+
+def next_step(run_id: str, finding: Finding, pairs_left: int | None = None) -> NextStep | None:
     """What would settle a finding, or else show it in every image.
 
-    None where it has no number yet, or is about two conditions, which no one change brings in.
+    None where it has no number yet, or is about two conditions, which no one change brings in. With no
+    ``pairs_left`` of it in the run's dataset, other images are asked for; None: not known.
     """
     if not finding.number or finding.conjunction:
         return None
-    open_still = finding.state in ("suspected", "cannot-tell")
-    if open_still and (finding.removed or finding.added):
+    if is_provable(finding):
+        if pairs_left == 0:
+            return NextStep(
+                f"No image of {finding.object_class!r} is left to prove it on; add some, then",
+                f"{prove_command(run_id, finding.number)} --dataset FOLDER",
+            )
         return NextStep("Next", prove_command(run_id, finding.number))
     return NextStep(
         "Next, make this change in every image",

@@ -50,8 +50,10 @@ class ShownProof:
     @property
     def wanted(self) -> int:
         """How many images to ask for: those that would probably decide it."""
-        needed = None if self.history is None else self.history.images_needed
-        return min(MOST_IMAGES, needed or USUAL_IMAGES)
+        if self.history is None:
+            return USUAL_IMAGES
+        left = self.history.images_left or self.history.redraws_left or MOST_IMAGES
+        return min(MOST_IMAGES, left, self.history.images_needed or USUAL_IMAGES)
 
     @property
     def is_proven(self) -> bool:
@@ -123,5 +125,7 @@ def _proof(run: Run, number: int, context: GatewayContext) -> ShownProof:
 
 
 def _may_ask(finding: Finding, proof: ShownProof) -> bool:
-    is_open = proof.history is not None and proof.going is None and not proof.is_proven
+    if proof.history is None or not proof.history.is_open:
+        return False
+    is_open = proof.going is None and not proof.is_proven
     return is_open and finding.state not in CLOSED

@@ -98,13 +98,30 @@ class FindingHistory(ResponseBody):
     )
     family: int = Field(description="Number of findings of the run that one could have asked about.")
     images_needed: int | None = Field(
-        description="Number of further images that would probably decide it, 0 if it is decided, or null if "
-        "none can be foreseen."
+        description="Number of further images, or draws where no image is left, that decide it in half of "
+        "the simulated futures; 0 if it is decided, null if all that are left, or 200, decide it in fewer."
     )
+    images_left: int | None = Field(
+        default=None,
+        description="Number of images of its class in the run's dataset, as it stands, that a proof could "
+        "still make a pair of, at most; null if the dataset was deleted.",
+    )
+    redraws_left: int = Field(
+        default=0,
+        description="Number of pairs that a proof could draw of images at hand, where no image is left.",
+    )
+    outlook: str = Field(
+        default="",
+        description="The forecast in a sentence, or that nothing is left to prove it on and what to do; "
+        "empty if it is decided.",
+    )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a proof could add a pair from the run's dataset, as far as is known."""
+        return self.images_left is None or self.images_left + self.redraws_left > 0
 
     def __str__(self) -> str:
         runs = f"{len(self.runs)} run{'s' if len(self.runs) != 1 else ''}"
         evidence = f"evidence {self.e_value:.3g} of {self.e_value_needed:.3g} needed, from {runs}"
-        if not self.images_needed:
-            return f"{self.finding}\n{evidence}"
-        return f"{self.finding}\n{evidence}; about {self.images_needed} more images would probably decide it"
+        return "\n".join([str(self.finding), evidence, *filter(None, [self.outlook])])

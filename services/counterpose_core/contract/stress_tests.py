@@ -287,6 +287,12 @@ class StressTestSummary(RunSummary):
         description="Changes that make a classifier answer wrongly, the most certain first; empty for a run "
         "of one stage, whose insights take their place.",
     )
+    pairs_left: dict[int, int] = Field(
+        default={},
+        description="Number of pairs that a proof of each open finding could make at most, by the finding's "
+        "number: of images of its class that the dataset has left, as it stands, or else drawn of images at "
+        "hand. With 0, `prove` is refused until there are more images.",
+    )
     confirmation: ConfirmationSummary | None = Field(
         default=None,
         description="What the stages after the screen did, or null if the request does not confirm.",

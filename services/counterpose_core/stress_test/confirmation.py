@@ -223,3 +223,18 @@ def next_bet(before: Sequence[float]) -> float:
     spread = sum((loss - mean) ** 2 for loss in before)
     variance = (spread + _PSEUDO_PAIRS * (_PRIOR_VARIANCE + (_PRIOR_MEAN - mean) ** 2)) / n
     return min(max(mean / (variance + mean**2), 0.0), _LARGEST_BET)
+
+
+def bets(losses: Floats, counted: NDArray[np.bool_]) -> Floats:
+    """Return the same bet before each pair of many series at once.
+
+    Args:
+        losses: the losses of each series in planned order (series, n).
+        counted: which of them are pairs; the others are passed over (series, n).
+    """
+    values = losses * counted
+    n = counted.cumsum(axis=1) - counted + _PSEUDO_PAIRS
+    mean = (values.cumsum(axis=1) - values + _PSEUDO_PAIRS * _PRIOR_MEAN) / n
+    squares = (values**2).cumsum(axis=1) - values**2 + _PSEUDO_PAIRS * (_PRIOR_VARIANCE + _PRIOR_MEAN**2)
+    # The mean of squares is the variance and the square of the mean.
+    return np.asarray(np.clip(mean * n / squares, 0.0, _LARGEST_BET))

@@ -16,22 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpose_core.statistics.bounded_mean import betting_interval
-from counterpose_core.stress_test.confirmation import MARGIN, e_value, next_bet
+from counterpose_core.stress_test.confirmation import MARGIN, e_value
 from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL
 from counterpose_core.types import Estimate
 
 _BOUNDS = (-1.0, 1.0)
 _MOST_EVIDENCE = 1e300
 """JSON has no infinity."""
-
-_IMAGINED = (0.25 - math.sqrt(0.10), 0.25 + math.sqrt(0.10))
-"""The two pairs that the bets imagine: few pairs alone foretell too much or too little."""
-
-_SURE = 0.84
-"""Standard deviations for a chance of 0.8."""
-
-_MOST_PAIRS = 1000
-"""What needs more pairs than that is not foreseen."""
 
 
 @dataclass(frozen=True)
@@ -118,33 +109,3 @@ def join(runs: Sequence[ArrayLike], family: int, *, broad: bool = True) -> Evide
         broad: whether enough of the images lose, where some have several pairs.
     """
     return Evidence([np.asarray(each, dtype=np.float64) for each in runs], family, broad)
-
-
-def more_pairs(evidence: Evidence) -> int | None:
-    """Return how many pairs like those so far would decide the finding with a chance of about 0.8.
-
-    The logarithm of the evidence is taken to grow as a sum of independent terms, drawn from the pairs so far
-    and two imagined ones. A decided finding needs none; None if it is not foreseen in 1,000 pairs.
-    """
-    if evidence.proven or evidence.absent:
-        return 0
-    known = np.concatenate([evidence.losses, _IMAGINED])
-    wanted = (
-        (known, evidence.needed / evidence.e_value),
-        (MARGIN - known, 1.0 / (LEVEL * evidence.absence)),
-    )
-    found = [number for values, factor in wanted if (number := _until(values, factor)) is not None]
-    return min(found, default=None)
-
-
-def _until(values: NDArray[np.float64], factor: float) -> int | None:
-    """The pairs that multiply the evidence by ``factor``: n g - z s sqrt(n) = log(factor)."""
-    # At the bet that follows from all of them.
-    grown = np.log1p(next_bet([float(value) for value in values]) * values)
-    mean, spread, missing = float(grown.mean()), float(grown.std()), math.log(max(factor, 1.0))
-    if mean <= 0.0:
-        return None
-    reach = _SURE * spread
-    root = (reach + math.sqrt(reach**2 + 4.0 * mean * missing)) / (2.0 * mean)
-    number = max(1, math.ceil(root**2))
-    return number if number <= _MOST_PAIRS else None

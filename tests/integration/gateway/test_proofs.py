@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from sqlalchemy import text
 
 from counterpose_core.contract.editor import EditRequest, EditResponse
 from counterpose_core.errors import InternalError
+from counterpose_core.stress_test.confirmation import MOST_DRAWS
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeEditor, fake_services
 from fakes.world import fake_suite
@@ -94,13 +96,14 @@ async def test_evidence_grows_over_children_until_the_finding_is_proven(gateway:
     told = await read(gateway, run_id, "/findings/1")
     assert (told["finding"]["state"], told["e_value"], told["pairs"]) == ("suspected", 1.0, [])
     assert told["finding"] == told["told"]
-    assert told["images_needed"] > 0
+    assert told["images_needed"] is None
+    assert told["outlook"].startswith("15 more images would decide it in fewer than half of the simulated")
 
     first = await proven(gateway, run_id, images=SOME_EVIDENCE)
     joined = await read(gateway, run_id, "/findings/1")
     assert (joined["finding"]["state"], joined["told"]["state"]) == ("cannot-tell", "suspected")
     assert 1.0 < joined["e_value"] < joined["e_value_needed"]
-    assert 0 < joined["images_needed"] < told["images_needed"]
+    assert 0 < joined["images_needed"] <= joined["images_left"] == told["images_left"] - SOME_EVIDENCE
     report = await read(gateway, first, "/summary")
 
     second = await proven(gateway, run_id, images=ENOUGH - SOME_EVIDENCE)
@@ -141,6 +144,57 @@ async def test_a_child_says_that_the_dataset_had_too_few_images_left(gateway: Fa
     child = await proven(gateway, run_id, images=left + 1)
     told = (await read(gateway, child, "/summary"))["verdict"]
     assert f"Dataset 'demo' had {left} images left to make the change in, not {left + 1}; add images" in told
+
+
+async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway, per_class=5)
+    label, offer = (
+        await class_of(gateway, run_id, 1),
+        f"counterpose prove {run_id[:8]} --finding 1 --images 20",
+    )
+    why = (
+        f"No image of '{label}' is left in dataset 'demo' to prove it on: upload more images of that class, "
+        "or name another dataset (--dataset)."
+    )
+    told = await read(gateway, run_id, "/findings/1")
+    assert (told["images_left"], told["redraws_left"], told["images_needed"]) == (0, 0, None)
+    assert told["outlook"] == why
+    summary = await read(gateway, run_id, "/summary")
+    assert set(summary["pairs_left"].values()) == {0}
+    report = (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text
+    assert f"{offer} --dataset FOLDER" in report
+    assert offer not in report.replace(f"{offer} --dataset FOLDER", "")
+    page = html.unescape((await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text)
+    assert 'class="prove"' not in page
+    assert why in page
+    assert (await prove(gateway, run_id)).json()["code"] == "dataset-empty"
+
+    await gateway.upload("demo", 9, (label,))
+    told = await read(gateway, run_id, "/findings/1")
+    assert told["images_left"] == 4
+    assert "No image" not in told["outlook"]
+    assert (await read(gateway, run_id, "/summary"))["pairs_left"]["1"] == 4
+    assert offer in (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text
+    assert 'class="prove"' in (await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text
+
+    child = await proven(gateway, run_id, images=4)
+    summary = await read(gateway, child, "/summary")
+    assert (summary["findings"][0]["state"], summary["pairs_left"]) == ("cannot-tell", {"1": 0})
+    assert why in summary["verdict"]
+    assert "more image" not in summary["verdict"].replace(why, "")
+
+
+async def test_images_left_are_those_that_a_proof_takes(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    left = PER_CLASS - BODY["limit"] // len(CLASSES)
+    for number in (1, 2, 3, 4):
+        assert (await read(gateway, run_id, f"/findings/{number}"))["images_left"] == left
+        assert (await read(gateway, run_id, "/summary"))["pairs_left"][str(number)] == left
+    told = await read(gateway, run_id, "/findings/1")
+    assert (told["images_needed"] or 0) <= left
+    child = await proven(gateway, run_id, images=100)
+    kinds = Counter(item["kind"] for item in await items(gateway, child))
+    assert kinds["confirmation"] == left
 
 
 async def test_a_child_can_be_asked_to_go_on_like_its_run(gateway: FakeGateway) -> None:
@@ -332,6 +386,10 @@ async def test_a_child_outlives_its_run(gateway: FakeGateway) -> None:
 async def test_where_no_image_is_left_those_at_hand_are_drawn_again(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, suite=fake_suite(redraw="virtual")) as gateway:
         run_id = await filled(gateway, per_class=5)
+        told = await read(gateway, run_id, "/findings/1")
+        assert (told["images_left"], told["redraws_left"]) == (0, 5 * MOST_DRAWS)
+        assert "more redraws" in told["outlook"]
+        assert (await read(gateway, run_id, "/summary"))["pairs_left"]["1"] == 5 * MOST_DRAWS
         child = await proven(gateway, run_id, images=12)
         assert (await read(gateway, child))["resolved_config"]["proof"]["drawn"] is True
         joined = await read(gateway, run_id, "/findings/1")

@@ -97,6 +97,16 @@ def test_a_stress_test_prints_verdicts_and_findings_before_its_figures_and_where
     ]
     assert lines[-1] == "report: counterpose open run-1"
 
+    of_bus = open_still.model_copy(update={"object_class": "Bus"})
+    update = {"findings": [finding, of_bus], "pairs_left": {2: 0}}
+    none_left = stress_test_text(summary.model_copy(update=update)).splitlines()
+    assert none_left[7] == (
+        "  no image of 'Bus' is left to prove it on; add some, then: "
+        "counterpose prove run-1 --finding 2 --images 20 --dataset FOLDER"
+    )
+    some_left = stress_test_text(summary.model_copy(update={"pairs_left": {2: 3}})).splitlines()
+    assert some_left[:8] == lines[:8]
+
 
 def test_a_summary_prints_in_80_columns_with_every_interval() -> None:
     drops = {

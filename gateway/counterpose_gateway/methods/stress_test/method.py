@@ -7,18 +7,21 @@ from collections.abc import Hashable, Iterable
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.errors import UnknownDataset
 from counterpose_gateway.methods.stress_test import proof_stages
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.export import export
+from counterpose_gateway.methods.stress_test.images_left import pairs_left
 from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.methods.stress_test.pairs import counterfactual_pairs
 from counterpose_gateway.methods.stress_test.plan import plan, rest_of_plan
 from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.methods.stress_test.proof_summary import revision_of_proof, with_proof
+from counterpose_gateway.methods.stress_test.report.findings import findings_of
 from counterpose_gateway.methods.stress_test.report.report import render
 from counterpose_gateway.methods.stress_test.report.shown_items import MOST_READ, shown_items
 from counterpose_gateway.methods.stress_test.stages import LAST_STAGE, next_stage
 from counterpose_gateway.methods.stress_test.suite_fit import look
-from counterpose_gateway.methods.stress_test.summary.proof_summary import revision_of_proof, with_proof
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import judging_of, summarize_again
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns
@@ -54,8 +57,12 @@ def _summarize(
     """
     if view is not None:
         return summarize_again(run, items, view)
-    summary = summarize(run, read_columns(run, context.ledger, context.columns))
-    return with_proof(summary, run, context.ledger)
+    columns = read_columns(run, context.ledger, context.columns)
+    summary = summarize(run, columns)
+    if run.parent is not None:
+        return with_proof(summary, run, context.ledger)
+    left = pairs_left(run, findings_of(summary, columns), columns, context.ledger)
+    return summary.model_copy(update={"pairs_left": left})
 
 
 def _report(summary: StressTestSummary, run: Run, items: Iterable[Item], read_image: ReadImage) -> str:
@@ -73,9 +80,14 @@ def _headline(summary: StressTestSummary) -> Headline:
     return Headline(sentence if summary.failure is None else f"{sentence} {summary.failure}")
 
 
-def _events_of_joined(run_id: str, context: RecordedRuns) -> Hashable:
-    """Return the events of the runs that a child run joins; the figures of others depend on none."""
-    return revision_of_proof(context.ledger.run(run_id), context.ledger)
+def _joined_state(run_id: str, context: RecordedRuns) -> Hashable:
+    """Return the events of the runs that a child run joins, and the dataset, whose images may be left."""
+    run = context.ledger.run(run_id)
+    try:
+        digest = context.ledger.dataset(run.dataset).digest
+    except UnknownDataset:
+        digest = ""
+    return digest, revision_of_proof(run, context.ledger)
 
 
 def _keep_columns(run: Run, context: RecordedRuns) -> int:
@@ -91,7 +103,7 @@ STRESS_TEST = Method(
     summarize=_summarize,
     report=_report,
     headline=_headline,
-    revision=_events_of_joined,
+    revision=_joined_state,
     next_stage=_next_stage,
     most_items=_most_items,
     rest_of_plan=rest_of_plan,

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from counterpose_core.contract.confirmation import SuspectedChange, Wording
-from counterpose_core.contract.datasets import Dataset, Source
+from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.proofs import FindingHistory, Proof, ProofCreate
 from counterpose_core.contract.runs import Run
@@ -24,14 +24,14 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, read_columns
 from counterpose_gateway.methods.stress_test.fresh_pairs import Suspicion, chosen_changes, suspicions
 from counterpose_gateway.methods.stress_test.groups import group_sources, in_group
+from counterpose_gateway.methods.stress_test.images_left import left_of, sources_of
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
+from counterpose_gateway.methods.stress_test.outlook import outlook_of
 from counterpose_gateway.methods.stress_test.proof_stages import (
     LeftImages,
-    SourceImage,
     config_of_child,
     first_stage,
-    left_images,
     must_draw,
 )
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
@@ -45,7 +45,6 @@ from counterpose_gateway.methods.stress_test.summary.screen import screened_grou
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.items import Plan
-from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.runs.submission import (
     named_dataset,
@@ -131,13 +130,13 @@ async def plan_proof(
     _require_own(functions or {}, proof.finding.classifier)
     dataset = await asyncio.to_thread(_dataset, create, parent, proof, context)
     seed = (config.request.seed + len(runs)) % _SEEDS if create.seed is None else create.seed
-    sources = await asyncio.to_thread(_sources, proof, dataset, config, context)
+    sources = await asyncio.to_thread(sources_of, proof, dataset.name, config, context.ledger)
     known = {} if config.grouping is None else config.grouping.groups
     table, grouping = await group_sources(
         config.request, SourceTable.of(sources), context.services, known=known
     )
     grouped = [in_group(source, table.group(number)) for number, source in enumerate(sources)]
-    left = await asyncio.to_thread(_left, proof, grouped, seed, runs, context)
+    left = await asyncio.to_thread(left_of, proof, grouped, seed=seed, runs=runs, ledger=context.ledger)
     without_pairs = proof.finding.model_copy(update={"pairs": []})
     asked = {"finding": without_pairs, "images": create.images, "drawn": must_draw(left, config)}
     chosen = proof.model_copy(update=asked)
@@ -175,8 +174,10 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
     Raises:
         NotFound: there is no such run, or it has no such finding.
     """
-    _, proof, runs = _known(run_id, number, context)
+    parent, proof, runs = _known(run_id, number, context)
     joined = joined_finding(proof, context.ledger, runs)
+    config = StressTestConfig.model_validate(parent.resolved_config)
+    outlook = outlook_of(joined, parent.dataset, config, context.ledger)
     return FindingHistory(
         run_id=proof.parent,
         told=proof.finding,
@@ -186,7 +187,10 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
         e_value=joined.evidence.e_value,
         e_value_needed=joined.evidence.needed,
         family=proof.family,
-        images_needed=joined.images_needed,
+        images_needed=outlook.needed,
+        images_left=outlook.left,
+        redraws_left=outlook.draws,
+        outlook=outlook.sentence,
     )
 
 
@@ -297,43 +301,14 @@ def _dataset(create: ProofCreate, parent: Run, proof: Proof, context: RunContext
     return dataset
 
 
-def _sources(proof: Proof, dataset: Dataset, config: StressTestConfig, context: RunContext) -> list[Source]:
-    """The images of the finding's class, without those that its run leaves out."""
-    out = set(config.excluded)
-    label = proof.finding.object_class
-    found = context.ledger.sources(dataset.name)
-    return [each for each in found if each.label == label and each.id not in out]
-
-
-def _left(
-    proof: Proof, sources: Sequence[Source], seed: int, runs: Sequence[Run], context: RunContext
-) -> LeftImages:
-    """The images that neither the finding's run nor its children made a pair of."""
-    tried: dict[str, SourceImage] = {}
-    captions: dict[str, str] = {}
-    for run in runs:
-        config = recorded_config(StressTestConfig, run)
-        groups = {} if config.grouping is None else config.grouping.groups
-        for item in context.ledger.recorded_items(run.id):
-            source = item.item_group
-            if item.kind != "caption":
-                # A child may know the groups of its images otherwise than the run of the finding.
-                unit = groups.get(source, source)
-                tried[f"{run.id}/{source}"] = SourceImage(source, item.source_image, unit)
-            caption = (item.result or {}).get("caption") if item.state == "done" else None
-            if caption and item.label == proof.finding.object_class:
-                captions[source] = caption
-    return left_images(sources, proof, seed=seed, tried=tried.values(), captions=captions)
-
-
 def _why_none(proof: Proof, dataset: Dataset, left: LeftImages) -> str:
     label = proof.finding.object_class
     if left.others:
         return (
             f"the change applies to none of the {left.others} images of {label!r} that are left in dataset "
-            f"{dataset.name!r}; add images, or name another dataset"
+            f"{dataset.name!r}; upload more images of that class, or name another dataset"
         )
     return (
         f"no image of {label!r} is left in dataset {dataset.name!r}: the run and its proofs have used all; "
-        "add images, or name another dataset"
+        "upload more images of that class, or name another dataset"
     )

@@ -13,7 +13,7 @@ from counterpose_core.contract.groups import Grouping
 from counterpose_core.contract.proofs import Proof
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.stress_test.confirmation import LEAST_REDRAWN
+from counterpose_core.stress_test.confirmation import LEAST_REDRAWN, MOST_DRAWS
 from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN, CaptionedSources
 from counterpose_gateway.methods.stress_test.division import MOST_FRESH, by_class, in_drawn_order
 from counterpose_gateway.methods.stress_test.interventions import reworded
@@ -114,6 +114,11 @@ def must_draw(left: LeftImages, config: StressTestConfig) -> bool:
     """Whether no image is left, and some that have a pair can be drawn again."""
     can = config.redraw is not None and len(left.spent) >= LEAST_REDRAWN
     return can and not left.applicable and not left.unread
+
+
+def draws_of(images: int) -> int:
+    """Return how many pairs one proof can draw of images at hand."""
+    return MOST_DRAWS * min(images, MOST_REDRAWN)
 
 
 def next_stage(

@@ -1,15 +1,14 @@
-"""Proofs: the evidence of several runs joined, and how many more pairs would decide."""
+"""Proofs: the evidence of several runs joined."""
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 
 from counterpose_core.stress_test.confirmation import MARGIN, e_value
-from counterpose_core.stress_test.proof import join, more_pairs
+from counterpose_core.stress_test.proof import join
 
 STRONG = [0.6] * 10
 
@@ -62,29 +61,3 @@ def test_the_interval_of_a_loss_holds_at_any_stop() -> None:
         looks = (join([losses[:n]], family=1).loss for n in range(10, 61, 10))
         missed += any(not (each.low or 0.0) <= 0.1 <= (each.high or 0.0) for each in looks)
     assert missed <= 7
-
-
-def test_a_decided_finding_needs_no_more_pairs() -> None:
-    assert more_pairs(join([STRONG], family=1)) == 0
-    assert more_pairs(join([[0.0] * 60], family=1)) == 0
-
-
-def test_the_more_evidence_there_is_the_fewer_pairs_are_missing() -> None:
-    missing = [more_pairs(join([STRONG[:n]], family=50)) for n in range(9)]
-    assert all(each is not None for each in missing)
-    assert all(after < before for before, after in itertools.pairwise(missing))  # type: ignore[operator]
-
-
-def test_the_pairs_that_are_foreseen_do_decide_most_of_the_time() -> None:
-    generator, decided, runs = np.random.default_rng(11), 0, 100
-    for _ in range(runs):
-        seen = generator.choice([0.0, 0.9], p=[0.4, 0.6], size=6)
-        number = more_pairs(join([seen], family=20))
-        assert number is not None
-        more = generator.choice([0.0, 0.9], p=[0.4, 0.6], size=number)
-        decided += join([seen, more], family=20).proven
-    assert decided >= 65
-
-
-def test_what_points_neither_way_is_not_foreseen() -> None:
-    assert more_pairs(join([[0.9, -0.9] * 40], family=20)) is None

@@ -104,8 +104,9 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     if shown:
         parts += ["", "## Findings", ""]
         for one in shown:
-            step = None if summary.judged_again else next_step(summary.run_id, one)
-            after = f" {step.title}: `{step.command}`" if step else ""
+            left = summary.pairs_left.get(one.number)
+            step = None if summary.judged_again else next_step(summary.run_id, one, left)
+            after = f" {_plain(step.title)}: `{step.command}`" if step else ""
             parts.append(f"{one.number}. {BADGES[one.state]}: {_plain(one.sentence)}{after}")
         told = lines[len(summary.verdicts) + 1 :]
         parts += ["", *map(_plain, told)]

@@ -177,7 +177,9 @@ def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Albu
         confidence=_confidence(finding, known, made),
         certainty=_certainty(finding, summary.insights),
         # Commands name findings by their numbers among the run's own.
-        next_step=None if summary.judged_again else next_step(summary.run_id, finding),
+        next_step=None
+        if summary.judged_again
+        else next_step(summary.run_id, finding, summary.pairs_left.get(finding.number)),
         rates=rates(summary.models, known, made),
     )
 

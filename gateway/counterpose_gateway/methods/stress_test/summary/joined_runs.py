@@ -16,7 +16,7 @@ from counterpose_core.contract.proofs import Proof, ProofPair, ProofRun
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import NotFound
-from counterpose_core.stress_test.proof import Evidence, join, more_pairs
+from counterpose_core.stress_test.proof import Evidence, join
 from counterpose_core.stress_test.screening import Change, wording_key
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.columns import read_columns
@@ -89,16 +89,6 @@ class JoinedFinding:
     def pairs(self) -> list[FreshPair]:
         """All pairs, run after run."""
         return [pair for each in self.runs for pair in each.pairs]
-
-    @property
-    def images_needed(self) -> int | None:
-        """How many more images would probably decide it, by the share of images that gave a pair so far."""
-        number = more_pairs(self.evidence)
-        if not number:
-            # By its own test the run may not have told what the evidence of its pairs would.
-            return number if self.is_decided or number is None else 1
-        planned, kept = sum(each.planned for each in self.runs), len(self.pairs)
-        return -(-number * (planned + 2) // (kept + 1))
 
     @property
     def is_decided(self) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Hashable
 
 from counterpose_core.contract.findings import ClassifierVerdict
 from counterpose_core.contract.runs import Run
-from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods.stress_test.outlook import Outlook, outlook_of
 from counterpose_gateway.methods.stress_test.summary.headline import headline
 from counterpose_gateway.methods.stress_test.summary.joined_runs import (
     JoinedFinding,
@@ -37,15 +38,23 @@ def with_proof(summary: StressTestSummary, run: Run, ledger: RunLedger) -> Stres
         return summary
     joined = joined_finding(proof, ledger, proving_runs(proof, ledger, until=run))
     finding = joined.finding
+    outlook = outlook_of(joined, run.dataset, StressTestConfig.model_validate(run.resolved_config), ledger)
     verdict = ClassifierVerdict(
         classifier=finding.classifier, state=finding.state, finding=finding.number, sentence=finding.sentence
     )
-    lines = [headline([verdict]), finding.sentence, *_about(joined, run), *_unfinished(summary, run)]
-    update = {"findings": [finding], "verdicts": [verdict], "verdict": "\n".join(lines), "insights": []}
+    lines = [headline([verdict]), finding.sentence, *_about(joined, outlook, run), *_unfinished(summary, run)]
+    pairs_left = {} if outlook.left is None else {finding.number: outlook.left or outlook.draws}
+    update = {
+        "findings": [finding],
+        "verdicts": [verdict],
+        "verdict": "\n".join(lines),
+        "insights": [],
+        "pairs_left": pairs_left,
+    }
     return summary.model_copy(update=update)
 
 
-def _about(joined: JoinedFinding, run: Run) -> list[str]:
+def _about(joined: JoinedFinding, outlook: Outlook, run: Run) -> list[str]:
     """Which finding of which run it is, and how strong the evidence of all runs is."""
     proof, evidence, n = joined.proof, joined.evidence, len(joined.pairs)
     with_pairs = sum(bool(each.pairs) for each in joined.runs)
@@ -53,17 +62,15 @@ def _about(joined: JoinedFinding, run: Run) -> list[str]:
     said = [f"This run goes on with finding {number} of run {parent}."]
     if all(each.run.id != proof.parent for each in joined.runs):
         said.append("That run was deleted, and its pairs with it.")
-    said += _few(joined, run)
+    # Where none is left, the last sentence says what to do.
+    said += _few(joined, run) if outlook.is_offered or not outlook.sentence else []
     if n:
         pairs, runs = _many(n, "pair"), _many(with_pairs, "run")
         said.append(
             f"Evidence of {pairs} in {runs}: {in_digits(evidence.e_value)}; "
             f"{in_digits(evidence.needed)} proves it, as one of {_many(proof.family, 'finding')}."
         )
-    needed = joined.images_needed
-    if needed:
-        said.append(f"About {_many(needed, 'more image')} would probably decide it.")
-    return said
+    return [*said, *filter(None, [outlook.sentence])]
 
 
 def _few(joined: JoinedFinding, run: Run) -> list[str]:

@@ -1,0 +1,139 @@
+"""What a proof could still be made of: the images of the dataset as it stands, or draws of those at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from counterpose_core.commands import is_provable
+from counterpose_core.contract.confirmation import Wording
+from counterpose_core.contract.datasets import Source
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.proofs import Proof
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import UnknownDataset
+from counterpose_core.stress_test.confirmation import LEAST_REDRAWN
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods.stress_test.columns import ItemColumns
+from counterpose_gateway.methods.stress_test.proof_stages import (
+    LeftImages,
+    SourceImage,
+    applies,
+    draws_of,
+    left_images,
+)
+from counterpose_gateway.runs.context import RunLedger
+from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.runs.source_table import TableSource
+
+
+def sources_of(proof: Proof, dataset: str, config: StressTestConfig, ledger: RunLedger) -> list[Source]:
+    """Return the images of the finding's class, without those that its run leaves out.
+
+    Raises:
+        UnknownDataset: there is no such dataset.
+    """
+    out = set(config.excluded)
+    label = proof.finding.object_class
+    return [each for each in ledger.sources(dataset) if each.label == label and each.id not in out]
+
+
+def left_of(
+    proof: Proof, sources: Sequence[Source], *, seed: int, runs: Sequence[Run], ledger: RunLedger
+) -> LeftImages:
+    """Return the images that none of the runs with pairs of the finding made a pair of.
+
+    Args:
+        proof: the finding.
+        sources: the images of its class, with their groups.
+        seed: draws their order.
+        runs: the finding's run and its children.
+        ledger: has the items of the runs.
+    """
+    tried: dict[str, SourceImage] = {}
+    captions: dict[str, str] = {}
+    for run in runs:
+        config = recorded_config(StressTestConfig, run)
+        groups = {} if config.grouping is None else config.grouping.groups
+        for item in ledger.recorded_items(run.id):
+            source = item.item_group
+            if item.kind != "caption":
+                # A child may know the groups of its images otherwise than the run of the finding.
+                unit = groups.get(source, source)
+                tried[f"{run.id}/{source}"] = SourceImage(source, item.source_image, unit)
+            caption = (item.result or {}).get("caption") if item.state == "done" else None
+            if caption and item.label == proof.finding.object_class:
+                captions[source] = caption
+    return left_images(sources, proof, seed=seed, tried=tried.values(), captions=captions)
+
+
+def pairs_left(
+    run: Run, findings: Iterable[Finding], columns: ItemColumns, ledger: RunLedger
+) -> dict[int, int]:
+    """Return how many pairs a proof of each open finding could make, at most, by the finding's number.
+
+    They are of images of the dataset, as it stands, of which the run made no pair; where none is left, draws
+    of images at hand. Nothing is known before the run has ended, or if its dataset was deleted.
+    """
+    provable = [each for each in findings if each.number and is_provable(each)]
+    if not provable or run.state not in FINAL_RUN_STATES:
+        return {}
+    labels = {each.object_class for each in provable}
+    config = recorded_config(StressTestConfig, run)
+    try:
+        units = _units_left(labels, run, columns, config, ledger)
+    except UnknownDataset:
+        return {}
+    captions = _captions(labels, run, columns, ledger)
+    return {each.number: _fitting(each, units, captions) or _draws(each, config) for each in provable}
+
+
+def _units_left(
+    labels: set[str], run: Run, columns: ItemColumns, config: StressTestConfig, ledger: RunLedger
+) -> Sequence[Sequence[TableSource]]:
+    """The images of these classes in groups, without the groups that have a pair."""
+    table = ledger.source_table(run.dataset)
+    wanted = [code for code, name in enumerate(table.label_names) if name in labels]
+    rows = table.take(np.flatnonzero(np.isin(table.own_labels(), wanted)))
+    paired = ~columns.of("kind", "caption")
+    used = {
+        columns.name(column, code)
+        for column in ("source", "unit")
+        for code in np.unique(getattr(columns, column)[paired]).tolist()
+    } | set(config.excluded)
+    groups = {} if config.grouping is None else config.grouping.groups
+    units: dict[tuple[str, str], list[TableSource]] = {}
+    for row in rows:
+        units.setdefault((row.label, groups.get(row.id) or row.group or row.id), []).append(row)
+    return [rows for (_, unit), rows in units.items() if not {unit, *(row.id for row in rows)} & used]
+
+
+def _captions(labels: set[str], run: Run, columns: ItemColumns, ledger: RunLedger) -> Mapping[str, str]:
+    """The captions that the run wrote of images that it made no pair of, by source."""
+    written = columns.of("kind", "caption") & columns.done
+    codes = [code for code, name in enumerate(columns.names["label"].names) if name in labels]
+    at = np.flatnonzero(written & np.isin(columns.label, codes))
+    items = ledger.items_named(run.id, Item, [columns.ids[each] for each in at.tolist()])
+    return {item.item_group: item.result.caption for item in items if item.result is not None}
+
+
+def _fitting(finding: Finding, units: Iterable[Sequence[TableSource]], captions: Mapping[str, str]) -> int:
+    """How many of the groups have an image that the change applies to, or whose caption is not known."""
+    wordings = [each for each in finding.wordings if each.named]
+    asked: Sequence[Wording] = wordings or [Wording(removed=finding.removed, added=finding.added)]
+
+    def texts(rows: Sequence[TableSource]) -> Iterator[bool]:
+        for row in rows:
+            caption = row.caption or captions.get(row.id)
+            yield caption is None or applies(asked, caption, row.label)
+
+    return sum(any(texts(rows)) for rows in units if rows[0].label == finding.object_class)
+
+
+def _draws(finding: Finding, config: StressTestConfig) -> int:
+    """How many pairs can be drawn of the images that the run has edits of."""
+    tested = 0 if finding.confirmed is None else finding.confirmed.n_sources
+    images = max(finding.screened.n_sources, tested)
+    return draws_of(images) if config.redraw is not None and images >= LEAST_REDRAWN else 0

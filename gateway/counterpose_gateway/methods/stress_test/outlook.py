@@ -1,0 +1,107 @@
+"""What more images could do for a finding: how many are left, and how many would probably decide it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import UnknownDataset
+from counterpose_core.stress_test.forecast import HORIZON, Supply, images_to_decide
+from counterpose_gateway.methods.stress_test.groups import in_group
+from counterpose_gateway.methods.stress_test.images_left import left_of, sources_of
+from counterpose_gateway.methods.stress_test.proof_stages import draws_of, must_draw
+from counterpose_gateway.methods.stress_test.summary.joined_runs import JoinedFinding, change_of
+from counterpose_gateway.methods.stress_test.summary.suspicion import figure_of
+from counterpose_gateway.reports.numbers import counted
+from counterpose_gateway.runs.context import RunLedger
+from counterpose_gateway.runs.seeds import derive_seed
+
+LEFT_UNKNOWN = "Whether images are left to prove it on is not known: its dataset was deleted."
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What further proofs of a finding can do; ``left`` is None if the dataset is gone.
+
+    ``left`` images of the class can still give a pair, at most. Where there is none, ``draws`` pairs can be
+    drawn of images at hand by one proof. ``needed`` is how many images, or draws, decide the finding in half
+    of the simulated futures: 0 if it is decided, None if all that are left do not.
+    """
+
+    label: str
+    dataset: str
+    left: int | None
+    draws: int
+    needed: int | None
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether a proof could make a pair."""
+        return self.left is None or self.left + self.draws > 0
+
+    @property
+    def sentence(self) -> str:
+        """The forecast, or why there is nothing to prove it on and what to do; empty if it is decided."""
+        if self.needed == 0:
+            return ""
+        if not self.is_offered:
+            return (
+                f"No image of {self.label!r} is left in dataset {self.dataset!r} to prove it on: upload more "
+                "images of that class, or name another dataset (--dataset)."
+            )
+        if self.left is None:
+            return LEFT_UNKNOWN
+        if self.needed is not None:
+            return f"About {self._many(self.needed)} would decide it in half of the simulated futures."
+        number = min(self.left or self.draws, HORIZON)
+        would = f"{self._many(number)} would decide it in fewer than half of the simulated futures"
+        if number == HORIZON:
+            return f"{would}."
+        return (
+            f"{would}, and no more are left: upload more images of {self.label!r}, or name another dataset."
+        )
+
+    def _many(self, number: int) -> str:
+        return counted(number, "more image" if self.left else "more redraw")
+
+
+def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, ledger: RunLedger) -> Outlook:
+    """Return what more images of a dataset could do for a finding.
+
+    Args:
+        joined: the finding with the pairs of its runs.
+        dataset: the dataset to take images from, as it stands.
+        config: the configuration of a run with pairs of the finding.
+        ledger: has the dataset and the items of the runs.
+    """
+    proof, runs = joined.proof, [each.run for each in joined.runs]
+    label = proof.finding.object_class
+    known = {} if config.grouping is None else config.grouping.groups
+    try:
+        found = sources_of(proof, dataset, config, ledger)
+    except UnknownDataset:
+        return Outlook(label, dataset, None, 0, 0 if joined.is_decided else None)
+    grouped = [in_group(each, known.get(each.id, each.group)) for each in found]
+    left = left_of(proof, grouped, seed=config.request.seed, runs=runs, ledger=ledger)
+    number = len(left.applicable) + len(left.unread)
+    draws = draws_of(len(left.spent)) if must_draw(left, config) else 0
+    fitting = len(left.applicable) + int(left.share * len(left.unread))
+    return Outlook(
+        label, dataset, number, draws, 0 if joined.is_decided else _needed(joined, fitting or draws)
+    )
+
+
+def _needed(joined: JoinedFinding, images: int) -> int | None:
+    """How many images, or draws, decide it in half of the futures."""
+    finding = joined.proof.finding
+    planned, kept = sum(each.planned for each in joined.runs), len(joined.pairs)
+    # The seed is the finding's own, so that one history has one forecast.
+    figure = figure_of((finding.classifier, change_of(joined.proof)))
+    generator = np.random.default_rng(derive_seed(0, "forecast", figure))
+    number = images_to_decide(
+        joined.evidence, Supply(images, planned, kept, finding.screened.loss), generator
+    )
+    # By its own test the run may not have told what the evidence of its pairs would.
+    return 1 if number == 0 and images else number
