@@ -16,8 +16,8 @@ from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER
 from counterpose_core.contract.jobs import Job
 from counterpose_core.contract.runs import RequestCounts, Run, RunEvent
 from counterpose_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
+from counterpose_core.contract.stress_test_figures import AccuracyRow
 from counterpose_core.contract.stress_tests import (
-    AccuracyRow,
     EditTypeSummary,
     InterventionSummary,
     ModelSummary,

@@ -16,9 +16,6 @@ from counterpose_core.contract.proofs import Proof
 from counterpose_core.contract.realism import PerplexitySummary, RealismSummary
 from counterpose_core.contract.runs import RunSummary
 from counterpose_core.contract.stress_test_figures import (
-    AccuracyRow,
-    CellStatus,
-    ClassFigures,
     ClassSummary,
     EditTypeSummary,
     FailureMode,
@@ -26,7 +23,6 @@ from counterpose_core.contract.stress_test_figures import (
     InterventionSummary,
     ModelSummary,
     SweepSummary,
-    Tested,
     Unanswered,
 )
 from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
@@ -51,9 +47,6 @@ from counterpose_core.types import (
 )
 
 __all__ = [
-    "AccuracyRow",
-    "CellStatus",
-    "ClassFigures",
     "ClassSummary",
     "EditTypeSummary",
     "FailureMode",
@@ -65,7 +58,6 @@ __all__ = [
     "StressTestCreate",
     "StressTestSummary",
     "SweepSummary",
-    "Tested",
     "TextThresholds",
     "Thresholds",
     "Unanswered",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from counterpose_core.contract.stress_tests import AccuracyRow, ModelSummary, StressTestSummary
+from counterpose_core.contract.stress_test_figures import AccuracyRow
+from counterpose_core.contract.stress_tests import ModelSummary, StressTestSummary
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import FILTERS
 from counterpose_gateway.reports import numbers

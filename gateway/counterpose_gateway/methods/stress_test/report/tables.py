@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from counterpose_core.contract.stress_tests import ClassFigures, EditTypeSummary, StressTestSummary
+from counterpose_core.contract.stress_test_figures import ClassFigures
+from counterpose_core.contract.stress_tests import EditTypeSummary, StressTestSummary
 from counterpose_gateway.methods.stress_test.report.findings import ShownFinding
 from counterpose_gateway.reports.numbers import MINUS, NOTHING, counted, percent
 from counterpose_gateway.reports.states import BADGES

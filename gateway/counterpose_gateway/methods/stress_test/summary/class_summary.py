@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from counterpose_core.contract.stress_tests import ClassFigures, ClassSummary
+from counterpose_core.contract.stress_test_figures import ClassFigures
+from counterpose_core.contract.stress_tests import ClassSummary
 from counterpose_core.statistics.coded import Flags
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import total

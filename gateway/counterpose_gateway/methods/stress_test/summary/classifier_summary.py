@@ -6,12 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from counterpose_core.contract.stress_tests import (
-    AccuracyRow,
-    EditTypeSummary,
-    ModelSummary,
-    StressTestConfig,
-)
+from counterpose_core.contract.stress_test_figures import AccuracyRow
+from counterpose_core.contract.stress_tests import EditTypeSummary, ModelSummary, StressTestConfig
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Flags, Floats
 from counterpose_core.types import Estimate

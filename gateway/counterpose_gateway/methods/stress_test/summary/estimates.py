@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from counterpose_core.contract.stress_tests import AccuracyRow, EditTypeSummary
+from counterpose_core.contract.stress_test_figures import AccuracyRow
+from counterpose_core.contract.stress_tests import EditTypeSummary
 from counterpose_core.statistics.bootstrap import bootstrap_unpaired
 from counterpose_core.statistics.coded import Flags, Ints, counts_by, in_order
 from counterpose_core.stress_test.filters import GATE_REASONS

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from counterpose_core.contract.stress_test_figures import LEAST_SHOWN, SHOWN_LEVEL
-from counterpose_core.contract.stress_tests import CellStatus, Tested
+from counterpose_core.contract.stress_test_figures import LEAST_SHOWN, SHOWN_LEVEL, CellStatus, Tested
 from counterpose_core.statistics.contrast import Contrast, sources_needed
 from counterpose_core.statistics.p_values import benjamini_hochberg, holm, rejectable
 from counterpose_core.types import Estimate

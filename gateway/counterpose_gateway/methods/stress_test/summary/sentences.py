@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from counterpose_core.contract.interventions import Intervention
-from counterpose_core.contract.stress_tests import EditTypeSummary, Tested
+from counterpose_core.contract.stress_test_figures import Tested
+from counterpose_core.contract.stress_tests import EditTypeSummary
 from counterpose_core.stress_test.insights import Pattern
 from counterpose_core.types import Estimate
 
