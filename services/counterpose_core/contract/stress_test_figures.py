@@ -34,7 +34,9 @@ class Tested(ResponseBody):
     beyond_controls: Estimate | None = Field(
         default=None,
         description="Mean p(true class) of the source image's own placebo minus that of its counterfactuals; "
-        "n counts source images with both, null if there is none.",
+        "n counts source images with both, null if there is none. Of an insight, the interval holds 0 where "
+        "`p_adjusted` is above the level of the family; where it is `significant`, its lower end is at least "
+        "0.01.",
     )
     p: float | None = Field(
         default=None,

@@ -17,6 +17,7 @@ from counterpose_core.contract.findings import (
     Screened,
     WordingCount,
 )
+from counterpose_core.stress_test.decisions import why_undecided
 from counterpose_core.stress_test.screening import WordingKey
 from counterpose_gateway.methods.stress_test.observations import Observation, answer
 from counterpose_gateway.methods.stress_test.summary.finding_sentences import finding_sentence, when_changed
@@ -54,6 +55,8 @@ class Draft:
     """Every wording of a test; without one those of the pairs."""
     wording_scope: WordingScope = "plain"
     tested: SuspectedChange | None = None
+    why: str = ""
+    """The rule that left a change open which no test on other images decided."""
 
     @property
     def loss(self) -> float:
@@ -91,6 +94,7 @@ class Draft:
             screened=self.screened,
             confirmed=self.confirmed,
             pairs=[self._listed(pair) for pair in pairs[:MOST_PAIRS]],
+            why=self._why,
             sentence=finding_sentence(
                 self.state,
                 classifier=self.classifier,
@@ -116,6 +120,13 @@ class Draft:
         if tested is None or tested.scope == "class" or not tested.n_sources:
             return None
         return tested.n_sources
+
+    @property
+    def _why(self) -> str:
+        """The rule that decided nothing; empty for any other state."""
+        if self.state != "cannot-tell":
+            return ""
+        return self.why if self.confirmed is None else why_undecided(self.confirmed)
 
     @property
     def _untested(self) -> str:

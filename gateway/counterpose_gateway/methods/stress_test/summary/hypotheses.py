@@ -10,6 +10,7 @@ from counterpose_core.contract.stress_test_figures import LEAST_SHOWN, SHOWN_LEV
 from counterpose_core.contract.stress_tests import CellStatus, Tested
 from counterpose_core.statistics.contrast import Contrast, sources_needed
 from counterpose_core.statistics.p_values import benjamini_hochberg, holm, rejectable
+from counterpose_core.stress_test.decisions import settle_zero, zero_ruled_out
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 
@@ -19,7 +20,8 @@ class Family:
     """Hypotheses that are corrected together: the method, the level, and the smallest drop worth a claim.
 
     ``clear_of_zero``: whether the intervals that stand beside a claim must not hold 0. They cover a mean at
-    any number of sources, so they are wider than a test by relabelling, and a reader believes them.
+    any number of sources, so they are wider than a test by relabelling, and a reader believes them. Where
+    they need not be, the corrected test alone decides whether the interval of the loss holds 0.
     """
 
     name: str
@@ -102,6 +104,10 @@ class Hypotheses:
         beyond = contrast.estimate(self.estimator.generator(f"{figure}/beyond-controls"))
         denied = self.family.clear_of_zero and _denied(beyond, change, self.family.least_drop)
         shown = figure in self.found and not denied
+        if not self.family.clear_of_zero:
+            p_adjusted, level = self.adjusted.get(figure), self.family.level
+            ruled_out = zero_ruled_out(shown=shown, p_adjusted=p_adjusted, level=level)
+            beyond = settle_zero(beyond, ruled_out=ruled_out)
         status: CellStatus = "significant" if shown else "not-shown"
         return Tested(
             status=status if figure in self.adjusted else "insufficient",
