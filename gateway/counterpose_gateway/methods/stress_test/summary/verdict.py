@@ -102,7 +102,7 @@ def _without_finding(name: str, model: ModelSummary, ruled_out: float | None) ->
         return "holds", f"{name} held on {edits} edits: {least}."
     if ruled_out >= 1:
         return "cannot-tell", f"{name}: too few images; {dropped.n} cannot rule out any loss."
-    hidden = f"a loss of up to {points(ruled_out)} points is possible, and “holds” allows {points(MARGIN)}"
+    hidden = f"a loss of up to {points(ruled_out)} points is possible (“holds” allows {points(MARGIN)})"
     return "cannot-tell", f"{name}: {_why_undecided(model)}; {hidden}."
 
 

@@ -185,7 +185,8 @@ def test_every_word_change_of_every_classifier_counts_in_the_test_family() -> No
     assert insight.p is not None
     assert insight.p_adjusted == pytest.approx(6 * insight.p)
     assert (insight.n_sources, insight.n_images) == (24, 24)
-    assert "p < 0.001 beyond the controls, corrected for 6 changes tested" in insight.sentence
+    assert "p(sled) falls by 0.70 (95 % interval 0.43 to 0.75, n=24) beyond the controls" in insight.sentence
+    assert "p < 0.001, corrected for 6 changes tested" in insight.sentence
     assert "leaning takes sleds for boats once “grass” becomes “snow”: 24 of 24 images." in made.verdict
 
 
