@@ -29,14 +29,12 @@ class Tested(ResponseBody):
     significant: bool = Field(
         default=False,
         description="Whether the drop is shown: significant at the level of the family, not too small to be "
-        "worth a word and, of a kind of change or an edit of the user's, with intervals that end before 0.",
+        "worth a word and with intervals of `beyond_controls` and `delta_p` that end before 0.",
     )
     beyond_controls: Estimate | None = Field(
         default=None,
         description="Mean p(true class) of the source image's own placebo minus that of its counterfactuals; "
-        "n counts source images with both, null if there is none. Of an insight, the interval holds 0 where "
-        "`p_adjusted` is above the level of the family; where it is `significant`, its lower end is at least "
-        "0.01.",
+        "n counts source images with both, null if there is none.",
     )
     p: float | None = Field(
         default=None,

@@ -38,11 +38,11 @@ def settle_zero(loss: Estimate, *, ruled_out: bool | None) -> Estimate:
     return loss.model_copy(update={"low": low})
 
 
-def zero_ruled_out(*, shown: bool, p_adjusted: float | None, level: float = LEVEL) -> bool | None:
+def zero_ruled_out(*, shown: bool, p_adjusted: float) -> bool | None:
     """Return what a corrected test says of a loss of 0, as `settle_zero` takes it."""
     if shown:
         return True
-    return None if p_adjusted is not None and p_adjusted <= level else False
+    return None if p_adjusted <= LEVEL else False
 
 
 def why_undecided(tested: Confirmed) -> str:
@@ -89,7 +89,10 @@ def why_hint(tested: Tested, sources: int, level: float) -> str:
         return f"{too_few(sources, tested.sources_needed)}."
     if tested.p_adjusted > level:
         return f"p must be at most {level:.2f} after the correction over {tested.family_size} changes."
-    return f"a mean loss below {LEAST_LOSS:.2f} counts for nothing."
+    beyond = tested.beyond_controls
+    if beyond is not None and beyond.estimate is not None and beyond.estimate < LEAST_LOSS:
+        return f"a mean loss below {LEAST_LOSS:.2f} counts for nothing."
+    return "the interval of the loss, or of the fall from the original, holds 0."
 
 
 def too_few(images: int, needed: int | None) -> str:
