@@ -83,19 +83,17 @@ def _of_finding(finding: Finding) -> tuple[str, dict[str, Any]]:
 
 
 def _of_insight(number: int, insight: Insight) -> tuple[str, dict[str, Any]]:
-    # Beside what was shown stands the interval of what was tested.
-    tested = insight.beyond_controls if insight.significant else None
-    fall = insight.delta_p
+    loss = insight.delta_p
     return insight.example_item, {
         "finding": number,
         "state": "significant" if insight.significant else "hint",
         "classifier": insight.classifier,
         "class": insight.object_class,
         "change": change(insight.edit_type, insight.removed, insight.added),
-        "loss": tested.estimate if tested else None if fall.estimate is None else -fall.estimate,
-        "low": tested.low if tested else None if fall.high is None else -fall.high,
-        "high": tested.high if tested else None if fall.low is None else -fall.low,
-        "n": (tested or fall).n,
+        "loss": None if loss.estimate is None else -loss.estimate,
+        "low": None if loss.high is None else -loss.high,
+        "high": None if loss.low is None else -loss.low,
+        "n": loss.n,
         "flipped": None,
         "of": insight.n_images,
         "sentence": insight.sentence,
