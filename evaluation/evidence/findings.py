@@ -26,6 +26,12 @@ FATES = {
 }
 SCOPE_COLUMNS = ("pairs", "findings that are true", "n", "bias on its images", "bias on its class")
 RUN_COLUMNS = ("images", "stages", "runs", "items", "images made", "evaluations", "hypotheses", "confirmed")
+COST_COLUMNS = (
+    "images",
+    "stages",
+    "network evaluations of a run for each true finding it proves",
+    "findings",
+)
 Get = Callable[[StageFigures], Estimate]
 FIGURES: tuple[tuple[str, str, Get], ...] = (
     ("planted bugs found", "≥ 0.4, 0.6, 0.65, 0.9", lambda one: one.recall),
@@ -56,6 +62,8 @@ def findings_page(file: Path = FINDINGS) -> str:
         "## What the runs took", "",
         *table(RUN_COLUMNS, _runs(made, sizes)),
         "",
+        "## What a proven finding took", "",
+        *table(COST_COLUMNS, _costs_of_proofs(made)), "",
         "## Aims", "",
         *table(("aim", "target", "reached", "n", "met"), _aims(made)),
     ]  # fmt: skip
@@ -106,6 +114,15 @@ def _runs(made: FindingsValidity, sizes: list[str]) -> Iterator[list[str]]:
             if runs:
                 means = [sum(each) / len(runs) for each in zip(*map(_costs, runs), strict=True)]
                 yield [name, title, str(len(runs)), *(f"{mean:,.1f}" for mean in means)]
+
+
+def _costs_of_proofs(made: FindingsValidity) -> Iterator[list[str]]:
+    """What a true finding took, at each number of images."""
+    for name, one in made.figures.items():
+        for stages, title in STAGES.items():
+            cost = one[stages].evaluations_per_proof
+            images = "all" if name == ALL else name
+            yield [images, title, *(("not measured", NONE) if cost is None else cells(cost, 0))]
 
 
 def _costs(run: RunReport) -> tuple[int, ...]:

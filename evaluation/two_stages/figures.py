@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
 from counterpose_core.statistics.bootstrap import bootstrap_mean
 from counterpose_core.types import Estimate
 from evaluation.validity.aims import at_least, at_most
-from evaluation.validity.measures import UNKNOWN, clustered_share, share
+from evaluation.validity.measures import UNKNOWN, clustered_share, resampled, share
 from evaluation.validity.report import Aim
 
 from .report import (
@@ -72,8 +74,8 @@ def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures
     broken = [one for one in counted.claims if one.state == "breaks"]
     suspected = [one for one in counted.claims if one.state == "suspected"]
     fates = Counter(one.fate for one in counted.chances)
-    # A child of it: the figures of before draw what they drew.
-    (words_generator,) = generator.spawn(1)
+    # Children of it: the figures of before draw what they drew.
+    words_generator, cost_generator = generator.spawn(2)
     return StageFigures(
         runs=len(counted.runs),
         recall=clustered_share(((one.classifier, one.fate == "found") for one in counted.chances), generator),
@@ -94,7 +96,36 @@ def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures
         suspected_false=_of_verdict(suspected, "false-alarm", generator),
         bias=_bias(((one.estimate, one.true_on_images) for one in broken), generator),
         bias_on_class=_bias(((one.estimate, one.true_on_class) for one in broken), generator),
+        evaluations_per_proof=_evaluations_per_proof(counted, cost_generator),
     )
+
+
+def _evaluations_per_proof(counted: Counted, generator: np.random.Generator) -> Estimate:
+    """The evaluations of runs with a planted bug for each true finding that breaks; n counts findings.
+
+    The interval resamples runs, and is never narrower than that of as many independent findings (Poisson).
+    """
+    runs = [run for run in counted.runs if any(_run_of(one) == _run_of(run) for one in counted.chances)]
+    true = [one for one in counted.claims if (one.state, one.verdict) == ("breaks", "true")]
+    proven = np.array([sum(_run_of(one) == _run_of(run) for one in true) for run in runs])
+    evaluations = np.array([run.evaluations for run in runs])
+
+    def per_proof(rows: NDArray[np.intp]) -> float | None:
+        found = proven[rows].sum()
+        return float(evaluations[rows].sum() / found) if found else None
+
+    n = int(proven.sum())
+    if not n:
+        return UNKNOWN
+    measured = resampled(per_proof, [str(place) for place in range(len(runs))], generator)
+    most, least = stats.chi2.ppf([0.975, 0.025], [2 * n + 2, 2 * n]) / 2
+    ends = [evaluations.sum() / most, evaluations.sum() / least]
+    ends += [end for end in (measured.low, measured.high) if end is not None]
+    return Estimate(estimate=evaluations.sum() / n, low=min(ends), high=max(ends), n=n)
+
+
+def _run_of(one: RunReport | ClaimReport | ChanceReport) -> tuple[str, int, int, Stages]:
+    return one.roster, one.size, one.part, one.stages
 
 
 def suspicions_true(claims: Iterable[ClaimReport], generator: np.random.Generator) -> Estimate:

@@ -111,6 +111,9 @@ class StageFigures(Part):
     Shares of bugs and findings resample classifiers; a control in a run is one trial. ``bias``: estimated
     less true loss of findings that break, on their own images; ``bias_on_class`` against their class.
     ``precision`` judges findings by their edits, ``precision_by_words`` by what their sentences say.
+    ``evaluations_per_proof``: of the editor's network by runs with a planted bug, for each of their findings
+    that break and are true, n counting these. Tests are stated when a run has ended, so all of its stages
+    count. Null in results from before it was measured.
     """
 
     runs: int
@@ -125,6 +128,7 @@ class StageFigures(Part):
     suspected_false: Estimate
     bias: Estimate
     bias_on_class: Estimate
+    evaluations_per_proof: Estimate | None = None
 
 
 class Setting(Part):

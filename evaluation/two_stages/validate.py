@@ -122,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measure(study: Study, given: argparse.Namespace, missing: Sequence[str]) -> None:
     """Replay every run, write the result file after each roster, and print each aim."""
-    began, counted, aims = time.monotonic(), Counted([], [], [], []), list[Aim]()
+    began, counted = time.monotonic(), Counted([], [], [], [])
+    aims, lines = list[Aim](), list[str]()
     left = [one.name for one in study.rosters]
     for roster in (one for one in study.rosters if one.name in given.rosters):
         for folder, stages in product(_folders(given), BOTH):
@@ -131,11 +132,12 @@ def measure(study: Study, given: argparse.Namespace, missing: Sequence[str]) -> 
             sys.stdout.flush()
         left.remove(roster.name)
         made = report(study, counted, [*missing, *left])
-        aims = made.aims
+        aims, lines = made.aims, list(costs_told(made))
         write_atomically(given.out, f"{made.model_dump_json(indent=2)}\n".encode())
     for aim in aims:
         word = {True: "reached", False: "missed", None: "unknown"}[aim.met]
         sys.stdout.write(f"{word:8} {aim.name} ({aim.aim}): {aim.reached}\n")
+    sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.write(f"{given.out} written in {time.monotonic() - began:.0f} s\n")
 
 
@@ -152,6 +154,18 @@ def told(run: RunReport) -> str:
         f" {run.evaluations} network evaluations, {run.service_seconds:.0f} s of services,"
         f" {run.hypotheses} hypotheses, {run.confirmed} confirmed, {run.suspected} suspected"
     )
+
+
+def costs_told(made: FindingsValidity) -> Iterator[str]:
+    """What a true finding of two stages took, a line for each size."""
+    for name, one in made.figures.items():
+        cost = one["two"].evaluations_per_proof
+        if cost is not None and cost.estimate is not None and cost.low is not None and cost.high is not None:
+            images = "all sizes" if name == ALL else f"{name} images"
+            yield (
+                f"{images}: {cost.estimate:,.0f} network evaluations of a run for each true finding that it"
+                f" proves ({cost.low:,.0f} to {cost.high:,.0f}, n={cost.n})"
+            )
 
 
 def report(study: Study, counted: Counted, missing: Sequence[str]) -> FindingsValidity:

@@ -53,8 +53,10 @@ class Confirmed(ResponseBody):
     )
     loss: Estimate = Field(
         description="Mean of p(true class) of the placebo minus that of the edit, each source image, or "
-        "group of them, with weight 1, with a 95 % interval; n counts source images, those of a group once, "
-        "or pairs if the scope is `images`."
+        "group of them, with weight 1, with a 95 % interval by betting, for this change alone; n counts "
+        "source images, those of a group once, or pairs if the scope is `images`. The corrected test alone "
+        "decides whether the interval holds 0: it does where `p_adjusted` is above the level, and does not "
+        "where the finding `breaks`, whose lower end is then at least 0.01."
     )
     planned: int = Field(description="Number of pairs that were planned.")
     dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")
@@ -160,6 +162,11 @@ class Finding(ResponseBody):
     )
     screened: Screened = Field(description="What the screen saw.")
     confirmed: Confirmed | None = Field(description="The test on other images, or null if there was none.")
+    why: str = Field(
+        default="",
+        description="The rule by which nothing was decided, in words, where the state is `cannot-tell`; "
+        "empty for any other.",
+    )
     pairs: list[FindingPair] = Field(description="Its images, the pair with the median loss first.")
     sentence: str = Field(
         description="The finding in one sentence of at most 20 words. Where it `breaks`, a second one lists "
@@ -168,6 +175,8 @@ class Finding(ResponseBody):
 
     def __str__(self) -> str:
         said = f"{self.number} {self.state.replace('-', ' ')}: {self.sentence}"
+        if self.why:
+            said += f"\nwhy it cannot tell: {self.why}"
         if self.confirmed is None:
             return f"{said}\nnot tested on images that the screen did not use"
         return f"{said}\nloss of p({self.object_class}) {self.confirmed.loss}"

@@ -29,7 +29,7 @@ class Tested(ResponseBody):
     significant: bool = Field(
         default=False,
         description="Whether the drop is shown: significant at the level of the family, not too small to be "
-        "worth a word and, of a kind of change or an edit of the user's, with intervals that end before 0.",
+        "worth a word and with intervals of `beyond_controls` and `delta_p` that end before 0.",
     )
     beyond_controls: Estimate | None = Field(
         default=None,

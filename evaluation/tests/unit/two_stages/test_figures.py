@@ -92,6 +92,32 @@ def test_only_findings_that_break_count_for_precision_and_bias() -> None:
     assert (found.suspected_true.estimate, found.suspected_true.n) == (1.0, 1)
 
 
+def test_a_run_costs_its_evaluations_until_its_true_findings_are_proven() -> None:
+    counted = Counted(
+        [a_run(), a_run(96), a_run(stages="one")],
+        [a_claim(), a_claim(), a_claim(verdict="false-alarm"), a_claim(state="suspected"), a_claim(size=96)],
+        [a_chance("found"), a_chance("no-caption", 96)],
+        [a_control()],
+    )
+    one = figures_of(counted.of("two", 48), rng()).evaluations_per_proof
+    assert one is not None
+    assert (one.estimate, one.n) == (4500.0, 2)
+    # Two findings may be anything from 0.24 to 7.2 of a Poisson distribution.
+    assert one.low == pytest.approx(9000 / 7.22, rel=0.01)
+    assert one.high == pytest.approx(9000 / 0.2422, rel=0.01)
+    both = figures_of(counted.of("two"), rng()).evaluations_per_proof
+    assert both is not None
+    assert (both.estimate, both.n) == (6000.0, 3)
+
+
+def test_runs_that_have_nothing_to_find_cost_no_proof() -> None:
+    nothing = figures_of(Counted([a_run()], [], [], [a_control()]), rng()).evaluations_per_proof
+    assert nothing is not None
+    assert (nothing.estimate, nothing.n) == (None, 0)
+    missed = Counted([a_run()], [], [a_chance("gate")], [])
+    assert figures_of(missed, rng()).evaluations_per_proof == nothing
+
+
 def test_a_control_in_a_run_is_one_trial() -> None:
     found = figures_of(COUNTED.of("two", 48), rng())
     assert (found.controls_with_a_finding.estimate, found.controls_with_a_finding.n) == (0.5, 2)

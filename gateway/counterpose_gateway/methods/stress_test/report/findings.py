@@ -11,13 +11,6 @@ from counterpose_core.contract.findings import Confirmed, Finding, FindingPair
 from counterpose_core.contract.groups import Grouping
 from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
 from counterpose_core.contract.stress_tests import Insight, StressTestSummary
-from counterpose_core.stress_test.confirmation import (
-    LEAST_REDRAWN,
-    LEAST_SOURCE_LOSS,
-    LOSING_SHARE,
-    MARGIN,
-)
-from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.observations import answer
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
@@ -258,6 +251,7 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
             *told,
             f"Change of confidence beyond the control of the same image: {fall}. It was chosen because it is "
             "large, so the true change is probably smaller.",
+            *_why(finding),
         ]
     stopped = " The test stopped early: its first pairs showed too little." if tested.stopped else ""
     lost = ", ".join(f"{number} {reason}" for reason, number in tested.dropped.items())
@@ -267,13 +261,14 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
             f"Pairs of all runs that prove this finding, each with a control of its own: a loss of "
             f"{in_words(tested.loss)}, {p_in_words(tested.p_adjusted)} for all {tested.family_size} findings "
             "together, which holds however often one looks and goes on.",
+            *_why(finding),
             f"{tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
         ]
     return [
         *_by_wording(finding),
         *_alone(finding),
         f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {_p_of(tested)}.{stopped}",
-        *(_undecided(tested) if finding.state == "cannot-tell" else []),
+        *_why(finding),
         # Older versions counted pairs by the loss alone.
         f"{tested.n_pairs or tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
     ]
@@ -308,22 +303,9 @@ def _p_of(tested: Confirmed) -> str:
     return told if plain == corrected else f"{plain}, {told}"
 
 
-def _undecided(tested: Confirmed) -> list[str]:
-    """The rule by which a test decided nothing."""
-    loss, high = tested.loss.estimate, tested.loss.high
-    if loss is None or high is None or tested.stopped:
-        return []
-    rest = f"Nor does it hold: that takes a loss of {MARGIN:.2f} to be ruled out." if high >= MARGIN else ""
-    if tested.p_adjusted > LEVEL:
-        why = f"p must be at most {LEVEL:.2f} after the correction"
-    elif loss < LEAST_LOSS:
-        why = f"a mean loss below {LEAST_LOSS:.2f} counts for nothing"
-    else:
-        why = (
-            f"at least {LEAST_REDRAWN} of the redrawn images, and {percent(LOSING_SHARE)} of them, must lose "
-            f"{LEAST_SOURCE_LOSS:.2f} or more, so that no odd image decides"
-        )
-    return [f"Why it cannot tell: {why}. {rest}".rstrip()]
+def _why(finding: Finding) -> list[str]:
+    """The rule by which nothing was decided."""
+    return [f"Why it cannot tell: {finding.why}"] if finding.why else []
 
 
 def _tested_on(tested: Confirmed) -> str:

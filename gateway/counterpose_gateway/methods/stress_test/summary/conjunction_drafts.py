@@ -9,11 +9,17 @@ from counterpose_core.contract.confirmation import ShownConditions
 from counterpose_core.contract.findings import ConditionCount, Confirmed, FindingState, Screened
 from counterpose_core.stress_test.confirmation import MARGIN, ConfirmationTest
 from counterpose_core.stress_test.conjunctions import HARMLESS_SHARE, Condition, Conjunction
+from counterpose_core.stress_test.decisions import settle_zero, zero_ruled_out
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.conjunction_pairs import ChosenConjunction
 from counterpose_gateway.methods.stress_test.fresh_pairs import why_not
 from counterpose_gateway.methods.stress_test.observations import Observation
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
+
+_HURTS_ALONE = (
+    f"one condition alone is answered wrong in more than {HARMLESS_SHARE * 100:.0f} % of the images, so it "
+    "may hurt by itself."
+)
 
 
 def figure_of_conjunction(classifier: str, conjunction: Conjunction) -> str:
@@ -41,11 +47,13 @@ def conjunction_draft(
         for condition, part in _alone(each.conjunction)
     ]
     harmless = all(one.wrong <= HARMLESS_SHARE * one.n for one in conditions)
+    state = _state(test, loss, harmless=harmless)
+    ruled_out = zero_ruled_out(shown=state == "breaks", p_adjusted=test.p_adjusted)
     confirmed = Confirmed(
         scope=each.scope,
         n_sources=len({pair.edit.unit for pair in pairs}),
         n_pairs=len(pairs),
-        loss=loss,
+        loss=settle_zero(loss, ruled_out=ruled_out),
         planned=len(each.places),
         dropped=_dropped(each, classifier),
         stopped=test.stopped,
@@ -55,7 +63,7 @@ def conjunction_draft(
         flipped=sum(flips(pair.placebo, pair.edit, classifier) for pair in pairs),
     )
     return Draft(
-        state=_state(test, loss, harmless=harmless),
+        state=state,
         classifier=classifier,
         object_class=each.conjunction.object_class,
         edit_type=each.conjunction.first.edit_type,
@@ -64,6 +72,7 @@ def conjunction_draft(
         confirmed=confirmed,
         pairs=[Pair(pair.placebo, pair.edit, pair.loss) for pair in pairs],
         conjunction=conditions,
+        why=_HURTS_ALONE if test.confirmed and not harmless else "",
     )
 
 

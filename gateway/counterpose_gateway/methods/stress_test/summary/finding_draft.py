@@ -18,6 +18,7 @@ from counterpose_core.contract.findings import (
     Screened,
     WordingCount,
 )
+from counterpose_core.stress_test.decisions import why_undecided
 from counterpose_core.stress_test.screening import WordingKey
 from counterpose_gateway.methods.stress_test.observations import Observation, answer
 from counterpose_gateway.methods.stress_test.summary.finding_sentences import finding_sentence, when_changed
@@ -57,6 +58,8 @@ class Draft:
     tested: SuspectedChange | None = None
     conjunction: Sequence[ConditionCount] = ()
     """Two conditions that were tested together, in place of words."""
+    why: str = ""
+    """The rule that left a change open which no test on other images decided."""
 
     @property
     def loss(self) -> float:
@@ -96,6 +99,7 @@ class Draft:
             screened=self.screened,
             confirmed=self.confirmed,
             pairs=[self._listed(pair) for pair in pairs[:MOST_PAIRS]],
+            why=self._why,
             sentence=finding_sentence(
                 self.state,
                 classifier=self.classifier,
@@ -123,6 +127,13 @@ class Draft:
         if tested is None or tested.scope == "class" or not tested.n_sources:
             return None
         return tested.n_sources
+
+    @property
+    def _why(self) -> str:
+        """The rule that decided nothing; empty for any other state."""
+        if self.state != "cannot-tell":
+            return ""
+        return self.why or ("" if self.confirmed is None else why_undecided(self.confirmed))
 
     @property
     def _untested(self) -> str:

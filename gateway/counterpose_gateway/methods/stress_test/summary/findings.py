@@ -22,6 +22,7 @@ from counterpose_core.stress_test.confirmation import (
     is_futile,
     mean_loss,
 )
+from counterpose_core.stress_test.decisions import settle_zero, zero_ruled_out
 from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, WordingKey, rank_candidates, wording_key
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
@@ -251,11 +252,12 @@ class _Context:
             loss = mean_loss(
                 each.columns(classifier, self.placebos), self.estimator.generator(f"{figure}/named")
             )
+        ruled_out = zero_ruled_out(shown=test.confirmed, p_adjusted=test.p_adjusted)
         confirmed = Confirmed(
             scope=each.scope,
             n_sources=len({pair.edit.unit for pair in found}),
             n_pairs=len(found),
-            loss=loss,
+            loss=settle_zero(loss, ruled_out=ruled_out),
             planned=len(each.edits),
             dropped=each.dropped(self.all_placebos),
             stopped=test.stopped,

@@ -102,7 +102,7 @@ def headline(verdicts: Sequence[ClassifierVerdict]) -> str:
         "breaks": f"{many} {'break' if verb else 'breaks'} when one thing in the image changes.",
         "suspected": f"{many} {'look' if verb else 'looks'} fooled by something other than the object.",
         "test-unfit": f"{many} cannot be tested: editing alone changes too many answers.",
-        "cannot-tell": f"{many} could not be judged: too few images.",
+        "cannot-tell": f"{many} could not be judged either way.",
         "holds": f"{many} {'hold' if verb else 'holds'}.",
     }[worst]
 
@@ -111,7 +111,7 @@ _ALONE: dict[FindingState, str] = {
     "breaks": "The model breaks when one thing in the image changes.",
     "suspected": "The model looks fooled by something other than the object.",
     "test-unfit": "The test is unfit: editing alone changes too many answers.",
-    "cannot-tell": "The model could not be judged: too few images.",
+    "cannot-tell": "The model could not be judged either way.",
     "holds": "The model holds.",
 }
 

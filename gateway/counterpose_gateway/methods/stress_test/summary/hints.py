@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -12,6 +12,7 @@ import numpy as np
 from counterpose_core.contract.findings import Finding, FindingState
 from counterpose_core.contract.stress_tests import Insight
 from counterpose_core.statistics.coded import Ints
+from counterpose_core.stress_test.decisions import why_hint
 from counterpose_core.stress_test.insights import Group, Pattern, group_by_words
 from counterpose_core.stress_test.naming import words_behind
 from counterpose_core.stress_test.screening import Change
@@ -22,6 +23,7 @@ from counterpose_gateway.methods.stress_test.observed_items import SourceControl
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft
+from counterpose_gateway.methods.stress_test.summary.hypotheses import CHANGES
 from counterpose_gateway.methods.stress_test.summary.suspicion import is_suspect, untested
 
 _SUREST: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell")
@@ -108,7 +110,9 @@ class _Screen:
         group = group_of(insight.classifier, change, words, columns, at, self._controls)
         if insight.significant:
             return untested(group, "breaks", mostly), at
-        return untested(group, "suspected" if is_suspect(group, estimator) else "cannot-tell"), at
+        state: FindingState = "suspected" if is_suspect(group, estimator) else "cannot-tell"
+        why = why_hint(insight, insight.n_sources, CHANGES.level)
+        return replace(untested(group, state), why=why), at
 
     def _places(self, insight: Insight, whole: Group | None) -> Ints:
         """The places of an insight's edits in the columns."""

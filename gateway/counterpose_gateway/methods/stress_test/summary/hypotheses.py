@@ -17,30 +17,21 @@ from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstim
 class Family:
     """Hypotheses that are corrected together: the method, the level, and the smallest drop worth a claim.
 
-    ``clear_of_zero``: whether the intervals that stand beside a claim must not hold 0. They cover a mean at
-    any number of sources, so they are wider than a test by relabelling, and a reader believes them.
+    The intervals that stand beside a claim must not hold 0. They cover a mean at any number of sources, so
+    they are wider than a test by relabelling, and a reader believes them.
     """
 
     name: str
     level: float
     correct: Callable[[Sequence[float]], list[float]]
-    least_drop: float = 0.0
-    clear_of_zero: bool = False
+    least_drop: float
 
 
-CLASSIFIERS = Family(
-    "classifiers x (losses, gains), Holm at 0.05",
-    SHOWN_LEVEL,
-    holm,
-    least_drop=LEAST_SHOWN,
-    clear_of_zero=True,
-)
-EDIT_TYPES = Family(
-    "classifier x edit type, Holm at 0.05", SHOWN_LEVEL, holm, least_drop=LEAST_SHOWN, clear_of_zero=True
-)
+CLASSIFIERS = Family("classifiers x (losses, gains), Holm at 0.05", SHOWN_LEVEL, holm, LEAST_SHOWN)
+EDIT_TYPES = Family("classifier x edit type, Holm at 0.05", SHOWN_LEVEL, holm, LEAST_SHOWN)
 
 CHANGES = Family(
-    "classifier x class x words, Benjamini-Hochberg at 0.10", 0.10, benjamini_hochberg, least_drop=0.05
+    "classifier x class x words, Benjamini-Hochberg at 0.10", 0.10, benjamini_hochberg, LEAST_SHOWN
 )
 """Every class x words or cluster of words of every classifier, shown in the summary or not.
 
@@ -99,8 +90,7 @@ class Hypotheses:
                 sources_needed=self.sources_needed(figure),
             )
         beyond = contrast.estimate(self.estimator.generator(f"{figure}/beyond-controls"))
-        denied = self.family.clear_of_zero and _denied(beyond, change, self.family.least_drop)
-        shown = figure in self.found and not denied
+        shown = figure in self.found and not _denied(beyond, change, self.family.least_drop)
         status: CellStatus = "significant" if shown else "not-shown"
         return Tested(
             status=status if figure in self.adjusted else "insufficient",

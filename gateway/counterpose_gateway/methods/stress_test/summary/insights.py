@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from counterpose_core.contract.stress_test_figures import Tested
 from counterpose_core.contract.stress_tests import Insight
 from counterpose_core.statistics.clusters import cluster_edits
 from counterpose_core.statistics.coded import Ints, in_order
@@ -20,7 +21,7 @@ from counterpose_core.stress_test.insights import (
     group_by_words,
     rank_insights,
 )
-from counterpose_core.types import EditType
+from counterpose_core.types import EditType, Estimate
 from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -68,7 +69,11 @@ def _of_classifier(
     hypotheses: Hypotheses,
     estimator: LanceEstimator,
 ) -> list[Insight]:
-    significant = {groups[figure].pattern for figure in hypotheses.found if figure in groups}
+    significant = {
+        groups[figure].pattern
+        for figure in hypotheses.found
+        if figure in groups and _tested(figure, groups[figure], hypotheses, estimator)[1].significant
+    }
     ranked = rank_insights(groups.values(), significant)
     hints = [group for group in ranked if group.pattern not in significant]
     chosen = [*(group for group in ranked if group.pattern in significant), *hints[:MOST_HINTS]]
@@ -82,6 +87,14 @@ def _figure(classifier: str, group: Group) -> str:
     return "insight/" + "/".join([*words, *alike])
 
 
+def _tested(
+    figure: str, group: Group, hypotheses: Hypotheses, estimator: LanceEstimator
+) -> tuple[Estimate, Tested]:
+    """The change of p(true class) of a group and its test, which no interval beside it may deny."""
+    delta_p = estimator.mean_of(figure, group.effects.source, group.effects.delta_p)
+    return delta_p, hypotheses.tested(figure, delta_p)
+
+
 def _insight(
     classifier: str,
     group: Group,
@@ -89,8 +102,7 @@ def _insight(
     estimator: LanceEstimator,
 ) -> Insight:
     figure = _figure(classifier, group)
-    delta_p = estimator.mean_of(figure, group.effects.source, group.effects.delta_p)
-    tested = hypotheses.tested(figure, delta_p)
+    delta_p, tested = _tested(figure, group, hypotheses, estimator)
     return Insight(
         **dict(tested),
         classifier=classifier,

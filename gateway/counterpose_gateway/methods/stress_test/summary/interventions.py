@@ -18,9 +18,7 @@ from counterpose_gateway.methods.stress_test.summary.evidence import Evidence, S
 from counterpose_gateway.methods.stress_test.summary.hypotheses import Family, Hypotheses
 from counterpose_gateway.methods.stress_test.summary.sentences import intervention_sentence
 
-INTERVENTIONS = Family(
-    "classifier x intervention, Holm at 0.05", SHOWN_LEVEL, holm, least_drop=LEAST_SHOWN, clear_of_zero=True
-)
+INTERVENTIONS = Family("classifier x intervention, Holm at 0.05", SHOWN_LEVEL, holm, LEAST_SHOWN)
 
 _Found = Mapping[str, Shots]
 """Classifier → the kept images of one intervention."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,9 +17,11 @@ from counterpose_core.contract.proofs import Proof, ProofPair, ProofRun
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import NotFound
+from counterpose_core.stress_test.confirmation import MARGIN
+from counterpose_core.stress_test.decisions import settle_zero, zero_ruled_out
 from counterpose_core.stress_test.proof import Evidence, join
-from counterpose_core.stress_test.screening import Change, wording_key
-from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_core.stress_test.screening import LEAST_LOSS, Change, wording_key
+from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.stress_test.columns import read_columns
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
     FreshPair,
@@ -100,17 +103,22 @@ class JoinedFinding:
         """How sure the finding is; until a child run adds pairs, as its own run told it.
 
         What that run confirmed stays so, since its test keeps its own level, unless it spoke of a few images
-        and the joined pairs speak of the class.
+        and the joined pairs speak of the class, or the mean loss of the joined pairs counts for nothing.
         """
         if self.whole is not None:
             return self.whole.state
         told, tested = self.proof.finding.state, self.proof.finding.confirmed
         wider = tested is not None and (tested.scope, self.scope) == ("images", "class")
-        if not self._extended or (told == "breaks" and not wider):
+        if not self._extended or (told == "breaks" and not wider and self._is_worth_telling):
             return told
         if self.evidence.proven:
             return "breaks"
         return "holds" if self.evidence.absent else "cannot-tell"
+
+    @property
+    def _is_worth_telling(self) -> bool:
+        """Whether the loss of all pairs is that of a finding: no word of an old test stands beside less."""
+        return (self.evidence.loss.estimate or 0.0) >= LEAST_LOSS
 
     @property
     def finding(self) -> Finding:
@@ -169,6 +177,17 @@ class JoinedFinding:
         return any(each.pairs for each in self.runs if each.run.id != self.proof.parent)
 
     @property
+    def _loss(self) -> Estimate:
+        """The loss of the pairs that the finding speaks of, with an interval that agrees with its state."""
+        loss, evidence = join([each.losses for each in self.runs], self.proof.family).loss, self.evidence
+        ruled_out = zero_ruled_out(shown=self.state == "breaks", p_adjusted=evidence.p_adjusted)
+        settled = settle_zero(loss, ruled_out=ruled_out)
+        if self.state != "holds" or settled.high is None:
+            return settled
+        # The same bets, for one side alone, rule the margin out: it is the end, and no part, of the interval.
+        return settled.model_copy(update={"high": min(settled.high, math.nextafter(MARGIN, 0.0))})
+
+    @property
     def _confirmed(self) -> Confirmed:
         name, dropped = self.proof.finding.classifier, Counter[str]()
         for each in self.runs:
@@ -177,7 +196,7 @@ class JoinedFinding:
             scope=self.scope,
             n_sources=len({pair.edit.unit for pair in self.pairs}),
             n_pairs=len(self.pairs),
-            loss=join([each.losses for each in self.runs], self.proof.family).loss,
+            loss=self._loss,
             planned=sum(each.planned for each in self.runs),
             dropped=dict(sorted(dropped.items())),
             stopped=False,

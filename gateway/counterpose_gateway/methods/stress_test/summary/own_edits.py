@@ -8,7 +8,8 @@ from counterpose_core.contract.findings import FindingState
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.stress_tests import EditTypeSummary, InterventionSummary
 from counterpose_core.stress_test.confirmation import MARGIN
-from counterpose_gateway.methods.stress_test.summary.sentences import points
+from counterpose_core.stress_test.decisions import too_few
+from counterpose_gateway.methods.stress_test.summary.sentences import p_in_words, points
 
 Judged = tuple[FindingState, str]
 """A state, and the sentence that says why."""
@@ -29,9 +30,23 @@ def judged_by_own_edits(name: str, interventions: Sequence[InterventionSummary])
         ruled_out = f"a loss of accuracy above {points(high)} points is ruled out"
         return "holds", f"{name} held on {images} images under your edits: {ruled_out}."
     hidden = f"a loss of up to {points(high)} points could hide when {_in_words(spoken)}"
+    return "cannot-tell", f"{name}: {_why_undecided(figure)}; {hidden}."
+
+
+def _why_undecided(figure: EditTypeSummary) -> str:
+    """The rule by which no loss is shown."""
+    if figure.p is None:
+        return "no placebo was kept to compare with"
+    if figure.status == "insufficient":
+        return too_few(figure.drop.n, figure.sources_needed)
     # What a test sees and the interval denies is no verdict; which of the two decided must be said.
-    why = f"no loss is shown, as {rule}" if (rule := figure.why_not_shown) else "too few images to tell"
-    return "cannot-tell", f"{name}: {why}; {hidden}."
+    if rule := figure.why_not_shown:
+        return f"no loss is shown, as {rule}"
+    return (
+        "no loss is shown"
+        if figure.p_adjusted is None
+        else f"no loss is shown ({p_in_words(figure.p_adjusted)})"
+    )
 
 
 def intervention_spoken_of(

@@ -15,7 +15,7 @@ def insight_sentence(classifier: str, pattern: Pattern, delta_p: Estimate, teste
     """Name a change and its effect, and say whether it was shown or is a hint."""
     return (
         f"{classifier} on “{pattern.object_class}”: when {pattern.in_words()}, p({pattern.object_class}) "
-        f"changes by {_change(delta_p, tested)}{_standing(tested)}."
+        f"{_change(delta_p, tested)}{_standing(tested)}."
     )
 
 
@@ -44,16 +44,20 @@ def intervention_sentence(classifier: str, intervention: Intervention, figures: 
 
 
 def _change(delta_p: Estimate, tested: Tested) -> str:
-    """A shown change has an interval; a hint was chosen because it is large, so an interval would mislead."""
-    if tested.significant or delta_p.estimate is None:
-        return in_words(delta_p)
-    return f"{number(delta_p)} (n={delta_p.n})"
+    """A shown change has the interval of what was tested, which is the loss beyond the controls.
+
+    A hint was chosen because it is large, so an interval would mislead.
+    """
+    if tested.significant and tested.beyond_controls is not None:
+        return f"falls by {in_words(tested.beyond_controls)} beyond the controls"
+    if delta_p.estimate is None:
+        return f"changes by {in_words(delta_p)}"
+    return f"changes by {number(delta_p)} (n={delta_p.n})"
 
 
 def _standing(tested: Tested) -> str:
     if tested.significant and tested.p_adjusted is not None:
-        corrected = f"corrected for {tested.family_size} changes tested"
-        return f", {p_in_words(tested.p_adjusted)} beyond the controls, {corrected}"
+        return f", {p_in_words(tested.p_adjusted)}, corrected for {tested.family_size} changes tested"
     if tested.p is None:
         return "; without placebos to compare with, this is only a hint"
     if tested.status == "insufficient":

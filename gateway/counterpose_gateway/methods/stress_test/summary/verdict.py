@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from counterpose_core.contract.findings import ClassifierVerdict, Finding, FindingState
 from counterpose_core.contract.stress_tests import InterventionSummary, ModelSummary
+from counterpose_core.stress_test.decisions import too_few
 from counterpose_core.stress_test.screening import LEAST_LOSS
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.own_edits import judged_by_own_edits
-from counterpose_gateway.methods.stress_test.summary.sentences import points
+from counterpose_gateway.methods.stress_test.summary.sentences import p_in_words, points
 
 MOST_CHANGED = 0.06
 """A test is unfit if the controls alone are shown to change a larger share of the answers."""
@@ -100,15 +101,21 @@ def _without_finding(name: str, model: ModelSummary, ruled_out: float | None) ->
         least = f"a loss of accuracy above {points(ruled_out)} points is ruled out"
         return "holds", f"{name} held on {edits} edits: {least}."
     if ruled_out >= 1:
-        return "cannot-tell", f"{name}: too few images to tell; {dropped.n} cannot rule out any loss."
-    hidden = f"a loss of up to {points(ruled_out)} points is possible, and “holds” allows {points(MARGIN)}"
-    if not tested:
-        why = "too few images to tell"
-    elif beyond is not None and (beyond.low or 0.0) > 0.0:
-        why = f"the loss shown is below {points(LEAST_LOSS)} points"
-    else:
-        why = "the loss shown may be chance"
-    return "cannot-tell", f"{name}: {why}; {hidden}."
+        return "cannot-tell", f"{name}: too few images; {dropped.n} cannot rule out any loss."
+    hidden = f"a loss of up to {points(ruled_out)} points is possible (“holds” allows {points(MARGIN)})"
+    return "cannot-tell", f"{name}: {_why_undecided(model)}; {hidden}."
+
+
+def _why_undecided(model: ModelSummary) -> str:
+    """The rule by which no loss is shown, in seven words at most."""
+    beyond = model.beyond_placebo
+    if model.p_adjusted is None:
+        return too_few(0 if beyond is None else beyond.n, model.sources_needed)
+    if model.p_adjusted > ALPHA:
+        return f"no loss is shown ({p_in_words(model.p_adjusted)})"
+    if beyond is not None and (beyond.low or 0.0) > 0.0:
+        return f"the loss shown is below {points(LEAST_LOSS)} points"
+    return "the interval of its loss holds 0"
 
 
 def _is_clear(loss: Estimate | None) -> bool:

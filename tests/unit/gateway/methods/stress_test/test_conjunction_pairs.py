@@ -78,6 +78,7 @@ def test_a_condition_that_hurts_alone_in_over_a_fifth_is_no_conjunction(wrong: i
     [each] = conjunctions_of(images(*places))  # type: ignore[arg-type]
     draft = drafted(each)
     assert draft.state == state
+    assert ("alone" in draft.finding(1).why) == (state == "cannot-tell")
     assert [(one.words, one.n, one.wrong) for one in draft.conjunction] == [
         ("rain", 10, wrong),
         ("dog", 10, 0),

@@ -139,7 +139,8 @@ def test_a_run_of_only_interventions_gets_a_verdict_from_them() -> None:
     assert made.verdict.splitlines() == [
         "1 of 2 models breaks when one thing in the image changes.",
         "leaning loses 100 points of accuracy on 20 images when “grass” becomes “snow”.",
-        "steady: too few images to tell; a loss of up to 19 points could hide when “grass” becomes “snow”.",
+        "steady: no loss is shown (p = 1.000); "
+        "a loss of up to 19 points could hide when “grass” becomes “snow”.",
         *(s for one in made.interventions for s in one.sentences),
     ]
     assert [(one.classifier, one.state) for one in made.verdicts] == [

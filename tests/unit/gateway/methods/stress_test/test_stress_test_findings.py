@@ -185,7 +185,8 @@ def test_every_word_change_of_every_classifier_counts_in_the_test_family() -> No
     assert insight.p is not None
     assert insight.p_adjusted == pytest.approx(6 * insight.p)
     assert (insight.n_sources, insight.n_images) == (24, 24)
-    assert "p < 0.001 beyond the controls, corrected for 6 changes tested" in insight.sentence
+    assert "p(sled) falls by 0.70 (95 % interval 0.43 to 0.75, n=24) beyond the controls" in insight.sentence
+    assert "p < 0.001, corrected for 6 changes tested" in insight.sentence
     assert "leaning takes sleds for boats once “grass” becomes “snow”: 24 of 24 images." in made.verdict
 
 
@@ -227,21 +228,24 @@ def test_an_unproven_drop_is_reported_as_a_hint() -> None:
     assert "not shown beyond the controls, so this is only a hint" in insight.sentence
 
 
-@pytest.mark.parametrize(("p_after", "found"), [(0.86, False), (0.84, True)])
-def test_a_significant_but_small_drop_is_not_a_finding(p_after: float, found: bool) -> None:
+@pytest.mark.parametrize(("p_after", "n", "found"), [(0.86, 24, False), (0.84, 24, False), (0.84, 160, True)])
+def test_a_significant_but_small_drop_is_not_a_finding(p_after: float, n: int, found: bool) -> None:
+    """Nor is one whose intervals hold 0: those of few images do, however sure relabelling is."""
     ledgered = Ledgered()
-    ledgered.stress(sources(24), {"background": {"steady": 0.9, "leaning": p_after}})
+    ledgered.stress(sources(n), {"background": {"steady": 0.9, "leaning": p_after}})
     made = summary(ledgered)
     [insight] = of_classifier(made, "leaning")
     assert insight.significant is found
+    assert insight.beyond_controls is not None
+    ends = insight.beyond_controls.low or 0.0, -(insight.delta_p.high or 0.0)
+    assert [end > 0.0 for end in ends] == [found, found]
     assert insight.p_adjusted is not None
     assert insight.p_adjusted < 0.001
     assert insight.detectable_drop is not None
     assert insight.detectable_drop >= 0.05
     cell = made.models["leaning"].edit_types["background"]
-    assert cell.why_not_shown == (
-        "its interval includes 0" if found else "a loss below 0.05 counts for nothing"
-    )
+    too_small = "a loss below 0.05 counts for nothing"
+    assert cell.why_not_shown == ("" if found else too_small if p_after > 0.85 else "its interval includes 0")
 
 
 def test_reconstruction_changes_are_counted_in_both_directions() -> None:

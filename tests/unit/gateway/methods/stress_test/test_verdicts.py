@@ -52,7 +52,7 @@ def test_four_of_four_images_are_a_suspicion_and_the_rest_cannot_tell() -> None:
     lines = made.verdict.splitlines()
     assert lines[0] == "1 of 2 models looks fooled by something other than the object."
     assert lines[1].endswith("4 of 4 images, not yet tested.")
-    assert "too few images to tell; a loss of up to" in lines[2]
+    assert "too few images, 4 of at least 7; a loss of up to" in lines[2]
     assert lines[3] == "No change of words could be tested: the largest group has 4 sources, a test takes 5."
 
 
