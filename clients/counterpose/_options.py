@@ -207,11 +207,6 @@ def chosen(options: Mapping[str, Any], known: type[Any]) -> dict[str, Any]:
     return given | ({"label_map": label_map_of(given["label_map"])} if "label_map" in given else {})
 
 
-def label_map_field(label_map: LabelMap | None) -> dict[str, Any]:
-    """Return the field of a request with a label map; none without, as older gateways do not know it."""
-    return {"label_map": label_map_of(label_map)} if label_map else {}
-
-
 def label_map_of(given: LabelMap | None) -> dict[str, list[str]]:
     """Return a label map as a request takes it; a single name may stand without its list.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from counterpose._async.run_handle import AsyncRunHandle
 from counterpose._async.run_resource import AsyncRunResource
 from counterpose._calls import Call, reading
-from counterpose._options import LabelMap, label_map_field
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, RunCalls
 from counterpose_core.contract.field_errors import checked
@@ -66,7 +66,7 @@ class AsyncGates(AsyncRunResource[AsyncGate]):
                 "incumbent": None if incumbent is None else specs[-1],
                 "baseline": baseline if frozen is None else frozen.baseline,
                 "digest": None if frozen is None else frozen.digest,
-                **label_map_field(label_map),
+                "label_map": label_map_of(label_map),
                 "tolerance": tolerance,
                 "seed": seed,
             },

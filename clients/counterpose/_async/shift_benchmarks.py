@@ -10,7 +10,7 @@ from counterpose._async.run_handle import AsyncExportedRun
 from counterpose._async.run_resource import AsyncRunResource
 from counterpose._calls import Call, reading, segment
 from counterpose._exports import ExportLayout
-from counterpose._options import LabelMap, label_map_field
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose_core.contract.field_errors import checked
@@ -179,7 +179,7 @@ class AsyncShiftBenchmarks(AsyncRunResource[AsyncShiftBenchmark]):
                 "shifts": CATALOGUE if shifts == "catalogue" else list(shifts),
                 "classes": None if classes is None else list(classes),
                 **self._named(classifiers),
-                **label_map_field(label_map),
+                "label_map": label_map_of(label_map),
                 "base": base,
                 "class_shifts": {name: list(words) for name, words in (class_shifts or {}).items()},
                 "image_sources": list(image_sources),

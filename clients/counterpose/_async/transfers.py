@@ -7,7 +7,7 @@ from typing import Any
 
 from counterpose._async.run_handle import AsyncRunHandle
 from counterpose._async.run_resource import AsyncRunResource
-from counterpose._options import LabelMap, label_map_field
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose_core.contract.failure_criteria import Criterion
@@ -50,7 +50,7 @@ class AsyncTransfers(AsyncRunResource[AsyncTransfer]):
         """
         fields = {
             "source": source,
-            **label_map_field(label_map),
+            "label_map": label_map_of(label_map),
             "criterion": criterion,
             "images": images,
             "seed": seed,

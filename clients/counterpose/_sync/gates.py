@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from counterpose._calls import Call, reading
-from counterpose._options import LabelMap, label_map_field
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, RunCalls
 from counterpose._sync.run_handle import RunHandle
@@ -67,7 +67,7 @@ class Gates(RunResource[Gate]):
                 "incumbent": None if incumbent is None else specs[-1],
                 "baseline": baseline if frozen is None else frozen.baseline,
                 "digest": None if frozen is None else frozen.digest,
-                **label_map_field(label_map),
+                "label_map": label_map_of(label_map),
                 "tolerance": tolerance,
                 "seed": seed,
             },

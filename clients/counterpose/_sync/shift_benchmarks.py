@@ -9,7 +9,7 @@ from typing import Literal
 
 from counterpose._calls import Call, reading, segment
 from counterpose._exports import ExportLayout
-from counterpose._options import LabelMap, label_map_field
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose._sync.run_handle import ExportedRun
@@ -180,7 +180,7 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
                 "shifts": CATALOGUE if shifts == "catalogue" else list(shifts),
                 "classes": None if classes is None else list(classes),
                 **self._named(classifiers),
-                **label_map_field(label_map),
+                "label_map": label_map_of(label_map),
                 "base": base,
                 "class_shifts": {name: list(words) for name, words in (class_shifts or {}).items()},
                 "image_sources": list(image_sources),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from counterpose._options import LabelMap, label_map_field
+from counterpose._options import LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose._sync.run_handle import RunHandle
@@ -51,7 +51,7 @@ class Transfers(RunResource[Transfer]):
         """
         fields = {
             "source": source,
-            **label_map_field(label_map),
+            "label_map": label_map_of(label_map),
             "criterion": criterion,
             "images": images,
             "seed": seed,

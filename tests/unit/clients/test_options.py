@@ -67,19 +67,3 @@ def test_the_signature_tells_defaults_and_types() -> None:
     assert str(parameters["held_out"]) == "held_out: 'int' = 96"
     assert parameters["descriptions"].default == ()
     assert parameters["labels"].default is inspect.Parameter.empty
-
-
-@pytest.mark.parametrize(
-    ("resource", "fields"),
-    [
-        ("gates", {"baseline": "run-0"}),
-        ("transfers", {"source": "run-0"}),
-        ("shift_benchmarks", {"interface": "run-0"}),
-    ],
-)
-def test_an_older_gateway_is_told_of_no_label_map(kind: str, resource: str, fields: dict[str, str]) -> None:
-    session = Session(kind, run_answer(), run_answer())
-    for label_map in (None, {"boat": "canoe"}):
-        arguments = {"classifiers": ["a"], "label_map": label_map, **fields}
-        session(lambda client: getattr(client, resource).create(**arguments))  # noqa: B023
-    assert [json.loads(each.content).get("label_map") for each in session.seen] == [None, {"boat": ["canoe"]}]
