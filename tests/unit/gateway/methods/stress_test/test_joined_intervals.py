@@ -20,8 +20,12 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import JoinedFi
 
 def joined(losses: Sequence[float], told: FindingState = "suspected", family: int = 1) -> JoinedFinding:
     """A finding with pairs of fresh images in a child run."""
-    images = (SimpleNamespace(unit=str(n), place=(str(n), None)) for n in range(len(losses)))
-    pairs = [SimpleNamespace(edit=edit, loss=loss) for edit, loss in zip(images, losses, strict=True)]
+    answer = {"leaning": SimpleNamespace(rank_true=1)}
+    images = (SimpleNamespace(unit=str(n), place=(str(n), None), after=answer) for n in range(len(losses)))
+    pairs = [
+        SimpleNamespace(placebo=image, edit=image, loss=loss)
+        for image, loss in zip(images, losses, strict=True)
+    ]
     finding = SimpleNamespace(state=told, confirmed=None, classifier="leaning")
     proof = SimpleNamespace(finding=finding, family=family, parent="parent")
     run = RunPairs(cast(Run, SimpleNamespace(id="child")), len(pairs), {}, cast(list[FreshPair], pairs))
@@ -32,7 +36,7 @@ def joined(losses: Sequence[float], told: FindingState = "suspected", family: in
 
 def interval(found: JoinedFinding) -> tuple[Estimate, float, float]:
     """The loss that is printed, and the ends of its interval."""
-    loss = found._loss
+    loss = found._confirmed.loss
     assert loss.low is not None
     assert loss.high is not None
     return loss, loss.low, loss.high

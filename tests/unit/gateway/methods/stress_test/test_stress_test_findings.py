@@ -248,6 +248,23 @@ def test_a_significant_but_small_drop_is_not_a_finding(p_after: float, n: int, f
     assert cell.why_not_shown == ("" if found else too_small if p_after > 0.85 else "its interval includes 0")
 
 
+def test_a_sure_and_tiny_loss_is_shown_in_no_cell() -> None:
+    """The intervals leave out 0, so that the least loss alone keeps the cells from being shown."""
+    ledgered = Ledgered()
+    ledgered.stress(sources(160), {"background": {"steady": 0.9, "leaning": 0.86}})
+    made = summary(ledgered)
+    model = made.models["leaning"]
+    [insight] = of_classifier(made, "leaning")
+    for cell in (model.overall, model.edit_types["background"], insight):
+        assert cell is not None
+        assert cell.p_adjusted is not None
+        assert cell.p_adjusted < 0.001
+        assert cell.beyond_controls is not None
+        assert (cell.beyond_controls.low or 0.0) > 0.0
+        assert (cell.delta_p.high or 0.0) < 0.0
+        assert (cell.status, cell.significant) == ("not-shown", False)
+
+
 def test_reconstruction_changes_are_counted_in_both_directions() -> None:
     ledgered = Ledgered()
     for index, source in enumerate(sources(10)):
