@@ -62,23 +62,18 @@ class ChosenConjunction:
         }
         return ChosenConjunction(self.slot, self.conjunction, self.classifiers, places)
 
-    @property
-    def images(self) -> list[Observation]:
-        """All its images."""
-        return [image for images in self.places.values() for image in images.values()]
-
 
 def conjunctions_of(seen: Iterable[Observation]) -> list[ChosenConjunction]:
     """Return the conjunctions that stages after the first have images of, the best of the screen first."""
     places: dict[tuple[int, Conjunction, tuple[str, ...]], dict[Place, dict[ShownConditions, Observation]]]
     places = {}
     for each in seen:
-        asked = each.instruction
-        if asked is None or asked.conjunction is None:
+        instruction = each.instruction
+        if instruction is None or instruction.conjunction is None:
             continue
-        conditions = [Condition(one.edit_type, one.words) for one in asked.conjunction.conditions]
-        key = each.slot, Conjunction(each.label, *conditions), tuple(asked.classifiers)
+        conditions = [Condition(one.edit_type, one.words) for one in instruction.conjunction.conditions]
+        key = each.slot, Conjunction(each.label, *conditions), tuple(instruction.classifiers)
         of_place = places.setdefault(key, {}).setdefault(each.place, {})
-        of_place[asked.conjunction.shows] = each
+        of_place[instruction.conjunction.shows] = each
     chosen = [ChosenConjunction(*key, images) for key, images in places.items()]
     return sorted(chosen, key=lambda each: each.slot)

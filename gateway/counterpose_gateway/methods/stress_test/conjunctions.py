@@ -41,7 +41,7 @@ from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
 from counterpose_gateway.runs.items import PlannedItem
 
 MOST_PAIRS = 12
-"""Pairs of one conjunction: by relabelling two of each of five sources prove as much as nine sources do."""
+"""Pairs of one conjunction: two of each of five sources can reach a smaller p than one of each of nine."""
 
 BUDGET_PARTS = 3
 """Conjunctions get at most one of so many parts of the budget."""
@@ -63,7 +63,7 @@ class Meeting:
         """The source and the draw."""
         return self.source.source, self.draw
 
-    def asked(self, part: ShownConditions) -> tuple[Wording, Wording | None]:
+    def wordings_of(self, part: ShownConditions) -> tuple[Wording, Wording | None]:
         """The wordings of one of its images."""
         first, second = self.wordings
         return {"first": (first, None), "second": (second, None), "both": (first, second)}[part]
@@ -143,18 +143,18 @@ def _items_of(
     config: StressTestConfig, each: ChosenConjunction, meetings: Sequence[Meeting]
 ) -> list[PlannedItem]:
     conditions = [each.conjunction.first, each.conjunction.second]
-    asked = [NamedCondition(edit_type=one.edit_type, words=one.phrase) for one in conditions]
+    named = [NamedCondition(edit_type=one.edit_type, words=one.phrase) for one in conditions]
     hashed = items_hash(config)
     items: list[PlannedItem] = []
     for meeting in meetings:
         for part in PARTS:
-            wording, second = meeting.asked(part)
+            wording, second = meeting.wordings_of(part)
             source = meeting.source
             drawn = {} if meeting.draw is None else {"draw": meeting.draw, "redraw": redraw_hash(config)}
             instruction = Instruction(
                 wording=wording,
                 second_wording=second,
-                conjunction=ConjunctionPart(conditions=asked, shows=part),
+                conjunction=ConjunctionPart(conditions=named, shows=part),
                 classifiers=list(each.classifiers),
                 draw=meeting.draw,
             )

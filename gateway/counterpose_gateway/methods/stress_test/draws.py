@@ -36,9 +36,10 @@ def by_noise(group: LeasedGroup, config: StressTestConfig) -> Iterator[tuple[Lea
 def _noise(item: LeasedItem) -> Noise | None:
     if item.instruction is None:
         return None
-    asked = Instruction.model_validate(item.instruction)
-    made = item.kind if asked.conjunction is None else f"{item.kind}/{asked.conjunction.shows}"
-    return None if asked.draw is None else (asked.draw, made)
+    instruction = Instruction.model_validate(item.instruction)
+    part = instruction.conjunction
+    kind = item.kind if part is None else f"{item.kind}/{part.shows}"
+    return None if instruction.draw is None else (instruction.draw, kind)
 
 
 def _drawn(config: StressTestConfig, source: str, noise: Noise) -> StressTestConfig:

@@ -66,8 +66,9 @@ async def apply_instructions(attempt: Attempt, source: LeasedItem, caption: str)
     for item in attempt.open:
         if item.kind != "confirmation":
             continue
-        asked = Instruction.model_validate(item.instruction)
-        proposal = reworded_twice(caption, asked.wording, asked.second_wording, source.label)
+        instruction = Instruction.model_validate(item.instruction)
+        wordings = instruction.wording, instruction.second_wording
+        proposal = reworded_twice(caption, *wordings, source.label)
         if proposal is None:
             await attempt.filtered(item, NOT_APPLICABLE, "the words do not apply to the caption")
             continue
