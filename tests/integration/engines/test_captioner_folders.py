@@ -98,8 +98,8 @@ def no_padding(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (neither_token, "config.json has no image_token_index, and the tokenizer no '<image>'"),
-        (token_beyond_the_table, r"\(found: 5000\); take a later revision"),
+        (neither_token, "image_token_index of config.json, or else '<image>' of the tokenizer, is None"),
+        (token_beyond_the_table, "is 5000; take a later revision"),
         (no_processor, "'blip2' has no image processor that transformers reads"),
         (no_tokenizer, "the tokenizer in 'blip2', a GPT2Tokenizer, has no words"),
         (no_words, "has no words; add the file of its vocabulary"),

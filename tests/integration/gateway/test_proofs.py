@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from sqlalchemy import text
 
@@ -17,58 +16,17 @@ from counterpose_core.errors import InternalError
 from counterpose_core.stress_test.confirmation import MOST_DRAWS
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeEditor, fake_services
+from fakes.proofs import BODY, CLASSES, PER_CLASS, filled, items, prove, proven, read
 from fakes.world import fake_suite
 
-BODY: dict[str, Any] = {
-    "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],
-    "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "limit": 10, "confirm": False, "seed": 3,
-}  # fmt: skip
-CLASSES = ("sled", "boat")
-PER_CLASS = 20
 SOME_EVIDENCE, ENOUGH = 5, 12
 """Images that do not prove what the fakes do, and more than those that do."""
-
-
-async def filled(gateway: FakeGateway, per_class: int = PER_CLASS, **changes: object) -> str:
-    """The id of an ended run of one stage on five images of each class."""
-    await gateway.upload("demo", per_class, CLASSES)
-    answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
-    assert answer.status_code == 202, answer.text
-    await gateway.worker().work_off()
-    return str(answer.json()["id"])
 
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
     async with fake_gateway(tmp_path) as opened:
         yield opened
-
-
-async def prove(gateway: FakeGateway, run_id: str, number: int = 1, **body: object) -> httpx.Response:
-    """Ask for a proof."""
-    return await gateway.http.post(f"/v1/stress-tests/{run_id}/findings/{number}:prove", json=body)
-
-
-async def proven(gateway: FakeGateway, run_id: str, number: int = 1, **body: object) -> str:
-    """The id of a child run that has ended."""
-    answer = await prove(gateway, run_id, number, **body)
-    assert answer.status_code == 202, answer.text
-    await gateway.worker().work_off()
-    return str(answer.json()["id"])
-
-
-async def read(gateway: FakeGateway, run_id: str, path: str = "") -> dict[str, Any]:
-    """What the API says of a run."""
-    answer = await gateway.http.get(f"/v1/stress-tests/{run_id}{path}")
-    assert answer.status_code == 200, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
-
-
-async def items(gateway: FakeGateway, run_id: str) -> list[dict[str, Any]]:
-    """All items of a run."""
-    found: list[dict[str, Any]] = (await read(gateway, run_id, "/items?limit=1000"))["items"]
-    return found
 
 
 async def test_a_child_makes_pairs_of_images_that_are_left_and_the_run_stays_as_it_is(

@@ -21,7 +21,10 @@ from golden import Golden
 # Written once by the code that read a document of each item, before there were columns.
 SUMMARY = "summary_of_documents.json"
 OF_THE_MACHINE = ("run_id", "service_seconds", "wall_s", "config", "cost")
-NEWER = ("failure", "baseline", "suite_fit", "judged_again", "frechet_corrected", "policy")
+NEWER = (
+    "failure", "baseline", "suite_fit", "judged_again", "pairs_left", "conjunction", "frechet_corrected",
+    "policy",
+)  # fmt: skip
 """Fields that summaries got since."""
 
 

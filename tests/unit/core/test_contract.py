@@ -19,6 +19,7 @@ from counterpose_core.contract import (
     scorer,
     services,
 )
+from counterpose_core.contract import stress_test_figures as figures_of_runs
 from counterpose_core.contract import stress_tests as stress
 from counterpose_core.contract.base import MAX_BATCH, Outcome, Problem, RequestBody, ResponseBody
 from counterpose_core.errors import BadBackendOutput, ImageUndecodable
@@ -286,6 +287,6 @@ def test_a_summary_serialises_yields_as_yield() -> None:
 
 def test_every_figure_of_the_contract_is_an_estimate() -> None:
     figures = {"acc1", "acc5", "drop", "delta_p", "abs_delta_p"}
-    for body in (stress.AccuracyRow, stress.ModelSummary, stress.EditTypeSummary, stress.Insight):
+    for body in (figures_of_runs.AccuracyRow, stress.ModelSummary, stress.EditTypeSummary, stress.Insight):
         for name in figures & set(body.model_fields):
             assert body.model_fields[name].annotation is Estimate

@@ -68,7 +68,8 @@ class DiffusersScheduler:
             self._scheduler = own_scheduler({**config, "_class_name": name})
         except ModelFormatRefused as error:
             raise InvalidRequest(
-                f"the scheduler {name!r} does not work with this model's configuration; ask for another one",
+                f"this model's configuration does not work with the scheduler asked for: {error.detail}; ask "
+                "for another one",
                 pointer="/scheduler",
             ) from error
         levels = own_scheduler(config).alphas_cumprod

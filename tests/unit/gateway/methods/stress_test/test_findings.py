@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
 import pytest
 
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.findings import Confirmed, Finding
 from counterpose_core.errors import BackendUnavailable
-from counterpose_core.stress_test.confirmation import ConfirmationTest
+from counterpose_core.stress_test.confirmation import ConfirmationTest, PairColumns, mean_loss
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.findings import state_of
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen
@@ -78,15 +79,23 @@ def test_the_wordings_are_counted(findings: list[Finding]) -> None:
 class Wavering(FakeClassifiers):
     """Snow costs ``leaning`` more the more images it has seen: the losses of pairs differ."""
 
+    least = 0.0
+
     def predict(self, request: ClassifyRequest, image: str) -> Prediction:
         shown = self.world.shown[image]
         if request.classifier != "leaning" or "snow" not in shown.caption:
             return super().predict(request, image)
-        p_true = int(image[:2], 16) / 512
+        p_true = self.least + int(image[:2], 16) / 512
         rest = (1.0 - p_true) / (len(request.classes) - 1)
         probabilities = [p_true if name == shown.label else rest for name in request.classes]
         top = sorted(range(len(probabilities)), key=lambda index: -probabilities[index])[:5]
         return Prediction(probabilities=probabilities, top=top)
+
+
+class Milder(Wavering):
+    """Snow costs it 0.1 to 0.6."""
+
+    least = 0.3
 
 
 async def test_the_pair_with_the_median_loss_comes_first() -> None:
@@ -97,6 +106,25 @@ async def test_the_pair_with_the_median_loss_comes_first() -> None:
         distances = [abs(pair.loss - middle) for pair in each.pairs]
         assert distances == sorted(distances)
         assert len(set(losses)) > 1
+
+
+async def test_a_loss_that_is_proven_has_an_interval_that_leaves_out_0() -> None:
+    """Ten pairs that lose 0.1 to 0.6 prove it by relabelling; bets alone would not leave 0 out."""
+    run = await finished_run(lambda world: fake_services(world, classifiers=Milder(world)))
+    by_bets = 0
+    for each in run.findings():
+        loss = confirmed(each).loss
+        assert each.state == "breaks"
+        assert each.why == ""
+        assert loss.low is not None
+        assert loss.low >= 0.01
+        by_bets += (mean_loss(PairColumns.fresh([pair.loss for pair in each.pairs]), rng()).low or 0.0) > 0.0
+    assert by_bets < len(run.findings())
+
+
+def rng() -> np.random.Generator:
+    """Bets on so few pairs draw nothing."""
+    return np.random.default_rng(0)
 
 
 async def test_a_run_in_progress_has_suspicions_and_states_no_test() -> None:
@@ -150,6 +178,7 @@ async def test_a_cancelled_run_tests_the_pairs_that_it_has() -> None:
     assert {each.state for each in findings} == {"cannot-tell"}
     assert {each.of for each in findings} == {5}
     assert all("cannot tell" in each.sentence for each in findings)
+    assert all(each.why.startswith("there are too few pairs, 5 of at least 7") for each in findings)
 
 
 @pytest.mark.parametrize(
