@@ -97,8 +97,8 @@ def least_pairs_of(findings: Sequence[Finding], numbers: Container[int]) -> dict
 
     Only where none was tested: what the pairs of a test are worth is told by the finding's own page.
     """
-    least = least_images(join([], family=len(findings)))
-    return {each.number: least for each in findings if each.number in numbers and each.confirmed is None}
+    untested = [each.number for each in findings if each.number in numbers and each.confirmed is None]
+    return dict.fromkeys(untested, least_images(join([], family=len(findings)))) if untested else {}
 
 
 def _units_left(
