@@ -11,7 +11,7 @@ from typing import Any
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import ARROW, Intervention, interventions_of
 from counterpose_core.contract.proofs import Proof
-from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.errors import InvalidRequest
 
 SHORT_ID = 8
@@ -39,21 +39,24 @@ def is_provable(finding: Finding) -> bool:
     return finding.state in ("suspected", "cannot-tell") and bool(finding.removed or finding.added)
 
 
-def next_step(run_id: str, finding: Finding, pairs_left: int | None = None) -> NextStep | None:
-    """What would settle a finding, or else show it in every image.
+def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
+    """What would settle a finding of a run, or else show it in every image.
 
-    None where it has no number yet, or is about two conditions, which no one change brings in. With no
-    ``pairs_left`` of it in the run's dataset, other images are asked for; None: not known.
+    None where it has no number among those of the run's own thresholds, or is about two conditions, which no
+    one change brings in. Where the run's dataset has too few pairs left of it, other images are asked for.
     """
-    if not finding.number or finding.conjunction:
+    if not finding.number or finding.conjunction or summary.judged_again:
         return None
+    run_id = summary.run_id
     if is_provable(finding):
-        if pairs_left == 0:
-            return NextStep(
-                f"No image of {finding.object_class!r} is left to prove it on; add some, then",
-                f"{prove_command(run_id, finding.number)} --dataset FOLDER",
-            )
-        return NextStep("Next", prove_command(run_id, finding.number))
+        proof = prove_command(run_id, finding.number)
+        left, least = summary.pairs_left.get(finding.number), summary.least_pairs.get(finding.number, 1)
+        if left is None or left >= least:
+            return NextStep("Next", proof)
+        label = finding.object_class
+        few = f"Too few images of {label!r} are left ({left}, and a proof takes {least}); add some, then"
+        none = f"No image of {label!r} is left to prove it on; add some, then"
+        return NextStep(few if left else none, f"{proof} --dataset FOLDER")
     return NextStep(
         "Next, make this change in every image",
         f"counterpose apply {run_id[:SHORT_ID]} --finding {finding.number}",

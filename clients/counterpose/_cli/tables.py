@@ -111,9 +111,7 @@ def _findings(summary: StressTestSummary) -> list[str]:
     found = []
     for each in summary.findings[:SHOWN_INSIGHTS]:
         found.append(f"finding {each.number} ({each.state.replace('-', ' ')}): {each.sentence}")
-        # A command names a finding by its number among those of the run's own thresholds.
-        left = summary.pairs_left.get(each.number)
-        step = None if summary.judged_again else next_step(summary.run_id, each, left)
+        step = next_step(summary, each)
         found += [f"  {step.title[:1].lower()}{step.title[1:]}: {step.command}"] if step else []
     return [*found, ""] if found else []
 

@@ -110,16 +110,26 @@ class FindingHistory(ResponseBody):
         default=0,
         description="Number of pairs that a proof could draw of images at hand, where no image is left.",
     )
+    least_images: int = Field(
+        default=1,
+        description="Number of further images, or draws, without which nothing can be decided, even if each "
+        "loses everything or each nothing. No proof is offered where fewer are left.",
+    )
+    chance: float | None = Field(
+        default=None,
+        description="Share of the simulated futures in which a proof on 20 images, or on all that are left "
+        "if those are fewer, decides it; null if it is decided or none is left.",
+    )
     outlook: str = Field(
         default="",
-        description="The forecast in a sentence, or that nothing is left to prove it on and what to do; "
+        description="The forecast in a sentence, or that too little is left to prove it on and what to do; "
         "empty if it is decided.",
     )
 
     @property
     def is_open(self) -> bool:
-        """Whether a proof could add a pair from the run's dataset, as far as is known."""
-        return self.images_left is None or self.images_left + self.redraws_left > 0
+        """Whether a proof on the run's dataset could decide it at best, as far as is known."""
+        return self.images_left is None or self.images_left + self.redraws_left >= self.least_images
 
     def __str__(self) -> str:
         runs = f"{len(self.runs)} run{'s' if len(self.runs) != 1 else ''}"

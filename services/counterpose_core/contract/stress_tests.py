@@ -282,8 +282,10 @@ class StressTestSummary(RunSummary):
     pairs_left: dict[int, int] = Field(
         default={},
         description="Number of pairs that a proof of each open finding could make at most, by the finding's "
-        "number: of images of its class that the dataset has left, as it stands, or else drawn of images at "
-        "hand. With 0, `prove` is refused until there are more images.",
+        "number, of images that the dataset has left, or else drawn again; with 0 `prove` is refused.",
+    )
+    least_pairs: dict[int, int] = Field(
+        default={}, description="Number of further pairs that a proof takes at least to decide each finding."
     )
     confirmation: ConfirmationSummary | None = Field(
         default=None,

@@ -8,7 +8,7 @@ screen saw: it chose the change because it seemed to hurt, so the true loss is s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
@@ -57,25 +57,49 @@ class Supply:
     screened: float
 
 
-def images_to_decide(evidence: Evidence, supply: Supply, generator: Generator) -> int | None:
-    """Return how many further images decide a finding in half of the simulated futures.
+@dataclass(frozen=True)
+class Forecast:
+    """What so many further images would do: ``shares`` of the futures that are decided after each (n,)."""
+
+    shares: Floats
+    decided: bool = False
+
+    @property
+    def needed(self) -> int | None:
+        """The images that decide half of the futures: 0 if it is decided, None if all that are left fail."""
+        return 0 if self.decided else _reached(self.shares)
+
+    def chance(self, images: int) -> float | None:
+        """The share of futures that so many images, or all that are left, decide; None without futures."""
+        number = min(images, self.shares.size)
+        return float(self.shares[number - 1]) if number else None
+
+
+def forecast_proof(evidence: Evidence, supply: Supply, generator: Generator) -> Forecast:
+    """Simulate what further images would do for a finding.
 
     Args:
         evidence: all pairs so far, without those of the screen.
-        supply: what is left to draw on.
+        supply: what is left to draw on; `HORIZON` at most is looked at.
         generator: draws the futures.
-
-    Returns:
-        The number, 0 if the finding is decided; None if all images that are left, `HORIZON` at most, decide
-        it in fewer than half of the futures.
     """
-    if evidence.proven or evidence.absent:
-        return 0
-    number = min(supply.images, HORIZON)
+    decided = evidence.proven or evidence.absent
+    number = 0 if decided else min(supply.images, HORIZON)
     if number < 1:
-        return None
+        return Forecast(np.zeros(0), decided)
     losses = _futures(evidence, supply, number, generator)
-    return _reached(_decided(evidence, losses, _kept(supply, number, generator)))
+    return Forecast(_decided(evidence, losses, _kept(supply, number, generator)))
+
+
+def least_images(evidence: Evidence) -> int:
+    """Return the number of further images without which nothing can be decided, at least 1.
+
+    With so many it is decided if each loses everything and gives a pair, or each nothing. As
+    `screening.least_pairs` for the test of a run.
+    """
+    best = np.stack([np.ones(HORIZON), np.zeros(HORIZON)])
+    shares = _decided(replace(evidence, broad=True), best, np.ones_like(best, dtype=np.bool_))
+    return int(np.argmax(shares > 0.0)) + 1 if shares.any() else HORIZON
 
 
 def _reached(share: Floats) -> int | None:

@@ -129,13 +129,28 @@ async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(g
 
     await gateway.upload("demo", 9, (label,))
     told = await read(gateway, run_id, "/findings/1")
-    assert told["images_left"] == 4
-    assert "No image" not in told["outlook"]
-    assert (await read(gateway, run_id, "/summary"))["pairs_left"]["1"] == 4
+    least = told["least_images"]
+    assert told["images_left"] == 4 < least
+    assert told["outlook"] == (
+        f"Dataset 'demo' has 4 images of '{label}' left to prove it on, and it takes at least {least}: "
+        "upload more images of that class, or name another dataset (--dataset)."
+    )
+    summary = await read(gateway, run_id, "/summary")
+    assert (summary["pairs_left"]["1"], summary["least_pairs"]["1"]) == (4, least)
+    report = html.unescape((await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text)
+    assert f"Too few images of '{label}' are left (4, and a proof takes {least})" in report
+    assert 'class="prove"' not in (await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text
+
+    await gateway.upload("demo", 5 + least, (label,))
+    told = await read(gateway, run_id, "/findings/1")
+    assert told["images_left"] == least
+    assert "decides it in" in told["outlook"]
+    assert (await read(gateway, run_id, "/summary"))["pairs_left"]["1"] == least
     assert offer in (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text
     assert 'class="prove"' in (await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text
 
-    child = await proven(gateway, run_id, images=4)
+    # With so few images the fakes' loss, which is not whole, proves nothing.
+    child = await proven(gateway, run_id, images=least)
     summary = await read(gateway, child, "/summary")
     assert (summary["findings"][0]["state"], summary["pairs_left"]) == ("cannot-tell", {"1": 0})
     assert why in summary["verdict"]

@@ -104,6 +104,11 @@ def test_a_stress_test_prints_verdicts_and_findings_before_its_figures_and_where
         "  no image of 'Bus' is left to prove it on; add some, then: "
         "counterpose prove run-1 --finding 2 --images 20 --dataset FOLDER"
     )
+    few_left = update | {"pairs_left": {2: 3}, "least_pairs": {2: 7}}
+    assert stress_test_text(summary.model_copy(update=few_left)).splitlines()[7] == (
+        "  too few images of 'Bus' are left (3, and a proof takes 7); add some, then: "
+        "counterpose prove run-1 --finding 2 --images 20 --dataset FOLDER"
+    )
     some_left = stress_test_text(summary.model_copy(update={"pairs_left": {2: 3}})).splitlines()
     assert some_left[:8] == lines[:8]
 

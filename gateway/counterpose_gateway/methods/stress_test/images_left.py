@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import UnknownDataset
 from counterpose_core.stress_test.confirmation import LEAST_REDRAWN
+from counterpose_core.stress_test.forecast import least_images
+from counterpose_core.stress_test.proof import join
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.proof_stages import (
@@ -88,6 +90,15 @@ def pairs_left(
         return {}
     captions = _captions(labels, run, columns, ledger)
     return {each.number: _fitting(each, units, captions) or _draws(each, config) for each in provable}
+
+
+def least_pairs_of(findings: Sequence[Finding], numbers: Container[int]) -> dict[int, int]:
+    """Return the pairs without which no proof of a finding with one of these numbers can decide it.
+
+    Only where none was tested: what the pairs of a test are worth is told by the finding's own page.
+    """
+    untested = [each.number for each in findings if each.number in numbers and each.confirmed is None]
+    return dict.fromkeys(untested, least_images(join([], family=len(findings)))) if untested else {}
 
 
 def _units_left(

@@ -11,7 +11,7 @@ from counterpose_core.errors import UnknownDataset
 from counterpose_gateway.methods.stress_test import proof_stages
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.export import export
-from counterpose_gateway.methods.stress_test.images_left import pairs_left
+from counterpose_gateway.methods.stress_test.images_left import least_pairs_of, pairs_left
 from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.methods.stress_test.pairs import counterfactual_pairs
 from counterpose_gateway.methods.stress_test.plan import plan, rest_of_plan
@@ -61,8 +61,9 @@ def _summarize(
     summary = summarize(run, columns)
     if run.parent is not None:
         return with_proof(summary, run, context.ledger)
-    left = pairs_left(run, findings_of(summary, columns), columns, context.ledger)
-    return summary.model_copy(update={"pairs_left": left})
+    findings = findings_of(summary, columns)
+    left = pairs_left(run, findings, columns, context.ledger)
+    return summary.model_copy(update={"pairs_left": left, "least_pairs": least_pairs_of(findings, left)})
 
 
 def _report(summary: StressTestSummary, run: Run, items: Iterable[Item], read_image: ReadImage) -> str:

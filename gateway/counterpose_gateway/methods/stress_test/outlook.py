@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from counterpose_core.commands import PROVE_IMAGES
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import UnknownDataset
-from counterpose_core.stress_test.forecast import HORIZON, Supply, images_to_decide
+from counterpose_core.stress_test.forecast import HORIZON, Forecast, Supply, forecast_proof, least_images
 from counterpose_gateway.methods.stress_test.groups import in_group
 from counterpose_gateway.methods.stress_test.images_left import left_of, sources_of
 from counterpose_gateway.methods.stress_test.proof_stages import draws_of, must_draw
@@ -27,7 +28,8 @@ class Outlook:
 
     ``left`` images of the class can still give a pair, at most. Where there is none, ``draws`` pairs can be
     drawn of images at hand by one proof. ``needed`` is how many images, or draws, decide the finding in half
-    of the simulated futures: 0 if it is decided, None if all that are left do not.
+    of the simulated futures: 0 if it is decided, None if all that are left do not. ``least`` could decide
+    it at best, and ``chance`` is the share of futures that a proof of the usual size decides.
     """
 
     label: str
@@ -35,17 +37,25 @@ class Outlook:
     left: int | None
     draws: int
     needed: int | None
+    least: int = 1
+    chance: float | None = None
 
     @property
     def is_offered(self) -> bool:
-        """Whether a proof could make a pair."""
-        return self.left is None or self.left + self.draws > 0
+        """Whether a proof could decide it, at best."""
+        return self.left is None or self.left + self.draws >= self.least
 
     @property
     def sentence(self) -> str:
         """The forecast, or why there is nothing to prove it on and what to do; empty if it is decided."""
         if self.needed == 0:
             return ""
+        if not self.is_offered and self.left is not None and self.left + self.draws:
+            few = counted(self.left or self.draws, "image" if self.left else "redraw")
+            return (
+                f"Dataset {self.dataset!r} has {few} of {self.label!r} left to prove it on, and it takes at "
+                f"least {self.least}: upload more images of that class, or name another dataset (--dataset)."
+            )
         if not self.is_offered:
             return (
                 f"No image of {self.label!r} is left in dataset {self.dataset!r} to prove it on: upload more "
@@ -53,15 +63,21 @@ class Outlook:
             )
         if self.left is None:
             return LEFT_UNKNOWN
+        usual = "" if self.chance is None else f" {self._usual} in {self.chance:.0%}."
         if self.needed is not None:
-            return f"About {self._many(self.needed)} would decide it in half of the simulated futures."
+            return f"About {self._many(self.needed)} would decide it in half of the simulated futures.{usual}"
         number = min(self.left or self.draws, HORIZON)
         would = f"{self._many(number)} would decide it in fewer than half of the simulated futures"
         if number == HORIZON:
-            return f"{would}."
+            return f"{would}.{usual}"
         return (
             f"{would}, and no more are left: upload more images of {self.label!r}, or name another dataset."
+            f"{usual}"
         )
+
+    @property
+    def _usual(self) -> str:
+        return f"A proof on {self._many(min(PROVE_IMAGES, self.left or self.draws))} decides it"
 
     def _many(self, number: int) -> str:
         return counted(number, "more image" if self.left else "more redraw")
@@ -88,20 +104,20 @@ def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, le
     number = len(left.applicable) + len(left.unread)
     draws = draws_of(len(left.spent)) if must_draw(left, config) else 0
     fitting = len(left.applicable) + int(left.share * len(left.unread))
-    return Outlook(
-        label, dataset, number, draws, 0 if joined.is_decided else _needed(joined, fitting or draws)
-    )
+    if joined.is_decided:
+        return Outlook(label, dataset, number, draws, 0)
+    forecast, images = _forecast(joined, fitting or draws), fitting or draws
+    # By its own test the run may not have told what the evidence of its pairs would.
+    needed = 1 if forecast.decided and images else forecast.needed
+    least = least_images(joined.evidence)
+    return Outlook(label, dataset, number, draws, needed, least, forecast.chance(PROVE_IMAGES))
 
 
-def _needed(joined: JoinedFinding, images: int) -> int | None:
-    """How many images, or draws, decide it in half of the futures."""
+def _forecast(joined: JoinedFinding, images: int) -> Forecast:
+    """What so many images, or draws, would do for a finding."""
     finding = joined.proof.finding
     planned, kept = sum(each.planned for each in joined.runs), len(joined.pairs)
     # The seed is the finding's own, so that one history has one forecast.
     figure = figure_of((finding.classifier, change_of(joined.proof)))
     generator = np.random.default_rng(derive_seed(0, "forecast", figure))
-    number = images_to_decide(
-        joined.evidence, Supply(images, planned, kept, finding.screened.loss), generator
-    )
-    # By its own test the run may not have told what the evidence of its pairs would.
-    return 1 if number == 0 and images else number
+    return forecast_proof(joined.evidence, Supply(images, planned, kept, finding.screened.loss), generator)

@@ -190,6 +190,8 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
         images_needed=outlook.needed,
         images_left=outlook.left,
         redraws_left=outlook.draws,
+        least_images=outlook.least,
+        chance=outlook.chance,
         outlook=outlook.sentence,
     )
 

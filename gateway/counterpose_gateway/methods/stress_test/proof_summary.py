@@ -50,6 +50,7 @@ def with_proof(summary: StressTestSummary, run: Run, ledger: RunLedger) -> Stres
         "verdict": "\n".join(lines),
         "insights": [],
         "pairs_left": pairs_left,
+        "least_pairs": {finding.number: outlook.least} if pairs_left else {},
     }
     return summary.model_copy(update=update)
 

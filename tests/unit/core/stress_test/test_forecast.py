@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
+from counterpose_core.commands import PROVE_IMAGES
 from counterpose_core.contract.proofs import ProofCreate
 from counterpose_core.stress_test import forecast
 from counterpose_core.stress_test.confirmation import bets, next_bet
-from counterpose_core.stress_test.forecast import Supply, images_to_decide
+from counterpose_core.stress_test.forecast import Supply, forecast_proof, least_images
 from counterpose_core.stress_test.proof import Evidence, join
 
 STRONG = [0.6] * 10
@@ -22,7 +24,7 @@ LEFT = 150
 
 def stated(evidence: Evidence, images: int = LEFT, screened: float = 0.4, seed: int = 3) -> int | None:
     """The number that a forecast tells, where most images give a pair."""
-    return images_to_decide(evidence, Supply(images, 18, 16, screened), np.random.default_rng(seed))
+    return forecast_proof(evidence, Supply(images, 18, 16, screened), np.random.default_rng(seed)).needed
 
 
 def test_the_bets_of_many_series_are_those_of_the_test() -> None:
@@ -65,7 +67,7 @@ def test_no_number_is_told_that_is_more_than_the_images_left() -> None:
 
 def test_the_more_images_fail_to_give_a_pair_the_more_are_needed() -> None:
     few, generator = join([STRONG[:3]], family=50), np.random.default_rng(3)
-    mostly_lost = images_to_decide(few, Supply(LEFT, 40, 8, 0.4), generator)
+    mostly_lost = forecast_proof(few, Supply(LEFT, 40, 8, 0.4), generator).needed
     assert (mostly_lost or 0) > 2 * (stated(few) or LEFT)
 
 
@@ -123,12 +125,33 @@ def is_decided(world: World, number: int, evidence: Evidence, generator: Generat
     return joined.proven or joined.absent
 
 
-def test_the_stated_number_decides_in_about_half_of_the_true_futures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forecasts_hold_in_true_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forecast, "FUTURES", 200)
     generator, decided = np.random.default_rng(11), list[bool]()
+    chances, usual = list[float](), list[bool]()
     for world, screened, evidence in open_findings(400, generator):
-        number = images_to_decide(evidence, Supply(LEFT, 18, 16, screened), generator)
-        if number is not None:
-            decided.append(is_decided(world, number, evidence, generator))
+        found = forecast_proof(evidence, Supply(LEFT, 18, 16, screened), generator)
+        if found.needed is not None:
+            decided.append(is_decided(world, found.needed, evidence, generator))
+        chances.append(found.chance(PROVE_IMAGES) or 0.0)
+        usual.append(is_decided(world, PROVE_IMAGES, evidence, generator))
     assert len(decided) >= 200
     assert 0.4 <= np.mean(decided) <= 0.6
+    told, came = np.array(chances), np.array(usual)
+    for least, most in ((0.0, 1.01), (0.0, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1.01)):
+        rows = (told >= least) & (told < most)
+        truth = binomtest(int(came[rows].sum()), int(rows.sum())).proportion_ci()
+        assert rows.sum() >= 40
+        assert truth.low <= told[rows].mean() <= truth.high, (least, most)
+
+
+@pytest.mark.parametrize("family", [1, 4, 24])
+@pytest.mark.parametrize("pairs", [[], [0.3, 0.0, 0.5]])
+def test_fewer_images_than_the_least_decide_nothing_and_the_least_can(
+    family: int, pairs: list[float]
+) -> None:
+    least = least_images(join([pairs], family))
+    assert join([pairs, [1.0] * least], family).proven
+    for loss in (0.0, 0.5, 1.0):
+        fewer = join([pairs, [loss] * (least - 1)], family)
+        assert (fewer.proven, fewer.absent) == (False, False)

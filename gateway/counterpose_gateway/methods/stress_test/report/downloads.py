@@ -104,8 +104,7 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     if shown:
         parts += ["", "## Findings", ""]
         for one in shown:
-            left = summary.pairs_left.get(one.number)
-            step = None if summary.judged_again else next_step(summary.run_id, one, left)
+            step = next_step(summary, one)
             after = f" {_plain(step.title)}: `{step.command}`" if step else ""
             parts.append(f"{one.number}. {BADGES[one.state]}: {_plain(one.sentence)}{after}")
         told = lines[len(summary.verdicts) + 1 :]

@@ -169,10 +169,7 @@ def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Albu
         pairs=[_pair(finding, pair, made, album, summary.run_id) for pair in known[:SHOWN_PAIRS]],
         confidence=_confidence(finding, known, made),
         certainty=_certainty(finding, summary.insights),
-        # Commands name findings by their numbers among the run's own.
-        next_step=None
-        if summary.judged_again
-        else next_step(summary.run_id, finding, summary.pairs_left.get(finding.number)),
+        next_step=next_step(summary, finding),
         rates=rates(summary.models, known, made),
     )
 
