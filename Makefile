@@ -69,7 +69,7 @@ $(TRACKERS_STAMP):
 	touch $@
 
 test-trackers: $(STAMP) $(TRACKERS_STAMP) ## log runs to a real MLflow server, W&B offline and trackio, in an environment of their own, .venv-trackers (1.1 GB)
-	$(BIN)/python tests/trackers/beside.py $(TRACKERS_VENV) -- $(INTEGRATION) tests/trackers
+	$(BIN)/python tests/trackers/beside.py $(TRACKERS_VENV) -- env $(INTEGRATION) tests/trackers
 
 lock: $(STAMP) ## write the installed versions to requirements.lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | LC_ALL=C sort -f > requirements.lock

@@ -48,27 +48,28 @@ def adding(extra: str) -> str:
     return f"run pip install '{DISTRIBUTION}[{extra}] @ {url}'"
 
 
-def command() -> None:
+def command() -> int | None:
     """Run ``counterpose``."""
-    _run("counterpose._cli.main", "cli", ("typer", "rich"))
+    return _run("counterpose._cli.main", "cli", ("typer", "rich"))
 
 
-def gateway() -> None:
+def gateway() -> int | None:
     """Run ``counterpose-gateway``."""
-    _run("counterpose_gateway.main", "gateway", ("fastapi", "sqlalchemy", "uvicorn", "scipy"))
+    return _run("counterpose_gateway.main", "gateway", ("fastapi", "sqlalchemy", "uvicorn", "scipy"))
 
 
-def services() -> None:
+def services() -> int | None:
     """Run ``counterpose-services``."""
-    _run("counterpose_services.serving.launcher", "services", ("ray", "torch", "diffusers"))
+    return _run("counterpose_services.serving.launcher", "services", ("ray", "torch", "diffusers"))
 
 
-def _run(module: str, extra: str, packages: Sequence[str]) -> None:
-    """Run a program's ``main``, or end with one sentence where its extra is not installed."""
+def _run(module: str, extra: str, packages: Sequence[str]) -> int | None:
+    """Run a program's ``main`` and return its exit code; one sentence where its extra is not installed."""
     if missing := [name for name in packages if find_spec(name) is None]:
         sys.stderr.write(f"{_missing(missing)}: {adding(extra)}\n")
         raise SystemExit(_USAGE)
-    import_module(module).main()
+    code: int | None = import_module(module).main()
+    return code
 
 
 def _missing(packages: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import betaln
 
 from counterpose_core.statistics.bootstrap import Flags, Floats
 from counterpose_core.statistics.coded import Ints
@@ -35,6 +36,9 @@ MOST_OF_A_CELL = 3
 ITEMS_EACH = 72
 """Items of the budget for each: its look costs some twenty, so conjunctions take at most a third of it."""
 
+_OFTEN, _SELDOM = (3.0, 1.0), (1.0, 9.0)
+"""Beta distributions of the share of mistakes with both phrases, and without them, before any is seen."""
+
 
 class Condition(NamedTuple):
     """A phrase of captions, and the factor that it belongs to."""
@@ -51,19 +55,14 @@ class Conjunction:
     first: Condition
     second: Condition
 
-    @classmethod
-    def of(cls, object_class: str, conditions: Iterable[Condition]) -> Conjunction:
-        """Return the conjunction of two conditions, in order."""
-        first, second = sorted(conditions)
-        return cls(object_class, first, second)
-
 
 @dataclass(frozen=True)
 class ConjunctionCandidate:
     """A conjunction that fits the mistakes of one classifier.
 
-    ``score`` grows with the source images that fail with both phrases; ``alone`` counts the images with one
-    of them that are answered rightly.
+    ``score`` is the logarithm of a Bayes factor: how much better two rates of mistakes, with both phrases and
+    without, explain all images of the class than one rate does. ``alone`` counts the images with one of them
+    that are answered rightly.
     """
 
     classifier: str
@@ -127,8 +126,9 @@ def _fitting(
         shares = _wrong_shares(images, alone)
         if not shares.size or shares.mean() > HARMLESS_SHARE:
             return None
-    # Shrunk by one imagined image that is answered rightly.
-    score = float(both.sum() / (both.size + 1))
+    without = _wrong_shares(images, ~(first & second))
+    score = _evidence(both, _OFTEN) + _evidence(without, _SELDOM)
+    score -= _evidence(np.concatenate([both, without]), _SELDOM)
     harmless = int(((first ^ second) & ~images.wrong).sum())
     return ConjunctionCandidate(classifier, conjunction, round(score, 9), harmless)
 
@@ -137,6 +137,13 @@ def _wrong_shares(images: AnsweredImages, at: Flags) -> Floats:
     """The share of wrong answers among these images of each source image that has any."""
     _, index = np.unique(images.sources[at], return_inverse=True)
     return np.asarray(np.bincount(index, weights=images.wrong[at]) / np.bincount(index))
+
+
+def _evidence(shares: Floats, prior: tuple[float, float]) -> float:
+    """The log-likelihood of these shares of mistakes of sources, over all rates by their prior."""
+    wrong, right = float(shares.sum()), float((1 - shares).sum())
+    often, seldom = prior
+    return float(betaln(wrong + often, right + seldom) - betaln(often, seldom))
 
 
 def _best_first(each: ConjunctionCandidate) -> tuple[float, int, str, str, Condition, Condition]:

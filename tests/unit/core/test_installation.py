@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,3 +75,18 @@ def test_a_program_without_its_extra_ends_with_one_sentence(
     assert ended.value.code == 2
     out, told = capsys.readouterr()
     assert (out, told) == ("", f"this needs {package}, which is not installed: {adding(extra)}\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "module"),
+    [
+        ("command", "counterpose._cli.main"),
+        ("gateway", "counterpose_gateway.main"),
+        ("services", "counterpose_services.serving.launcher"),
+    ],
+)
+def test_a_program_ends_with_the_exit_code_of_its_main(
+    program: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(main=lambda: 3))
+    assert getattr(installation, program)() == 3

@@ -94,12 +94,12 @@ def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, le
     """
     proof, runs = joined.proof, [each.run for each in joined.runs]
     label = proof.finding.object_class
-    known = {} if config.grouping is None else config.grouping.groups
+    groups = {} if config.grouping is None else config.grouping.groups
     try:
-        found = sources_of(proof, dataset, config, ledger)
+        sources = sources_of(proof, dataset, config, ledger)
     except UnknownDataset:
         return Outlook(label, dataset, None, 0, 0 if joined.is_decided else None)
-    grouped = [in_group(each, known.get(each.id, each.group)) for each in found]
+    grouped = [in_group(each, groups.get(each.id, each.group)) for each in sources]
     left = left_of(proof, grouped, seed=config.request.seed, runs=runs, ledger=ledger)
     number = len(left.applicable) + len(left.unread)
     draws = draws_of(len(left.spent)) if must_draw(left, config) else 0

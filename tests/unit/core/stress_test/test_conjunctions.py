@@ -37,8 +37,8 @@ APART = [
 
 def test_two_phrases_that_fail_together_alone_are_a_conjunction() -> None:
     [candidate] = conjunctions_in("vit", "fly", answered(*APART, (6, True, [SAND, RAIN])))
-    assert candidate.conjunction == Conjunction.of("fly", [SAND, RAIN])
-    assert (candidate.score, candidate.alone) == (0.5, 4)
+    assert candidate.conjunction == Conjunction("fly", RAIN, SAND)
+    assert (candidate.score > 0, candidate.alone) == (True, 4)
 
 
 def test_a_phrase_that_fails_alone_needs_no_other() -> None:
@@ -58,9 +58,19 @@ def test_a_phrase_that_was_never_seen_alone_may_be_what_hurts() -> None:
 
 
 def test_many_edits_of_one_odd_source_count_as_one() -> None:
-    odd = [(6, True, [SAND, RAIN])] * 9
-    [candidate] = conjunctions_in("vit", "fly", answered(*APART, *odd))
-    assert candidate.score == 0.5
+    odd = (6, True, [SAND, RAIN])
+    [many] = conjunctions_in("vit", "fly", answered(*APART, *[odd] * 9))
+    assert [many] == conjunctions_in("vit", "fly", answered(*APART, odd))
+
+
+def test_the_edits_of_a_wrong_image_tell_which_of_its_phrases_it_takes() -> None:
+    # It stays wrong without the dog; other images on the sand are right, as are those beside a dog.
+    more = [(number, False, [place]) for number in range(10, 18) for place in (SAND, DOG)]
+    images = answered(*APART, *more, (6, True, [SAND, RAIN, DOG]), (6, True, [SAND, RAIN]))
+    best, other = conjunctions_in("vit", "fly", images)
+    assert (best.conjunction.first, best.conjunction.second) == (RAIN, SAND)
+    assert (other.conjunction.first, other.conjunction.second) == (SAND, DOG)
+    assert other.score < best.score
 
 
 def test_more_sources_make_a_better_candidate_and_the_budget_bounds_their_number() -> None:
