@@ -30,8 +30,20 @@ _OTHER_REQUEST = frozenset(
 )
 """Fields of a request that no single image depends on: an item's outcome has every classifier's answers."""
 _OTHER_CONFIG = frozenset(
-    {"suite", "versions", "dataset_digest", "classes", "excluded", "confirmation", "redraw", "proof"}
+    {
+        "suite",
+        "versions",
+        "dataset_digest",
+        "classes",
+        "excluded",
+        "confirmation",
+        "redraw",
+        "proof",
+        "baseline",
+        "notes",
+    }
 )
+"""The baseline and the notes are about the classifiers."""
 
 
 class Asked(Protocol):

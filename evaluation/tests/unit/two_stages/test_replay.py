@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.classifiers import ClassifyRequest
 from counterpose_core.contract.editor import ReconstructRequest, ReconstructResponse
 from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendUnavailable, CounterposeError, PromptTooLong
+from counterpose_core.types import Estimate
 from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.predictions import prediction_pair
 from evaluation.two_stages.bank import Bank, Outcome
@@ -62,7 +64,11 @@ def replayed(workshop: Workshop, bank: Bank, *classifiers: str) -> Replayed:
     request = config.request.model_copy(
         update={"classifiers": list(classifiers) or config.request.classifiers}
     )
-    planned = Planned(config.model_copy(update={"request": request}), workshop.run.stages[0])
+    # As the gateway plans it: with the accuracy of its own classifiers.
+    right = Estimate(estimate=1.0, low=0.5, high=1.0, n=8)
+    baseline = [ClassifierBaseline(classifier=spec, accuracy=right, of=8) for spec in request.classifiers]
+    config = config.model_copy(update={"request": request, "baseline": baseline})
+    planned = Planned(config, workshop.run.stages[0])
     return replay(request, Folder(40), planned, bank, workshop.make, workshop.answer)
 
 
@@ -87,6 +93,8 @@ def test_fewer_classifiers_see_the_same_images(finished: StagedRun, tmp_path: Pa
     workshop, bank = Workshop(finished), Bank(tmp_path / "bank.jsonl")
     both, alone = replayed(workshop, bank), replayed(workshop, bank, "steady")
     assert not any(each.state == "breaks" for each in alone.summary.findings)
+    screen = {item.item_key for item in workshop.run.stages[0]}
+    assert sum(item.item_key in screen for item in workshop.made) == len(screen)
     screened = [
         [item.result for item in one.items if item.stage == 1 and item.result] for one in (both, alone)
     ]
