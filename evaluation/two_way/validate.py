@@ -69,7 +69,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=7, help="stretch of validation seeds")
     parser.add_argument("--size", type=int, default=160, help="images of a run")
     parser.add_argument("--sources", type=int, default=400, help="images of the stretch, for the truth")
-    parser.add_argument("--classifiers", type=int, default=8, help="classifiers with three bugs each")
+    parser.add_argument("--classifiers", type=int, default=9, help="classifiers with three bugs each")
     parser.add_argument("--controls", type=int, default=4, help="more classifiers without bugs")
     parser.add_argument("--state", type=Path, default=STATE / "two-way", help="folder of finished pieces")
     parser.add_argument("--out", type=Path, default=RESULTS / "two-way.json", help="result file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -89,11 +90,23 @@ def conjunction_items(config: StressTestConfig, budget: int, seen: SeenItems) ->
         ]
     living = [each for each in before if not _is_given_up(each)]
     meetings = [(each, _meetings(config, each, sources, phrases, seen)) for each in living]
-    pairs = budget // BUDGET_PARTS // len(PARTS)
     planned = list[PlannedItem]()
-    for each, own in meetings:
-        planned += _items_of(config, each, own[: pairs - len(planned) // len(PARTS)])
+    for each, own in _in_turns(meetings, budget // BUDGET_PARTS // len(PARTS)):
+        planned += _items_of(config, each, own)
     return planned
+
+
+def _in_turns(
+    meetings: Sequence[tuple[ChosenConjunction, Sequence[Meeting]]], pairs: int
+) -> Iterator[tuple[ChosenConjunction, Sequence[Meeting]]]:
+    """So many meetings at most: the next of each conjunction, then the one after it.
+
+    Served one after the other, the first would take all, and none of the rest could reach a small p.
+    """
+    turns = sorted((at, number) for number, (_, own) in enumerate(meetings) for at in range(len(own)))
+    counts = Counter(number for _, number in turns[:pairs])
+    for number, (each, own) in enumerate(meetings):
+        yield each, own[: counts[number]]
 
 
 def _is_given_up(each: ChosenConjunction) -> bool:
@@ -110,6 +123,10 @@ def _meetings(
     """The sources and draws that show a conjunction next."""
     conjunction = each.conjunction
     share = math.prod(seen.share_of_pairs(one.edit_type) for one in (conjunction.first, conjunction.second))
+    whole = min((len(each.pairs(name)) for name in each.classifiers), default=0)
+    if each.places:
+        # Its own images tell more than those of single changes; one imagined is whole, so that it is above 0.
+        share = (whole + 1) / (len(each.places) + 1)
     fresh = list(_fitting(sources.fresh_of(conjunction.object_class), conjunction, phrases))
     plenty = has_plenty(len(fresh) * share, MOST_HYPOTHESES)
     if config.redraw is not None and (each.scope == "images" if each.places else not plenty):
@@ -118,7 +135,6 @@ def _meetings(
         if len(few) < LEAST_REDRAWN:
             return []
         fresh = [Meeting(one.source, one.wordings, draw) for draw in range(1, MOST_DRAWS + 1) for one in few]
-    whole = min((len(each.pairs(name)) for name in each.classifiers), default=0)
     wanted = LOOK_PAIRS if not each.places else MOST_PAIRS - whole
     left = [one for one in fresh if one.place not in each.places]
     return left[: max(0, math.ceil(wanted / share))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -12,8 +13,13 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Item
 from counterpose_gateway.methods.stress_test.conjunction_pairs import PARTS
-from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS, FIRST_SLOT
+from counterpose_gateway.methods.stress_test.conjunctions import (
+    BUDGET_PARTS,
+    FIRST_SLOT,
+    conjunction_items,
+)
 from counterpose_gateway.methods.stress_test.draws import by_noise
+from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.recorder import lease_all
@@ -77,10 +83,14 @@ def caption(label: str, number: int) -> str:
     return whole.replace("next to a dog", RARE) if number % 5 == 0 else whole
 
 
-async def run_of(classifier: type[Meeting], **changes: object) -> StagedRun:
+async def run_of(
+    classifier: type[Meeting],
+    sources: Callable[[FakeWorld], list[Source]] = with_a_rare_caption,
+    **changes: object,
+) -> StagedRun:
     return await finished_run(
         lambda world: fake_services(world, classifiers=classifier(world)),
-        sources=with_a_rare_caption,
+        sources=sources,
         **{"edit_types": TYPES, "max_edits_per_image": 6, "confirm_share": 0.5, **changes},  # type: ignore[arg-type]
     )
 
@@ -186,3 +196,18 @@ async def test_a_stage_with_conjunctions_is_the_same_however_often_it_is_planned
     run.stages.pop()
     assert first
     assert run.plan_next() == first
+
+
+async def test_conjunctions_share_what_is_left_in_turns() -> None:
+    def sources(world: FakeWorld) -> list[Source]:
+        places = [(label, number) for label in ("plate", "sled") for number in range(40)]
+        return [world.source(label, number, caption=caption(label, number)) for label, number in places]
+
+    run = await run_of(Meeting, sources=sources)
+    looked = SeenItems.of([item for item in run.items if item.stage < 3], run.config)
+    # For eight images with both conditions: half of what either of the two would take.
+    planned = conjunction_items(run.config, 8 * len(PARTS) * BUDGET_PARTS, looked)
+    assert Counter(item.slot for item in planned) == {
+        FIRST_SLOT: 4 * len(PARTS),
+        FIRST_SLOT + 1: 4 * len(PARTS),
+    }
