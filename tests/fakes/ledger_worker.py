@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import ItemResult
-from counterpose_core.errors import LeaseLost
+from counterpose_core.errors import BackendUnavailable, LeaseLost
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import Done, Ledger
 from fakes.ledgers import create_run
+
+Answer = TypeVar("Answer")
 
 
 def acknowledge(log: Path, line: str) -> None:
@@ -31,14 +36,24 @@ def work(url: str, store_url: str, run_id: str, log: Path, lease_seconds: float)
     """Lease, make, store and record until the run has ended; log each recorded result in ``log``."""
     ledger, store = Ledger(url), BlobStore(store_url)
     while ledger.run(run_id).state not in FINAL_RUN_STATES:
-        group = ledger.lease_group(f"process-{os.getpid()}", seconds=lease_seconds)
+        group = _answer(partial(ledger.lease_group, f"process-{os.getpid()}", seconds=lease_seconds))
         for item in group.items if group else ():
             image = store.put(f"image of {item.item_key}".encode())
             try:
-                ledger.finish(item.id, item.fence, Done(result=ItemResult(image=image, caption="a sled")))
+                done = Done(result=ItemResult(image=image, caption="a sled"))
+                _answer(partial(ledger.finish, item.id, item.fence, done))
             except LeaseLost:
                 break
             acknowledge(log, item.id)
+
+
+def _answer(call: Callable[[], Answer]) -> Answer:
+    """Call until the ledger answers, as the product's worker does: its turn may not come within 10 s."""
+    while True:
+        try:
+            return call()
+        except BackendUnavailable:
+            continue
 
 
 def submit(url: str, log: Path, runs: int) -> None:

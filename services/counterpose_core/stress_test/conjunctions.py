@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaln
+import scipy
 
 from counterpose_core.statistics.bootstrap import Flags, Floats
 from counterpose_core.statistics.coded import Ints
@@ -143,7 +143,7 @@ def _evidence(shares: Floats, prior: tuple[float, float]) -> float:
     """The log-likelihood of these shares of mistakes of sources, over all rates by their prior."""
     wrong, right = float(shares.sum()), float((1 - shares).sum())
     often, seldom = prior
-    return float(betaln(wrong + often, right + seldom) - betaln(often, seldom))
+    return float(scipy.special.betaln(wrong + often, right + seldom) - scipy.special.betaln(often, seldom))
 
 
 def _best_first(each: ConjunctionCandidate) -> tuple[float, int, str, str, Condition, Condition]:
