@@ -16,6 +16,8 @@ import pytest
 import pytest_asyncio
 
 from counterpose import AsyncClient
+from counterpose_core.commands import next_step
+from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.ui.static_content import static_content
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.pages import text_of
@@ -160,6 +162,21 @@ async def test_a_finding_shows_its_figures_and_every_pair_with_its_control(site:
             assert f"/items/{pair['control']}" in html
 
 
+async def test_a_proven_finding_names_the_next_step_that_its_card_names(site: Site) -> None:
+    answer = await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/summary")
+    summary = StressTestSummary.model_validate(answer.json())
+    report = await site.page(f"/ui/runs/{site.ended}")
+    proven = [finding for finding in summary.findings if finding.state == "breaks"]
+    assert proven
+    for finding in proven:
+        step = next_step(summary, finding)
+        assert step is not None
+        assert step.command == f"counterpose apply {site.ended[:8]} --finding {finding.number}"
+        told = f"{step.title}: <code>{step.command}</code>"
+        assert told in report
+        assert told in await site.page(f"/ui/runs/{site.ended}/findings/{finding.number}")
+
+
 async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_request(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path) as gateway:
         await gateway.upload("demo", 20, ("sled", "boat"))
@@ -170,6 +187,8 @@ async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_requ
         await gateway.worker().work_off()
         html = (await gateway.http.get(path)).text
         assert "? suspected" in html
+        assert f"counterpose prove {run_id[:8]} --finding 1 --images" in html
+        assert "counterpose apply" not in html
         key = re.search(r'name="key" value="([0-9a-f]+)"', html)
         assert key is not None
         for images in ("0", "101", "", "many", "1.5"):
@@ -190,6 +209,7 @@ async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_requ
         assert told["finding"]["state"] == "breaks"
         assert told["finding"]["sentence"] in text_of(proven)
         assert "Evidence of 2 runs" in text_of(proven)
+        assert f"counterpose apply {run_id[:8]} --finding 1</code>" in proven
         assert f"/ui/runs/{child.id}/items/{child.id}." in proven
         assert 'class="prove"' not in proven
         assert (await gateway.http.get(f"/ui/runs/{child.id}/findings/1")).status_code == 200
