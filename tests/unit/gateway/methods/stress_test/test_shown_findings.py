@@ -194,6 +194,9 @@ def test_a_run_without_a_finding_opens_with_its_hardest_edit() -> None:
     html = render(
         summary, recorded_run(fake_config(), ledgered.items), ledgered.items, ledgered.world.store.get
     )
+    first = html[html.index('id="verdict"') : html.index('id="models"')]
+    assert re.findall(r'class="which">([^<]+)<', first) == ["Your image", "Redrawn", "Edited"]
+    assert len(set(re.findall(r'<use href="#([^"]+)"', first))) == 3
     text = text_of(html)
     assert text.index("All 2 models hold.") < text.index("The hardest of 60 edits") < text.index("✓ holds")
     places = re.findall(r' id="([^"]+)"', html)
