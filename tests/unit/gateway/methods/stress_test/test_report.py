@@ -122,7 +122,8 @@ def test_the_report_starts_with_the_verdict_and_has_every_section() -> None:
     places = [html.index(f'id="{part}"') for part in order]
     assert places == sorted(places)
     assert text.index("looks fooled") < text.index("takes sleds for boats")
-    for word in ("bad-backend-output", "gate-direction", "UNet evaluations", "self_replace", "n=6"):
+    stopped = "the image does not change as its caption does"
+    for word in ("bad-backend-output", stopped, "UNet evaluations", "self_replace", "n=6"):
         assert word in text
 
 
