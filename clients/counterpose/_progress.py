@@ -6,11 +6,15 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
+from pydantic import ValidationError
+
 from counterpose._notebook import progress
+from counterpose_core.contract.confirmation import LAST_STAGE
 from counterpose_core.contract.runs import RequestCounts, Run
+from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.types import FINAL_RUN_STATES
 
 PROGRESS_SLICE_S = 2.0
@@ -154,12 +158,19 @@ def _most_items(run: Run) -> int:
     if run.kind in ("bug-hunt", "adversarial-dataset"):
         budget = request.get("budget") or request
         return max(planned, budget.get("images") or 0)
-    if run.stage > 1:
+    if run.stage >= LAST_STAGE or (proof and run.stage > 1):
         return planned
     if proof:
         # A control and an edit of each image.
         return planned + 2 * int(proof["images"])
-    return planned + (0 if plan.get("reason") else int(plan.get("budget", 0)))
+    budget = 0 if plan.get("reason") else int(plan.get("budget", 0))
+    if run.stage == 1 or not budget:
+        return planned + budget
+    # A run of another version may have a request that this one cannot read.
+    with suppress(ValidationError):
+        each = StressTestCreate.model_validate(request).items_per_source
+        return max(planned, int(plan["screened"]) * each + int(plan["fresh"]) + budget)
+    return planned
 
 
 def _notebook_display() -> Callable[..., Any] | None:

@@ -17,7 +17,8 @@ from counterpose._cli.groups import AS_JSON, examples
 
 EPILOG = examples(
     "counterpose demo",
-    "counterpose stress-test photos/ --classifier timm:resnet50 --report report.html",
+    "counterpose up",
+    "counterpose stress-test demo --classifier leaning-resnet --report report.html",
     "counterpose open",
     codes=True,
 )

@@ -57,9 +57,10 @@ NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run
 
 
 EXAMPLES = examples(
-    "counterpose stress-test photos/ --classifier timm:resnet50 --report report.html",
-    "counterpose stress-test photos/ --classifier timm:resnet50 --dry-run",
+    "counterpose stress-test demo --classifier leaning-resnet --report report.html",
     "counterpose stress-test demo --classifier leaning-resnet --max-drop 0.05",
+    # Of photographs, a dry run says whether the suite knows such images.
+    "counterpose stress-test photos/ --classifier timm:resnet50 --dry-run",
     codes=True,
 )
 APPLY_EXAMPLES = examples("counterpose apply --finding 1 --report applied.html", codes=True)

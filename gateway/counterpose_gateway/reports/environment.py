@@ -12,6 +12,7 @@ from markupsafe import Markup
 from counterpose_core.types import format_si
 from counterpose_gateway.reports import numbers
 from counterpose_gateway.reports.first_screen import END_OF_FIRST_SCREEN
+from counterpose_gateway.reports.reasons import why_left_out
 from counterpose_gateway.reports.text import changed_words
 
 SCRIPT = files("counterpose_gateway.reports").joinpath("templates/report.js").read_text(encoding="utf-8")
@@ -49,4 +50,5 @@ TEMPLATES.filters |= {
     "p_value": numbers.p_value,
     "decimal": numbers.decimal,
     "format_si": format_si,
+    "why_left_out": why_left_out,
 }

@@ -10,14 +10,17 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 
+from counterpose_core.commands import NextStep, is_provable, next_step
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest, NotFound
 from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
 from counterpose_gateway.reports.states import BADGES
 from counterpose_gateway.routes.context import Context, GatewayContext
+from counterpose_gateway.runs.summaries import summary_of
 from counterpose_gateway.ui.environment import SENT_WITH_PAGES, page
 from counterpose_gateway.ui.forms import Form
 from counterpose_gateway.ui.listed_findings import finding_of
@@ -77,6 +80,8 @@ def show_finding(request: Request, run_id: str, number: int, context: Context) -
         pairs=[pair for pair in pairs if pair is not None],
         proof=proof,
         may_ask=_may_ask(finding, proof),
+        next_step=_next_step(run, finding, proof, context),
+        is_provable=is_provable(finding),
         key=secrets.token_hex(16),
     )
 
@@ -122,6 +127,19 @@ def _proof(run: Run, number: int, context: GatewayContext) -> ShownProof:
     now = context.ledger.now()
     going = [one.run_id for one in history.runs if one.state not in FINAL_RUN_STATES]
     return ShownProof(history, ShownRun(context.ledger.run(going[0]), now) if going else None)
+
+
+def _next_step(run: Run, finding: Finding, proof: ShownProof, context: GatewayContext) -> NextStep | None:
+    """What cards and terminal name as the next step, by what is left of the images now."""
+    history = proof.history
+    if history is None or proof.going is not None:
+        return None
+    left = (
+        {} if history.images_left is None else {finding.number: history.images_left or history.redraws_left}
+    )
+    least = {finding.number: history.least_images} if left else {}
+    summary = summary_of(STRESS_TEST, run.id, None, context)
+    return next_step(summary.model_copy(update={"pairs_left": left, "least_pairs": least}), finding)
 
 
 def _may_ask(finding: Finding, proof: ShownProof) -> bool:

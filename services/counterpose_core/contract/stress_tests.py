@@ -39,6 +39,7 @@ from counterpose_core.types import (
     Cost,
     EditType,
     Estimate,
+    ItemKind,
     Name,
     RefusedWord,
     Seed,
@@ -47,6 +48,7 @@ from counterpose_core.types import (
 )
 
 __all__ = [
+    "CONTROLS",
     "ClassSummary",
     "EditTypeSummary",
     "FailureMode",
@@ -62,6 +64,10 @@ __all__ = [
     "Thresholds",
     "Unanswered",
 ]
+
+
+CONTROLS: tuple[ItemKind, ...] = ("reconstruction", "placebo")
+"""The items of each source image in which nothing is changed."""
 
 
 class StressTestCreate(FunctionsAsWritten):
@@ -207,6 +213,12 @@ class StressTestCreate(FunctionsAsWritten):
     def tested_types(self) -> list[EditType]:
         """The edit types for which edits are planned."""
         return list(self.edit_types) if self.max_edits_per_image else []
+
+    @property
+    def items_per_source(self) -> int:
+        """The number of items planned for each source image: its controls, its edits, and the user's own."""
+        edits = self.max_edits_per_image + self.lance_r_edits_per_image + len(self.interventions)
+        return len(CONTROLS) + edits
 
 
 class StressTestConfig(ResponseBody):

@@ -10,15 +10,20 @@ from hashlib import sha256
 from html import unescape
 from pathlib import Path
 from urllib.parse import urlsplit
+from zlib import crc32
 
 import httpx
 import pytest
 import pytest_asyncio
 
 from counterpose import AsyncClient
+from counterpose_core.commands import next_step
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
+from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.ui.static_content import static_content
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.pages import text_of
+from fakes.ports import FakeClassifiers, fake_services
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -103,6 +108,56 @@ async def test_a_run_that_goes_shows_progress_suspicions_and_new_images(site: Si
     assert 'http-equiv="refresh"' in html
 
 
+class SeldomLed(FakeClassifiers):
+    """Snow leads it astray on few images: a screen tests that, and a run without a test would not tell it."""
+
+    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+        """As the fake does, on one image of five."""
+        seldom = request.model_copy(update={"classifier": "steady"}) if crc32(image.encode()) % 5 else request
+        return super().predict(seldom, image)
+
+
+@pytest.fixture
+def _figures_are_never_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a page of a run that goes sum it up again whenever it is asked for."""
+    for module in ("live_figures", "live_parts"):
+        monkeypatch.setattr(f"counterpose_gateway.ui.{module}.LEAST_AGE_SECONDS", 0.0)
+    monkeypatch.setattr("counterpose_gateway.ui.live_figures.SHARE_OF_TIME", 1e9)
+    monkeypatch.setattr("counterpose_gateway.ui.live_parts.LOOK_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("_figures_are_never_old")
+async def test_what_is_tested_in_later_phases_is_shown_first_while_it_is_tested(tmp_path: Path) -> None:
+    phases = {2: "test the suspects", 3: "go on with those that still look harmful"}
+    services = lambda world: fake_services(world, classifiers=SeldomLed(world))  # noqa: E731
+    async with fake_gateway(tmp_path, ports=services) as gateway:
+        await gateway.upload("demo", 30, ("sled", "boat"))
+        run_id = await created(gateway)
+        for stage, name in phases.items():
+            while gateway.ledger.run(run_id).stage < stage:
+                await work(gateway, 1)
+            await work(gateway, 2)
+            run = gateway.ledger.run(run_id)
+            assert (run.stage, run.state) == (stage, "in_progress")
+            later = [each for each in gateway.ledger.items(run_id) if each.stage > 1]
+            tested = {
+                (each.label, each.instruction.change.added)
+                for each in later
+                if each.instruction is not None and each.instruction.change is not None
+            }
+            assert tested
+            for path in (f"/ui/runs/{run_id}/live", f"/ui/runs/{run_id}"):
+                html = (await gateway.http.get(path)).text
+                assert f'aria-current="step">{name}</li>' in html
+                said = text_of(html)
+                assert "The first of these are being tested: the result comes at the end." in said
+                shown = re.findall(r"<h2>(leaning [^<]+)</h2>", html)
+                assert len(shown) == len(tested)
+                for label, words in tested:
+                    told = rf"leaning .+ {label}s .+“…{words}”.+, not yet tested\."
+                    assert any(re.fullmatch(told, one) for one in shown), (told, shown)
+
+
 async def test_what_polls_gets_its_part_alone_and_the_whole_page_in_the_end(site: Site) -> None:
     part = await site.page(f"/ui/runs/{site.going}/live", part=True)
     assert part.lstrip().startswith('<div id="live" hx-get="/ui/runs/')
@@ -160,6 +215,21 @@ async def test_a_finding_shows_its_figures_and_every_pair_with_its_control(site:
             assert f"/items/{pair['control']}" in html
 
 
+async def test_a_proven_finding_names_the_next_step_that_its_card_names(site: Site) -> None:
+    answer = await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/summary")
+    summary = StressTestSummary.model_validate(answer.json())
+    report = await site.page(f"/ui/runs/{site.ended}")
+    proven = [finding for finding in summary.findings if finding.state == "breaks"]
+    assert proven
+    for finding in proven:
+        step = next_step(summary, finding)
+        assert step is not None
+        assert step.command == f"counterpose apply {site.ended[:8]} --finding {finding.number}"
+        told = f"{step.title}: <code>{step.command}</code>"
+        assert told in report
+        assert told in await site.page(f"/ui/runs/{site.ended}/findings/{finding.number}")
+
+
 async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_request(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path) as gateway:
         await gateway.upload("demo", 20, ("sled", "boat"))
@@ -170,6 +240,8 @@ async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_requ
         await gateway.worker().work_off()
         html = (await gateway.http.get(path)).text
         assert "? suspected" in html
+        assert f"counterpose prove {run_id[:8]} --finding 1 --images" in html
+        assert "counterpose apply" not in html
         key = re.search(r'name="key" value="([0-9a-f]+)"', html)
         assert key is not None
         for images in ("0", "101", "", "many", "1.5"):
@@ -190,6 +262,7 @@ async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_requ
         assert told["finding"]["state"] == "breaks"
         assert told["finding"]["sentence"] in text_of(proven)
         assert "Evidence of 2 runs" in text_of(proven)
+        assert f"counterpose apply {run_id[:8]} --finding 1</code>" in proven
         assert f"/ui/runs/{child.id}/items/{child.id}." in proven
         assert 'class="prove"' not in proven
         assert (await gateway.http.get(f"/ui/runs/{child.id}/findings/1")).status_code == 200

@@ -125,6 +125,7 @@ async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(g
     page = html.unescape((await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text)
     assert 'class="prove"' not in page
     assert why in page
+    assert f"{offer} --dataset FOLDER" in page
     assert (await prove(gateway, run_id)).json()["code"] == "dataset-empty"
 
     await gateway.upload("demo", 9, (label,))

@@ -34,10 +34,19 @@ BODY = {
 }  # fmt: skip
 
 
-async def recorded_run(gateway: FakeGateway) -> str:
+HARDEST = {"classifiers": ["steady"], "confirm": False}
+"""A run without a finding, of which the first screen shows the hardest edit."""
+OWN_EDITS = {
+    "interventions": [{"removed": "", "added": "in the snow"}],
+    "max_edits_per_image": 0,
+    "lance_r_edits_per_image": 0,
+}
+
+
+async def recorded_run(gateway: FakeGateway, **changes: object) -> str:
     """A stress test that a worker took through all stages."""
     await gateway.upload("demo", 20, ("sled", "boat"))
-    run_id: str = (await gateway.http.post("/v1/stress-tests", json=BODY)).json()["id"]
+    run_id: str = (await gateway.http.post("/v1/stress-tests", json=BODY | changes)).json()["id"]
     await gateway.worker(concurrency=1).work_off()
     assert gateway.ledger.run(run_id).state in FINAL_RUN_STATES
     return run_id
@@ -55,14 +64,16 @@ async def test_summaries_from_columns_are_those_of_documents(tmp_path: Path, gol
     golden.compare(document, golden.read(SUMMARY), without=(*OF_THE_MACHINE, *NEWER))
 
 
+@pytest.mark.parametrize("changes", [{}, HARDEST, OWN_EDITS], ids=["findings", "hardest", "own edits"])
 async def test_the_report_of_a_large_run_shows_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object]
 ) -> None:
     async with fake_gateway(tmp_path) as gateway:
-        run_id = await recorded_run(gateway)
+        run_id = await recorded_run(gateway, **changes)
         runs = RecordedRuns(ledger=gateway.ledger, store=gateway.store)
         summary = Summary(STRESS_TEST, run_id, None)(runs)
         whole = Report(STRESS_TEST, run_id, summary)(runs)
+        assert 'class="pair of-3"' in whole
         monkeypatch.setattr("counterpose_gateway.methods.stress_test.method.MOST_READ", 10)
         monkeypatch.setattr(gateway.ledger, "items_of", None)
         assert Report(STRESS_TEST, run_id, summary)(runs) == whole

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ import pytest
 import typer
 
 import counterpose
+from counterpose._cli import demo
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.groups import EXIT_CODES
 from counterpose._cli.main import COMMANDS, app
+from counterpose._stack.stack import DEMO_DATASET
+from counterpose_core.suite import load_suite
 from fakes.command import run
 
 SNAPSHOT = Path(__file__).with_name("help.txt")
@@ -119,6 +123,31 @@ def test_the_examples_of_every_command_are_commands_with_their_options() -> None
                 options = {option for one in known[called].params for option in one.opts}
                 assert called == name
                 assert {word for word in words if word.startswith("--")} <= options, line
+
+
+def test_the_examples_that_start_a_run_show_something_with_the_suite_that_comes_with_counterpose() -> None:
+    """A dataset and classifiers that are there, a planted bug; photographs are only looked at."""
+    known = load_suite("miniature").classifiers.models.keys()
+    assert {*demo.CLASSIFIERS, *demo.HUNTED} <= known
+    group: Any = typer.main.get_command(app)
+    epilogs = {
+        "": group.epilog,
+        **{name: group.commands[name].epilog for name in ("stress-test", "bug-hunt")},
+    }
+    for name, epilog in epilogs.items():
+        lines = [shlex.split(line) for line in epilog.splitlines() if line.startswith("counterpose ")]
+        runs = [words for words in lines if words[1] in ("stress-test", "bug-hunt")]
+        assert runs, name
+        assert "--dry-run" not in runs[0], name
+        for words in runs:
+            following = dict(pairwise(words))
+            if words[1] == "bug-hunt":
+                assert following["--classifier"] in demo.HUNTED
+                assert following["--label"] == demo.LABEL
+            elif words[2] == DEMO_DATASET:
+                assert following["--classifier"] in demo.CLASSIFIERS
+            else:
+                assert "--dry-run" in words or "--anyway" in words, words
 
 
 def test_a_command_that_ends_with_a_run_lists_its_exit_codes() -> None:

@@ -12,7 +12,12 @@ from counterpose_core.contract.runs import Run
 from fakes.command import Play
 from fakes.sdk import Session, a_run, ok, run_answer
 
-CONFIRMED = {"confirmation": {"screened": 8, "fresh": 8, "budget": 60, "reason": None}}
+CONFIRMED: dict[str, Any] = {
+    "request": {"dataset": "demo", "classifiers": ["leaning"], "max_edits_per_image": 9, "seed": 0,
+                "lance_r_edits_per_image": 0, "interventions": [{"removed": "", "added": "in the snow"}]},
+    "confirmation": {"screened": 8, "fresh": 4, "budget": 60, "reason": None},
+}  # fmt: skip
+"""Of a run whose screen has 100 items, which may come to have 160."""
 
 
 class Clock:
@@ -65,7 +70,11 @@ def test_a_forecast_counts_later_stages_from_the_start_and_never_goes_back() -> 
         (going(30, 0, config={"request": {"budget": {"images": 600}}}, kind="bug-hunt"), 600),
         (going(700, 0, config={"request": {"budget": {"images": 600}}}, kind="bug-hunt"), 700),
         (going(30, 0, config={"request": {"images": 90}}, kind="adversarial-dataset"), 90),
-        (going(110, 100, stage=2), 110),
+        (going(110, 100, stage=2), 160),
+        (going(110, 100, stage=2, config=CONFIRMED | {"request": {"of": "another version"}}), 110),
+        (going(110, 100, stage=2, config=CONFIRMED | {"confirmation": None}), 110),
+        (going(140, 100, stage=3), 140),
+        (going(60, 40, stage=2, config={"proof": {"images": 20}}), 60),
     ],
 )
 def test_a_configuration_says_how_many_items_may_come(run: Run, most: int) -> None:
@@ -88,6 +97,20 @@ def test_the_time_that_is_left_is_that_of_the_whole_run() -> None:
     assert forecast.left == "less than a minute left"
     forecast.see(going(160, 160, 3, state="completed"))
     assert forecast.left == ""
+
+
+def test_whoever_follows_from_the_second_stage_on_sees_no_time_left_that_grows() -> None:
+    clock = Clock()
+    forecast, left = Forecast(clock), []
+    forecast.see(going(110, 90, 2))
+    for second, run in ((60, going(110, 105, 2)), (80, going(110, 110, 2)), (81, going(160, 110, 3)),
+                        (120, going(160, 120, 3))):  # fmt: skip
+        clock.now = float(second)
+        forecast.see(run)
+        left.append(forecast.left)
+    assert left == [
+        "at most about 4 min left", "at most about 3 min left", "about 3 min left", "about 3 min left",
+    ]  # fmt: skip
 
 
 def test_a_run_that_is_followed_late_is_timed_from_then() -> None:

@@ -25,7 +25,6 @@ from counterpose_core.stress_test.provable import POWER, SHARE_KEPT, provable_hy
 from counterpose_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
 from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
 from counterpose_gateway.methods.stress_test.division import Division
-from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.methods.stress_test.plan import prepare
 from counterpose_gateway.methods.stress_test.suite_fit import look_ahead
 from counterpose_gateway.runs.context import RunContext
@@ -47,7 +46,7 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
     await look_ahead(prepared.config, prepared.division, context.services)
     division, sources, plan = prepared.division, prepared.sources, prepared.division.plan
     redraws = prepared.config.redraw is not None
-    items = len(division.screened) * items_per_source(create)
+    items = len(division.screened) * create.items_per_source
     items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
     earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
     images = Counter(sources.label_names[code] for code in sources.own_labels().tolist())

@@ -11,6 +11,7 @@ from counterpose_core.statistics.bootstrap import mean_by_source
 from counterpose_core.stress_test.confirmation import PairColumns
 from counterpose_core.stress_test.screening import Change, WordingKey
 from counterpose_gateway.methods.stress_test.observations import Observation, Place
+from counterpose_gateway.reports.reasons import CONTROL
 
 LOOK_STAGE = 2
 """The stage of the first pairs of each change; those that are not hopeless get more in the next."""
@@ -91,7 +92,7 @@ class ChosenChange:
         """The number of planned pairs that are not whole, by the reason of the edit, else of the placebo."""
         lost = {each.place: why_not(each) for each in placebos if not each.done}
         reasons = [
-            why_not(edit) if not edit.done else f"placebo-{lost[edit.place]}"
+            why_not(edit) if not edit.done else f"{CONTROL}{lost[edit.place]}"
             for edit in self.edits
             if not edit.done or edit.place in lost
         ]

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from counterpose_core.blobs import cache_key
-from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from counterpose_core.contract.stress_tests import CONTROLS, StressTestConfig, StressTestCreate
 from counterpose_core.types import EDIT_TYPES, EditType, ItemKind
 from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.seeds import derive_seed
@@ -47,11 +47,6 @@ _Slot = tuple[ItemKind, EditType | None, int]
 """Kind, edit type and number of one of a source's items."""
 
 
-def items_per_source(create: StressTestCreate) -> int:
-    """Return the number of items planned for each source."""
-    return len(_slots(create, ""))
-
-
 def slots_per_type(create: StressTestCreate, source_id: str) -> dict[EditType, int]:
     """Split ``max_edits_per_image`` evenly over the edit types; a source's seed draws who gets the rest."""
     types = [edit_type for edit_type in EDIT_TYPES if edit_type in create.edit_types]
@@ -68,7 +63,7 @@ def plan_items(
     config: StressTestConfig, screened: SourceTable, fresh: SourceTable, *, first: int = 0
 ) -> Iterator[PlannedItem]:
     """Plan every slot of the screened sources, then captions of the fresh ones, from ``first`` on."""
-    per_source, config_hash = items_per_source(config.request), items_hash(config)
+    per_source, config_hash = config.request.items_per_source, items_hash(config)
     done, begun = divmod(min(first, len(screened) * per_source), per_source)
     slots = (
         _item(config, config_hash, source, place, number * per_source + place_number)
@@ -165,10 +160,7 @@ def items_hash(config: StressTestConfig) -> str:
 
 
 def _slots(create: StressTestCreate, source_id: str) -> list[_Slot]:
-    controls: list[_Slot] = [
-        ("reconstruction", None, 0),
-        ("placebo", None, 0),
-    ]
+    controls: list[_Slot] = [(kind, None, 0) for kind in CONTROLS]
     edits: list[_Slot] = [
         ("edit", edit_type, slot)
         for edit_type, number in slots_per_type(create, source_id).items()

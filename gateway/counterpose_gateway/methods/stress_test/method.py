@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+from counterpose_core.contract.confirmation import LAST_STAGE
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
@@ -12,7 +13,6 @@ from counterpose_gateway.methods.stress_test import proof_stages
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.export import export
 from counterpose_gateway.methods.stress_test.images_left import least_pairs_of, pairs_left
-from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.methods.stress_test.pairs import counterfactual_pairs
 from counterpose_gateway.methods.stress_test.plan import plan, rest_of_plan
 from counterpose_gateway.methods.stress_test.process import process
@@ -20,7 +20,7 @@ from counterpose_gateway.methods.stress_test.proof_summary import revision_of_pr
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
 from counterpose_gateway.methods.stress_test.report.report import render
 from counterpose_gateway.methods.stress_test.report.shown_items import MOST_READ, shown_items
-from counterpose_gateway.methods.stress_test.stages import LAST_STAGE, next_stage
+from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.suite_fit import look
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import judging_of, summarize_again
@@ -45,7 +45,7 @@ def _most_items(run: Run) -> int:
     plan = config.confirmation
     if plan is None or plan.reason is not None or run.stage >= LAST_STAGE:
         return planned
-    return plan.screened * items_per_source(config.request) + plan.fresh + plan.budget
+    return plan.screened * config.request.items_per_source + plan.fresh + plan.budget
 
 
 def _summarize(

@@ -27,7 +27,7 @@ from counterpose_core.text.plain_text import check_words, find_confusable
 from counterpose_gateway.methods.stress_test.baseline import measure_baseline
 from counterpose_gateway.methods.stress_test.division import Division, divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
-from counterpose_gateway.methods.stress_test.items import items_per_source, plan_items
+from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
@@ -87,7 +87,7 @@ def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, Sourc
         context.ledger.run(create.applied_from, "stress-test")
     # Multiplied out before the sources are read: too large a plan would not fit into memory.
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
-    require_quota(n_sources * items_per_source(create), context, "/limit")
+    require_quota(n_sources * create.items_per_source, context, "/limit")
     _require_told_apart(dataset)
     return dataset, context.ledger.source_table(create.dataset)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from counterpose_core.contract.confirmation import Wording
+from counterpose_core.contract.confirmation import LAST_STAGE, Wording
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.stress_test.confirmation import (
@@ -45,8 +45,6 @@ from counterpose_gateway.runs.stages import StagePlan
 
 Groups = Mapping[Suspicion, ScreenedGroup]
 Placebos = Mapping[Place, Observation]
-
-LAST_STAGE = 3
 
 _MOST_CONSIDERED = 100
 """Candidates whose fresh images are counted: a hundred captions each, and at most twelve are chosen."""

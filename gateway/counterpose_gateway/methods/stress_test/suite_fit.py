@@ -23,7 +23,7 @@ from counterpose_core.types import FINAL_ITEM_STATES
 from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.edits import Draft
-from counterpose_gateway.methods.stress_test.items import items_per_source, plan_items
+from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.proposals import WrittenCaption, nats_per_token
 from counterpose_gateway.runs.attempt import repeated
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
@@ -104,7 +104,7 @@ def look(group: LeasedGroup, ledger: FirstItems) -> Look:
     config = StressTestConfig.model_validate(group.config)
     if config.known_images is None or config.request.outside_suite == "continue" or config.proof is not None:
         return Look(decided=True)
-    most = MOST_LOOKED_AT * items_per_source(config.request)
+    most = MOST_LOOKED_AT * config.request.items_per_source
     first = list(ledger.recorded_items(group.run_id, number=most))
     redrawn = [item for item in first if item.kind == "reconstruction"]
     told = summarize_fits(config.suite, (item.result for item in redrawn))

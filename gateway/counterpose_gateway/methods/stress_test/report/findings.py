@@ -21,6 +21,7 @@ from counterpose_gateway.methods.stress_test.summary.hints import as_findings, c
 from counterpose_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
 from counterpose_gateway.reports.images import Album, Inline
 from counterpose_gateway.reports.numbers import counted, percent, signed
+from counterpose_gateway.reports.reasons import why_left_out
 from counterpose_gateway.reports.states import BADGES
 
 SHOWN_FINDINGS = 9
@@ -251,7 +252,7 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
             *_why(finding),
         ]
     stopped = " The test stopped early: its first pairs showed too little." if tested.stopped else ""
-    lost = ", ".join(f"{number} {reason}" for reason, number in tested.dropped.items())
+    lost = "; ".join(f"{number} as {why_left_out(reason)}" for reason, number in tested.dropped.items())
     left_out = f" (left out: {lost})" if lost else ""
     if tested.e_value is not None:
         return [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
-from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.stress_tests import CONTROLS, StressTestSummary
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
 from counterpose_gateway.reports.images import Album, Inline
 from counterpose_gateway.reports.numbers import percent, signed
@@ -155,6 +155,19 @@ def pair(made: Made, album: Album, run: str) -> Pair:
         loss=round(-min((change for _, change in changes), default=0.0), 4),
         reason=item.reason,
     )
+
+
+def control_of(shown: Pair | None, items: Sequence[Item], album: Album, run: str) -> Inline | None:
+    """The control of a pair's source, its placebo or else its reconstruction, if one was kept."""
+    if shown is None:
+        return None
+    source = next(item.item_group for item in items if item.id == shown.item)
+    own = [item for item in items if item.item_group == source and item.state == "done"]
+    for kind in reversed(CONTROLS):
+        for item in own:
+            if item.kind == kind and item.result is not None:
+                return album.generated(item.result.image, run=run, item=item.id)
+    return None
 
 
 def _reaction(classifier: str, change: float, result: ItemResult, label: str) -> Reaction:

@@ -31,7 +31,12 @@ from counterpose_gateway.methods.stress_test.report.findings import (
     first_of,
     shown_findings,
 )
-from counterpose_gateway.methods.stress_test.report.gallery import build_gallery, item_links, named_items
+from counterpose_gateway.methods.stress_test.report.gallery import (
+    build_gallery,
+    control_of,
+    item_links,
+    named_items,
+)
 from counterpose_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
 from counterpose_gateway.methods.stress_test.report.shown_items import ShownItems
 from counterpose_gateway.methods.stress_test.report.tables import (
@@ -63,6 +68,7 @@ def render(
     found = _findings(summary, items, album)
     config = StressTestConfig.model_validate(summary.config)
     interventions = shown_interventions(summary, items.items, album, plotted(summary))
+    own = None if summary.edit_types else first_example(summary, interventions)
     context = {
         "summary": summary,
         "run": run,
@@ -77,7 +83,8 @@ def render(
         "by_kind": kind_rows(summary),
         "trust": trust(summary),
         "interventions": interventions,
-        "own_example": first_example(summary, interventions),
+        "own_example": own,
+        "redrawn": control_of(own or found["hardest"], items.items, album, summary.run_id),
         **_figures(summary),
         "weights": _weights(items.items),
         "command": repeat_command(config.request, config.proof),

@@ -9,9 +9,11 @@ import numpy as np
 
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Item, Run
-from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.stress_tests import CONTROLS, StressTestSummary
 from counterpose_core.statistics.coded import Ints
+from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of, read_columns
+from counterpose_gateway.methods.stress_test.observed_items import SourceControls
 from counterpose_gateway.methods.stress_test.report.findings import SHOWN_FINDINGS, findings_of, groups_of
 from counterpose_gateway.methods.stress_test.report.gallery import HARDEST, named_items
 from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain
@@ -39,8 +41,9 @@ def shown_items(
 ) -> ShownItems:
     """Read what the report of a large run shows.
 
-    These are the first pairs of the shown findings, the items that tables name, the hardest edits, and random
-    ones of the others and of the stopped ones. ``judging`` judges them by other thresholds than the run's.
+    These are the first pairs of the shown findings, the items that tables name, the hardest edits and the
+    controls of these, and random ones of the others and of the stopped ones. ``judging`` judges them by other
+    thresholds than the run's.
     """
     if judging is None:
         columns = read_columns(run, items.ledger, items.columns)
@@ -51,8 +54,12 @@ def shown_items(
     kept = np.flatnonzero(edits & columns.done)
     stopped = edits & columns.of("state", "filtered") & ~columns.of("reason", OBJECTIONABLE)
     generator = np.random.default_rng(summary.seed)
+    hardest = _hardest(columns, kept, HARDEST + len(summary.models) * SHOWN_FINDINGS)
+    own = {found.example_item for found in summary.interventions}
+    examples = [at for at, name in enumerate(columns.ids) if name in own]
     chosen = [
-        _hardest(columns, kept, HARDEST + len(summary.models) * SHOWN_FINDINGS),
+        hardest,
+        _controls(columns, [*hardest.tolist(), *examples]),
         _drawn(kept, generator),
         _drawn(np.flatnonzero(stopped), generator),
     ]
@@ -70,6 +77,14 @@ def _hardest(columns: ItemColumns, at: Ints, number: int) -> Ints:
         return at[:0]
     worst = np.nan_to_num(np.fmin.reduce(changes), nan=0.0)
     return at[np.argsort(worst, kind="stable")[:number]]
+
+
+def _controls(columns: ItemColumns, at: Sequence[int]) -> Ints:
+    """The controls of the sources of these items, one of which may be on the first screen."""
+    done = columns.done & columns.with_result
+    places = (np.flatnonzero(columns.of("kind", kind) & done) for kind in CONTROLS)
+    found = SourceControls.of(columns, *places).at[columns.source[at]]
+    return np.unique(found[found != NONE])
 
 
 def _drawn(at: Ints, generator: np.random.Generator) -> Ints:

@@ -8,24 +8,10 @@ from counterpose_core.contract.findings import ClassifierVerdict, Finding, Findi
 from counterpose_core.contract.stress_tests import Insight, InterventionSummary
 from counterpose_gateway.methods.stress_test.summary.measured import SUSPECTED, precision_in_words
 from counterpose_gateway.methods.stress_test.summary.verdict import STATES
+from counterpose_gateway.reports.reasons import why_left_out
 
 _MOST_CHOSEN = 8
 _MOST_REASONS = 3
-
-
-_DROPPED = {
-    "gate-direction": "the image does not change as its caption does",
-    "gate-image-image": "the edited image strays from the original",
-    "gate-image-text": "an image does not fit its caption",
-    "gate-closer": "the image is still closer to the original caption",
-    "gate-new-word": "the image is not closer to the new word",
-    "no-edit": "no edit was proposed",
-    "label-in-edit": "the words concern the class",
-    "edit-too-similar": "the new words say the same",
-    "duplicate-edit": "the edit was proposed twice",
-    "not-applicable": "the caption lacks the words",
-}
-"""Reasons of filtered items in words."""
 
 
 def verdict_text(
@@ -69,7 +55,7 @@ def verdict_text(
 def _most_dropped(dropped: Mapping[str, int]) -> str:
     """The most frequent reasons in brackets; nothing where no item was filtered."""
     often = sorted(dropped, key=lambda reason: (-dropped[reason], reason))[:_MOST_REASONS]
-    told = (f"{dropped[reason]}: {_DROPPED.get(reason, reason)}" for reason in often)
+    told = (f"{dropped[reason]}: {why_left_out(reason)}" for reason in often)
     return f" ({'; '.join(told)})" if often else ""
 
 

@@ -12,7 +12,6 @@ from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.runs import Item
 from counterpose_gateway.methods.stress_test.division import LEAST_REDRAWN_CLASS, divide
 from counterpose_gateway.methods.stress_test.draws import by_noise
-from counterpose_gateway.methods.stress_test.items import items_per_source
 from counterpose_gateway.runs.source_table import SourceTable
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen
 from fakes.recorder import lease_all
@@ -70,7 +69,7 @@ def test_no_image_is_its_own_pair(run: StagedRun) -> None:
 
 
 def test_the_whole_run_has_no_more_items_than_one_stage(run: StagedRun) -> None:
-    assert len(run.items) <= 32 * items_per_source(run.config.request)
+    assert len(run.items) <= 32 * run.config.request.items_per_source
     plan = run.config.confirmation
     assert plan is not None
     assert (plan.screened, plan.fresh, plan.reason) == (16, 16, None)

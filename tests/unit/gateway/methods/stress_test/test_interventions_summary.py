@@ -233,6 +233,45 @@ def test_the_verdict_shows_the_edit_that_it_speaks_of() -> None:
     assert "svg" in verdict
 
 
+def first_screen(ledgered: Ledgered) -> str:
+    """The report's HTML from its verdict to its models."""
+    run = recorded_run(config(), ledgered.items)
+    page = render(summary(ledgered), run, ledgered.items, ledgered.world.store.get)
+    return page[page.index('id="verdict"') : page.index('id="models"')]
+
+
+def test_the_first_screen_of_own_edits_shows_original_control_and_edit() -> None:
+    first = first_screen(applied(20))
+    assert re.findall(r'class="which">([^<]+)<', first) == ["Your image", "Redrawn", "Edited"]
+    assert first.count('class="pair of-3"') == 1
+    drawn = re.findall(r'<use href="#([^"]+)"', first)
+    assert len(set(drawn)) == 3
+
+
+def test_the_first_screen_of_own_edits_without_a_control_shows_the_two_others() -> None:
+    bare = Ledgered()
+    for index in range(20):
+        bare.add(f"source-{index}", "placebo", state="filtered", reason="gate-direction", result=None)
+        bare.add(f"source-{index}", "intervention", slot=0, after=LOST)
+    assert re.findall(r'class="which">([^<]+)<', first_screen(bare)) == ["Your image", "Edited"]
+
+
+def test_beside_proposed_edits_the_control_is_that_of_the_edit_shown() -> None:
+    both = Ledgered()
+    for index in range(60):
+        both.add(f"source-{index}", "reconstruction")
+        both.add(f"source-{index}", "placebo")
+        both.add(f"source-{index}", edit_type="background", after={"steady": 0.9, "leaning": 0.88})
+    both.add("own", "placebo")
+    both.add("own", "intervention", slot=0)
+    hardest = both.add("bare", edit_type="background", after={"steady": 0.9, "leaning": 0.85})
+    run = recorded_run(config(edits=5), both.items)
+    page = render(summary(both, edits=5), run, both.items, both.world.store.get)
+    first = page[page.index('id="verdict"') : page.index('id="models"')]
+    assert f'id="item-{hardest.id}"' in first
+    assert re.findall(r'class="which">([^<]+)<', first) == ["Your image", "Edited"]
+
+
 def test_interventions_are_reported_even_if_no_proposed_edit_survived() -> None:
     first, *rest = summary(applied(3), edits=5).verdict.splitlines()
     assert first == "No proposed edit survived with its control."

@@ -5,12 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
+from counterpose_core.commands import repeat_command, repeat_notes
+from counterpose_core.contract.confirmation import SuspectedChange
 from counterpose_core.contract.perturber import WordSpan
+from counterpose_core.contract.proofs import Proof
 from counterpose_core.errors import ArtifactCorrupt
 from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.methods.stress_test.report.captions import mark
@@ -20,6 +24,7 @@ from counterpose_gateway.reports.images import Album, shrink
 from counterpose_gateway.reports.numbers import count, duration, percent, points_interval, signed
 from counterpose_gateway.reports.plots import fitted_axis, plot
 from counterpose_gateway.routes.reports import REPORT_HEADERS
+from fakes.findings import a_finding
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.results import EDITED, Ledgered, fake_config
@@ -117,7 +122,8 @@ def test_the_report_starts_with_the_verdict_and_has_every_section() -> None:
     places = [html.index(f'id="{part}"') for part in order]
     assert places == sorted(places)
     assert text.index("looks fooled") < text.index("takes sleds for boats")
-    for word in ("bad-backend-output", "gate-direction", "UNet evaluations", "self_replace", "n=6"):
+    stopped = "the image does not change as its caption does"
+    for word in ("bad-backend-output", stopped, "UNet evaluations", "self_replace", "n=6"):
         assert word in text
 
 
@@ -156,6 +162,39 @@ def test_the_sweep_selection_is_reported(selection: str, rule: str) -> None:
     assert rule in text
     assert "3 values of self-replace" in text
     assert "62 images for 31 edits" in text
+
+
+def _reproduced(html: str) -> tuple[str, list[str]]:
+    """The command of *Reproduce* as it is copied from the page, and its notes."""
+    section = html.partition('<section id="reproduce">')[2].partition("<p>")[0]
+    [command] = re.findall(r'<div class="command"><code>(.*?)</code></div>', section, flags=re.DOTALL)
+    return unescape(command), [unescape(note) for note in re.findall(r'<p class="note">(.*?)</p>', section)]
+
+
+def test_reproduce_shows_the_command_that_repeats_the_run_and_what_it_cannot_say() -> None:
+    ledgered, edits = full(), [("grass", "<snow> & 'ice'"), ("dog", "cat, fox")]
+    changes: dict[str, object] = {
+        "interventions": [{"removed": removed, "added": added} for removed, added in edits],
+        "self_replace": [0.4, 0.6],
+        "seed": 17,
+    }
+    request = fake_config(**changes).request
+    command, notes = _reproduced(report(ledgered, **changes))
+    assert command == repeat_command(request)
+    assert "<snow> & " in command
+    assert notes == [f"{note}." for note in repeat_notes(request)]
+    assert len(notes) == 1
+
+
+def test_reproduce_of_a_proof_shows_the_command_that_proves_again() -> None:
+    proof = Proof(
+        parent="3fa8" + "0" * 28, finding=a_finding(number=2), wordings=[], images=12, family=2,
+        change=SuspectedChange(edit_type="background", removed="rain", added=""),
+    )  # fmt: skip
+    ledgered, config = full(), fake_config().model_copy(update={"proof": proof})
+    run = recorded_run(config, ledgered.items)
+    html = render(summarize(run, ledgered.items), run, ledgered.items, ledgered.world.store.get)
+    assert _reproduced(html) == (repeat_command(config.request, proof), [])
 
 
 @pytest.mark.paper("LANCE-F5-gallery", "LANCE-F6-insights")

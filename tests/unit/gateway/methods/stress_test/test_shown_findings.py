@@ -25,6 +25,7 @@ from counterpose_gateway.methods.stress_test.summary.headline import verdict_tex
 from counterpose_gateway.methods.stress_test.summary.hints import as_findings
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
+from counterpose_gateway.reports.reasons import LEFT_OUT
 from fakes.findings import a_confirmation, a_finding, a_pair
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
@@ -71,9 +72,20 @@ def test_a_confirmed_finding_opens_the_report_with_its_pairs_and_its_test() -> N
     assert "One change was tested, and proven on images that the search did not use." in text
     assert "✗ breaks 10 of 12" in text
     assert "a loss of 0.62 (95 % interval 0.41 to 0.78, n=12), p < 0.001, p = 0.002 after Holm's" in text
-    assert "12 of 14 planned pairs were kept (left out: 2 gate-direction)." in text
+    assert (
+        "12 of 14 planned pairs were kept (left out: 2 as the image does not change as its caption does)."
+        in text
+    )
     assert 'href="#finding-1"' in html
     assert html.index('class="photo"') < html.index("How sure is this?")
+
+
+def test_a_card_says_in_words_why_pairs_were_left_out() -> None:
+    ledgered = shaken()
+    lost = {name: 1 for reason in LEFT_OUT for name in (reason, f"placebo-{reason}")}
+    card = page(ledgered, confirmed(ledgered).model_copy(update={"confirmed": a_confirmation(dropped=lost)}))
+    for words in LEFT_OUT.values():
+        assert f"1 as {words}; 1 as {words} (its control)" in text_of(card)
 
 
 def test_what_is_proven_on_redrawn_images_says_nothing_of_others() -> None:
@@ -194,6 +206,9 @@ def test_a_run_without_a_finding_opens_with_its_hardest_edit() -> None:
     html = render(
         summary, recorded_run(fake_config(), ledgered.items), ledgered.items, ledgered.world.store.get
     )
+    first = html[html.index('id="verdict"') : html.index('id="models"')]
+    assert re.findall(r'class="which">([^<]+)<', first) == ["Your image", "Redrawn", "Edited"]
+    assert len(set(re.findall(r'<use href="#([^"]+)"', first))) == 3
     text = text_of(html)
     assert text.index("All 2 models hold.") < text.index("The hardest of 60 edits") < text.index("✓ holds")
     places = re.findall(r' id="([^"]+)"', html)
