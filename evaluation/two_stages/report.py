@@ -110,7 +110,8 @@ class StageFigures(Part):
 
     Shares of bugs and findings resample classifiers; a control in a run is one trial. ``bias``: estimated
     less true loss of findings that break, on their own images; ``bias_on_class`` against their class.
-    ``precision`` judges findings by their edits, ``precision_by_words`` by what their sentences say.
+    ``precision`` judges findings by their edits, ``precision_by_words`` by what their sentences say;
+    ``recall_by_words`` counts a bug as found only if a finding that names it is true of its words.
     ``evaluations_per_proof``: of the editor's network by runs with a planted bug, for each of their findings
     that break and are true, n counting these. Tests are stated when a run has ended, so all of its stages
     count. Null in results from before it was measured.
@@ -118,6 +119,7 @@ class StageFigures(Part):
 
     runs: int
     recall: Estimate
+    recall_by_words: Estimate | None = None
     fates: dict[str, int]
     precision: Estimate
     precision_by_words: Estimate | None = None
