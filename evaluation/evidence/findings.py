@@ -9,7 +9,8 @@ from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
 from evaluation.paths import RESULTS
 from evaluation.two_stages.figures import ALL
-from evaluation.two_stages.report import FindingsValidity, RunReport, StageFigures, Stages
+from evaluation.two_stages.report import FindingsValidity, Omission, RunReport, StageFigures, Stages
+from evaluation.validity.measures import UNKNOWN
 
 FINDINGS = RESULTS / "findings-validity.json"
 STAGES: dict[Stages, str] = {"two": "two stages", "one": "one stage"}
@@ -26,6 +27,14 @@ FATES = {
 }
 SCOPE_COLUMNS = ("pairs", "findings that are true", "n", "bias on its images", "bias on its class")
 RUN_COLUMNS = ("images", "stages", "runs", "items", "images made", "evaluations", "hypotheses", "confirmed")
+STATES = {"breaks": "breaks", "cannot-tell": "cannot tell", "holds": "holds"}
+OMISSIONS: dict[Omission, str] = {
+    "not-tested": "seen in the screen alone",
+    "two-conditions": "of two conditions",
+    "no-interval": "without a whole pair",
+    "no-truth": "without a rendered truth",
+}
+COVERAGE_COLUMNS = ("stages", "verdict", "intervals that hold the true loss", "findings")
 COST_COLUMNS = (
     "images",
     "stages",
@@ -64,6 +73,9 @@ def findings_page(file: Path = FINDINGS) -> str:
         *table(("images", "stages", *FATES.values()), _fates(made, sizes)), "",
         "## What a confirmed finding speaks of", "",
         *table(SCOPE_COLUMNS, _scopes(made)), "",
+        "## Intervals beside verdicts", "",
+        *table(COVERAGE_COLUMNS, _coverage(made)), "",
+        *_left_out(made),
         "## What the runs took", "",
         *table(RUN_COLUMNS, _runs(made, sizes)),
         "",
@@ -120,6 +132,26 @@ def _scopes(made: FindingsValidity) -> Iterator[list[str]]:
         yield [titles[scope], *cells(one.precision), figure(one.bias), figure(one.bias_on_class)]
 
 
+def _coverage(made: FindingsValidity) -> Iterator[list[str]]:
+    """How many intervals hold the true loss, over all numbers of images."""
+    for stages, title in STAGES.items():
+        coverage = made.figures[ALL][stages].coverage
+        if coverage is None:
+            yield [title, "all", *NOT_MEASURED]
+            continue
+        for state, verdict in STATES.items():
+            yield [title, verdict, *cells(coverage.by_state.get(state, UNKNOWN))]
+        yield [title, "all", *cells(coverage.all)]
+
+
+def _left_out(made: FindingsValidity) -> Iterator[str]:
+    for stages, title in STAGES.items():
+        coverage = made.figures[ALL][stages].coverage
+        if coverage is not None:
+            counts = (f"{coverage.left_out.get(each, 0)} {why}" for each, why in OMISSIONS.items())
+            yield from (f"Left out of {title}: {', '.join(counts)}.", "")
+
+
 def _runs(made: FindingsValidity, sizes: list[str]) -> Iterator[list[str]]:
     for name in sizes:
         for stages, title in STAGES.items():
@@ -162,8 +194,9 @@ def _how(made: FindingsValidity) -> list[str]:
         "its class to which its changes apply show a drop with a lower bound above 0.05; it is a false alarm",
         "if the upper bound is below 0.05. That judges its edits. Its words are true if renderings of what",
         "its sentence says show the same drop: “is gone” is a removal without replacement, and “is there” an",
-        "addition without removal, whatever its edits did. A control is a classifier that was taught no bug;",
-        "each run of it is one trial. Intervals of shares of bugs and findings resample classifiers. Nothing",
-        "was chosen or tuned on this seed. [How it works](../design/screen-and-confirm.md),",
-        "[how truth is made](../design/validity.md).",
+        "addition without removal, whatever its edits did. An interval is held against the mean true loss on",
+        "all of the class, or on the finding's own images where these alone were drawn again. A control is a",
+        "classifier that was taught no bug; each run of it is one trial. Intervals of shares of bugs and",
+        "findings resample classifiers. Nothing was chosen or tuned on this seed.",
+        "[How it works](../design/screen-and-confirm.md), [how truth is made](../design/validity.md).",
     ]

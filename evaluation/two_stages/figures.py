@@ -17,6 +17,7 @@ from evaluation.validity.aims import at_least, at_most
 from evaluation.validity.measures import UNKNOWN, clustered_share, resampled, share
 from evaluation.validity.report import Aim
 
+from .coverage import coverage_of
 from .report import (
     ChanceReport,
     ClaimReport,
@@ -75,7 +76,7 @@ def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures
     suspected = [one for one in counted.claims if one.state == "suspected"]
     fates = Counter(one.fate for one in counted.chances)
     # Children of it: the figures of before draw what they drew.
-    words_generator, cost_generator, recall_generator = generator.spawn(3)
+    words_generator, cost_generator, recall_generator, coverage_generator = generator.spawn(4)
     return StageFigures(
         runs=len(counted.runs),
         recall=clustered_share(((one.classifier, one.fate == "found") for one in counted.chances), generator),
@@ -100,6 +101,7 @@ def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures
         bias=_bias(((one.estimate, one.true_on_images) for one in broken), generator),
         bias_on_class=_bias(((one.estimate, one.true_on_class) for one in broken), generator),
         evaluations_per_proof=_evaluations_per_proof(counted, cost_generator),
+        coverage=coverage_of(counted.claims, coverage_generator),
     )
 
 
