@@ -9,7 +9,8 @@ from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
 from evaluation.paths import RESULTS
 from evaluation.two_stages.figures import ALL
-from evaluation.two_stages.report import FindingsValidity, RunReport, StageFigures, Stages
+from evaluation.two_stages.report import FindingsValidity, Omission, RunReport, StageFigures, Stages
+from evaluation.validity.measures import UNKNOWN
 
 FINDINGS = RESULTS / "findings-validity.json"
 STAGES: dict[Stages, str] = {"two": "two stages", "one": "one stage"}
@@ -26,16 +27,29 @@ FATES = {
 }
 SCOPE_COLUMNS = ("pairs", "findings that are true", "n", "bias on its images", "bias on its class")
 RUN_COLUMNS = ("images", "stages", "runs", "items", "images made", "evaluations", "hypotheses", "confirmed")
+STATES = {"breaks": "breaks", "cannot-tell": "cannot tell", "holds": "holds"}
+OMISSIONS: dict[Omission, str] = {
+    "not-tested": "seen in the screen alone",
+    "two-conditions": "of two conditions",
+    "no-interval": "without a whole pair",
+    "no-truth": "without a rendered truth",
+}
+COVERAGE_COLUMNS = ("stages", "verdict", "intervals that hold the true loss", "findings")
 COST_COLUMNS = (
     "images",
     "stages",
     "network evaluations of a run for each true finding it proves",
     "findings",
 )
-Get = Callable[[StageFigures], Estimate]
+Get = Callable[[StageFigures], Estimate | None]
+NOT_MEASURED = ("not measured", NONE)
+"""The cells of a figure that the file is older than."""
+
 FIGURES: tuple[tuple[str, str, Get], ...] = (
     ("planted bugs found", "≥ 0.4, 0.6, 0.65, 0.9", lambda one: one.recall),
-    ("findings that break and are true", "≥ 0.95", lambda one: one.precision),
+    ("planted bugs found, by a finding whose words are true", NONE, lambda one: one.recall_by_words),
+    ("findings that break and whose words are true", "≥ 0.95", lambda one: one.precision_by_words),
+    ("findings that break and whose edits are true", "≥ 0.95", lambda one: one.precision),
     ("findings that break and are false alarms", NONE, lambda one: one.false_alarms),
     ("controls with a finding that breaks", "≤ 0.05", lambda one: one.controls_with_a_finding),
     ("controls with a false alarm", NONE, lambda one: one.controls_with_a_false_alarm),
@@ -59,6 +73,9 @@ def findings_page(file: Path = FINDINGS) -> str:
         *table(("images", "stages", *FATES.values()), _fates(made, sizes)), "",
         "## What a confirmed finding speaks of", "",
         *table(SCOPE_COLUMNS, _scopes(made)), "",
+        "## Intervals beside verdicts", "",
+        *table(COVERAGE_COLUMNS, _coverage(made)), "",
+        *_left_out(made),
         "## What the runs took", "",
         *table(RUN_COLUMNS, _runs(made, sizes)),
         "",
@@ -77,10 +94,17 @@ def finding(made: FindingsValidity) -> str:
         for name, one in made.figures.items()
         if name != ALL
     )
-    true = made.figures[ALL]["two"].precision
+    figures = made.figures[ALL]["two"]
+    edits, words = figures.precision, figures.precision_by_words
+    by_edits = f"{figure(edits, 2)} are true of their edits (n = {size(edits)})"
+    by_words = (
+        "whether their words are true is not measured"
+        if words is None
+        else f"{figure(words, 2)} of their words (n = {size(words)})"
+    )
     return (
         f"Tests of two stages find this share of the planted bugs whose true drop is 0.3 or more: {recalls}."
-        f" Of the findings that break, {figure(true, 2)} are true (n = {size(true)})."
+        f" Of the findings that break, {by_edits}; {by_words}."
     )
 
 
@@ -90,8 +114,9 @@ def _title(name: str) -> str:
 
 def _figures(made: FindingsValidity, stages: Stages) -> Iterator[list[str]]:
     for title, aim, get in FIGURES:
-        found = (cells(get(one[stages])) for one in made.figures.values())
-        yield [title, aim, *(cell for pair in found for cell in pair)]
+        found = (get(one[stages]) for one in made.figures.values())
+        pairs = (NOT_MEASURED if one is None else cells(one) for one in found)
+        yield [title, aim, *(cell for pair in pairs for cell in pair)]
 
 
 def _fates(made: FindingsValidity, sizes: list[str]) -> Iterator[list[str]]:
@@ -105,6 +130,26 @@ def _scopes(made: FindingsValidity) -> Iterator[list[str]]:
     titles = {"class": "of fresh images, one each", "images": "several of each image, redrawn"}
     for scope, one in made.by_scope.items():
         yield [titles[scope], *cells(one.precision), figure(one.bias), figure(one.bias_on_class)]
+
+
+def _coverage(made: FindingsValidity) -> Iterator[list[str]]:
+    """How many intervals hold the true loss, over all numbers of images."""
+    for stages, title in STAGES.items():
+        coverage = made.figures[ALL][stages].coverage
+        if coverage is None:
+            yield [title, "all", *NOT_MEASURED]
+            continue
+        for state, verdict in STATES.items():
+            yield [title, verdict, *cells(coverage.by_state.get(state, UNKNOWN))]
+        yield [title, "all", *cells(coverage.all)]
+
+
+def _left_out(made: FindingsValidity) -> Iterator[str]:
+    for stages, title in STAGES.items():
+        coverage = made.figures[ALL][stages].coverage
+        if coverage is not None:
+            counts = (f"{coverage.left_out.get(each, 0)} {why}" for each, why in OMISSIONS.items())
+            yield from (f"Left out of {title}: {', '.join(counts)}.", "")
 
 
 def _runs(made: FindingsValidity, sizes: list[str]) -> Iterator[list[str]]:
@@ -122,7 +167,7 @@ def _costs_of_proofs(made: FindingsValidity) -> Iterator[list[str]]:
         for stages, title in STAGES.items():
             cost = one[stages].evaluations_per_proof
             images = "all" if name == ALL else name
-            yield [images, title, *(("not measured", NONE) if cost is None else cells(cost, 0))]
+            yield [images, title, *(NOT_MEASURED if cost is None else cells(cost, 0))]
 
 
 def _costs(run: RunReport) -> tuple[int, ...]:
@@ -147,8 +192,11 @@ def _how(made: FindingsValidity) -> list[str]:
         "of items. Folders are nested: the images of the smaller are the first of the larger, and their",
         "edits are made once. A finding is true if it names a planted bug, or if renderings of all images of",
         "its class to which its changes apply show a drop with a lower bound above 0.05; it is a false alarm",
-        "if the upper bound is below 0.05. A control is a classifier that was taught no bug; each run of it",
-        "is one trial. Intervals of shares of bugs and findings resample classifiers. Nothing was chosen or",
-        "tuned on this seed. [How it works](../design/screen-and-confirm.md),",
-        "[how truth is made](../design/validity.md).",
+        "if the upper bound is below 0.05. That judges its edits. Its words are true if renderings of what",
+        "its sentence says show the same drop: “is gone” is a removal without replacement, and “is there” an",
+        "addition without removal, whatever its edits did. An interval is held against the mean true loss on",
+        "all of the class, or on the finding's own images where these alone were drawn again. A control is a",
+        "classifier that was taught no bug; each run of it is one trial. Intervals of shares of bugs and",
+        "findings resample classifiers. Nothing was chosen or tuned on this seed.",
+        "[How it works](../design/screen-and-confirm.md), [how truth is made](../design/validity.md).",
     ]

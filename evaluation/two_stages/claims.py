@@ -38,6 +38,7 @@ class Claim:
     pairs: int
     scope: ConfirmationScope = "class"
     stopped: bool = False
+    conjunction: bool = False
     is_tested: bool = False
 
     @property
@@ -106,6 +107,7 @@ def _of_finding(finding: Finding, changes: Mapping[str, Change]) -> Claim:
         len(finding.pairs),
         scope="class" if confirmed is None else confirmed.scope,
         stopped=confirmed is not None and confirmed.stopped,
+        conjunction=bool(finding.conjunction),
         is_tested=confirmed is not None,
     )
 
@@ -200,6 +202,7 @@ def claim_reports(
             true_on_images=true_on_images(claim, truth, generator),
             true_on_class=on_class,
             bugs=bugs,
+            conjunction=claim.conjunction,
             verdict=verdict_of(on_class, bugs),
             true_by_words=by_words,
             verdict_by_words=verdict_of(by_words, []),

@@ -17,6 +17,7 @@ from evaluation.validity.aims import at_least, at_most
 from evaluation.validity.measures import UNKNOWN, clustered_share, resampled, share
 from evaluation.validity.report import Aim
 
+from .coverage import coverage_of
 from .report import (
     ChanceReport,
     ClaimReport,
@@ -75,10 +76,13 @@ def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures
     suspected = [one for one in counted.claims if one.state == "suspected"]
     fates = Counter(one.fate for one in counted.chances)
     # Children of it: the figures of before draw what they drew.
-    words_generator, cost_generator = generator.spawn(2)
+    words_generator, cost_generator, recall_generator, coverage_generator = generator.spawn(4)
     return StageFigures(
         runs=len(counted.runs),
         recall=clustered_share(((one.classifier, one.fate == "found") for one in counted.chances), generator),
+        recall_by_words=clustered_share(
+            ((one.classifier, _is_named_truly(one, broken)) for one in counted.chances), recall_generator
+        ),
         fates={fate: fates[fate] for fate in get_args(Fate) if fates[fate]},
         precision=_of_verdict(broken, "true", generator),
         precision_by_words=clustered_share(
@@ -97,6 +101,19 @@ def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures
         bias=_bias(((one.estimate, one.true_on_images) for one in broken), generator),
         bias_on_class=_bias(((one.estimate, one.true_on_class) for one in broken), generator),
         evaluations_per_proof=_evaluations_per_proof(counted, cost_generator),
+        coverage=coverage_of(counted.claims, coverage_generator),
+    )
+
+
+def _is_named_truly(chance: ChanceReport, broken: Sequence[ClaimReport]) -> bool:
+    """Whether a finding of the bug's run names it, and is true of its words."""
+    bug = f"{chance.classifier}/{chance.bug}"
+    return any(
+        _run_of(one) == _run_of(chance)
+        and one.verdict_by_words == "true"
+        # A claim's bugs end with the seed of their stretch.
+        and bug in (name.rpartition("@")[0] for name in one.bugs)
+        for one in broken
     )
 
 
@@ -148,7 +165,10 @@ def _bias(pairs: Iterable[tuple[Estimate, Estimate]], generator: np.random.Gener
 
 
 def aims_of(counted: Counted, generator: np.random.Generator) -> list[Aim]:
-    """The targets of two stages: recall by size, precision, bias, and controls within the stated level."""
+    """The targets of two stages: recall by size, precision, bias, and controls within the stated level.
+
+    Findings must be true of their words, which a user reads, and of their edits, which were tested.
+    """
     sizes = sorted({run.size for run in counted.runs})
     recalls = [
         at_least(
@@ -162,6 +182,11 @@ def aims_of(counted: Counted, generator: np.random.Generator) -> list[Aim]:
     alarmed = found.controls_with_a_finding
     return [
         *recalls,
+        at_least(
+            "precision of findings that break, by their words",
+            found.precision_by_words or UNKNOWN,
+            PRECISION,
+        ),
         at_least("precision of findings that break", found.precision, PRECISION),
         _small("bias of confirmed losses on their images", found.bias),
         # A rate at its level lies above it in half of all measurements: the interval decides.

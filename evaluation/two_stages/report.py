@@ -25,6 +25,11 @@ image under other words; no caption says its value; no edit of the screen asks f
 passes the gate; none that does shows the change, by the oracle; the screen did not choose it (one stage:
 no group of it could be tested); fewer pairs were kept than any proof takes; the test did not show it."""
 
+Omission = Literal["not-tested", "two-conditions", "no-interval", "no-truth"]
+"""Why the interval of a finding is not compared with its true loss: it was seen in the screen alone and has
+none; its loss is beyond two single conditions, which ``make validate-conjunctions`` renders; no pair of its
+test was whole; none of its edits changes one attribute of a scene to which a rendering could be made."""
+
 
 class RunReport(Part):
     """One replayed run and its cost.
@@ -53,7 +58,7 @@ class ClaimReport(Part):
     ``true_on_images``: on its own sources. ``true_on_class``: on all images of its class in the stretch
     to which its changes apply. ``verdict``: by the truth of the class. ``true_by_words``: on the class, of
     what the sentence says, such as a removal without replacement; null in results from before sentences were
-    judged. One stage: a significant insight.
+    judged. ``conjunction``: it is about two conditions together. One stage: a significant insight.
     """
 
     roster: str
@@ -76,6 +81,7 @@ class ClaimReport(Part):
     true_on_class: Estimate
     bugs: list[str]
     verdict: Verdict
+    conjunction: bool = False
     true_by_words: Estimate | None = None
     verdict_by_words: Verdict | None = None
 
@@ -105,19 +111,34 @@ class ControlReport(Part):
     false_alarms: int
 
 
+class Coverage(Part):
+    """The share of findings whose printed interval of the loss holds the rendered true loss.
+
+    The truth is on all of the class where the interval speaks of it, else on the finding's own images.
+    Intervals of shares resample classifiers.
+    """
+
+    all: Estimate
+    by_state: dict[str, Estimate]
+    left_out: dict[Omission, int]
+
+
 class StageFigures(Part):
     """The figures of the runs of one size and kind.
 
     Shares of bugs and findings resample classifiers; a control in a run is one trial. ``bias``: estimated
     less true loss of findings that break, on their own images; ``bias_on_class`` against their class.
-    ``precision`` judges findings by their edits, ``precision_by_words`` by what their sentences say.
+    ``precision`` judges findings by their edits, ``precision_by_words`` by what their sentences say;
+    ``recall_by_words`` counts a bug as found only if a finding that names it is true of its words.
     ``evaluations_per_proof``: of the editor's network by runs with a planted bug, for each of their findings
     that break and are true, n counting these. Tests are stated when a run has ended, so all of its stages
-    count. Null in results from before it was measured.
+    count. ``coverage``: of the intervals beside verdicts, whatever these are. Null in results from before it
+    was measured.
     """
 
     runs: int
     recall: Estimate
+    recall_by_words: Estimate | None = None
     fates: dict[str, int]
     precision: Estimate
     precision_by_words: Estimate | None = None
@@ -129,6 +150,7 @@ class StageFigures(Part):
     bias: Estimate
     bias_on_class: Estimate
     evaluations_per_proof: Estimate | None = None
+    coverage: Coverage | None = None
 
 
 class Setting(Part):

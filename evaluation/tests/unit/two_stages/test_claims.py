@@ -7,11 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.types import Estimate
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, change, insight, scene, truth
-from evaluation.two_stages.claims import Claim, true_by_words, true_on_class, true_on_images
+from evaluation.two_stages.claims import (
+    Claim,
+    claim_reports,
+    claims_of,
+    true_by_words,
+    true_on_class,
+    true_on_images,
+)
+from evaluation.two_stages.replay import Replayed
+from evaluation.two_stages.stretch import Folder
 from evaluation.validity.changes import Change
 from evaluation.validity.detection import Chance, verdict_of
+from fakes.findings import a_confirmation, a_finding
+from fakes.sdk import a_summary, figure
 
 LOSS = Estimate(estimate=0.6, low=0.5, high=0.7, n=4)
 CHANCE = Chance(0, "model", BOAT_BY_ITS_WATER, 0.6)
@@ -71,6 +83,22 @@ def test_a_bug_is_named_by_words_and_shown_by_images() -> None:
     assert (said.names(CHANCE), said.shows(CHANCE)) == (True, True)
     assert (unsaid.names(CHANCE), unsaid.shows(CHANCE)) == (False, True)
     assert (elsewhere.names(CHANCE), elsewhere.shows(CHANCE)) == (False, False)
+
+
+def test_a_report_says_whether_a_finding_is_of_two_conditions() -> None:
+    conditions = [
+        {"edit_type": "background", "words": words, "n": 8, "wrong": 0} for words in ("sand", "rain")
+    ]
+    test = a_confirmation()
+    findings = [
+        a_finding(state="breaks", confirmed=test),
+        a_finding(state="breaks", confirmed=test, removed="", added="", conjunction=conditions),
+    ]
+    summary = a_summary(leaning=figure()).model_copy(update={"findings": findings})
+    request = StressTestCreate(dataset="demo", classifiers=["leaning"], seed=0, confirm=True)
+    run = Replayed(request, Folder(48), [], summary)
+    reports = list(claim_reports(run, "suite", claims_of(run, {}), {"leaning": TRUTH}, [], [], rng()))
+    assert [each.conjunction for each in reports] == [False, True]
 
 
 def test_a_harmless_change_is_a_false_alarm_unless_it_names_a_bug() -> None:

@@ -92,6 +92,37 @@ def test_only_findings_that_break_count_for_precision_and_bias() -> None:
     assert (found.suspected_true.estimate, found.suspected_true.n) == (1.0, 1)
 
 
+def test_a_finding_counts_by_its_words_beside_its_edits() -> None:
+    claims = [
+        a_claim(verdict_by_words="true", bugs=["model/bug@4"]),
+        a_claim(verdict_by_words="false-alarm", bugs=["model/bug@4"]),
+        a_claim(verdict_by_words="false-alarm"),
+        a_claim(state="suspected", verdict_by_words="false-alarm"),
+        a_claim(),
+    ]
+    found = figures_of(Counted([a_run()], claims, [a_chance("found")], []), rng())
+    assert (found.precision.estimate, found.precision.n) == (1.0, 4)
+    assert found.precision_by_words is not None
+    # What was not judged is not counted.
+    assert found.precision_by_words.n == 3
+    assert found.precision_by_words.estimate == pytest.approx(1 / 3)
+
+
+def test_a_bug_is_found_by_words_if_a_finding_of_its_run_names_it_and_says_what_hurts() -> None:
+    chances = [a_chance("found"), a_chance("found", 96), a_chance("no-edit")]
+    chances[2] = chances[2].model_copy(update={"bug": "another"})
+    claims = [
+        a_claim(verdict_by_words="true", bugs=["model/bug@4"]),
+        a_claim(size=96, verdict_by_words="false-alarm", bugs=["model/bug@4"]),
+        a_claim(verdict_by_words="true", state="suspected", bugs=["model/another@4"]),
+    ]
+    found = figures_of(Counted([a_run(), a_run(96)], claims, chances, []), rng())
+    assert found.recall.estimate == pytest.approx(2 / 3)
+    assert found.recall_by_words is not None
+    assert found.recall_by_words.n == 3
+    assert found.recall_by_words.estimate == pytest.approx(1 / 3)
+
+
 def test_a_run_costs_its_evaluations_until_its_true_findings_are_proven() -> None:
     counted = Counted(
         [a_run(), a_run(96), a_run(stages="one")],
@@ -129,6 +160,15 @@ def test_an_aim_that_is_missed_says_so() -> None:
     assert aims["recall at 48 images"] is True
     assert aims["precision of findings that break"] is False
     assert aims["bias of confirmed losses on their images"] is False
+
+
+def test_words_have_an_aim_of_their_own() -> None:
+    claims = [a_claim(verdict_by_words="true"), a_claim(verdict_by_words="false-alarm")]
+    aims = {aim.name: aim.met for aim in aims_of(Counted([a_run()], claims, [], []), rng())}
+    assert aims["precision of findings that break"] is True
+    assert aims["precision of findings that break, by their words"] is False
+    unjudged = {aim.name: aim.met for aim in aims_of(Counted([a_run()], [a_claim()], [], []), rng())}
+    assert unjudged["precision of findings that break, by their words"] is None
 
 
 def test_figures_of_nothing_are_unknown() -> None:
