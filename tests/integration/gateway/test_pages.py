@@ -21,6 +21,7 @@ from counterpose_core.commands import next_step
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.ui.static_content import static_content
+from fakes.findings import a_conjunction
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.pages import text_of
 from fakes.ports import FakeClassifiers, fake_services
@@ -228,6 +229,21 @@ async def test_a_proven_finding_names_the_next_step_that_its_card_names(site: Si
         told = f"{step.title}: <code>{step.command}</code>"
         assert told in report
         assert told in await site.page(f"/ui/runs/{site.ended}/findings/{finding.number}")
+
+
+async def test_a_finding_of_two_conditions_names_the_next_step_that_its_card_names(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = a_conjunction()
+    monkeypatch.setattr("counterpose_gateway.methods.stress_test.proof._listed", lambda *_: [both])
+    monkeypatch.setattr("counterpose_gateway.ui.finding_page.finding_of", lambda *_: both)
+    html = unescape(await site.page(f"/ui/runs/{site.ended}/findings/1"))
+    assert "only a single change can be tested further" in html
+    answer = await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/summary")
+    step = next_step(StressTestSummary.model_validate(answer.json()), both)
+    assert step is not None
+    assert f"{step.title}: <code>{step.command}</code>" in html
+    assert 'class="prove"' not in html
 
 
 async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_request(tmp_path: Path) -> None:

@@ -6,9 +6,12 @@ import base64
 import csv
 import io
 import re
+from html import unescape
 
 import pytest
 
+from counterpose._cli.tables import summary_text
+from counterpose_core.commands import next_step, repeat_command
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.suite_fit import SuiteFitSummary
@@ -26,7 +29,7 @@ from counterpose_gateway.methods.stress_test.summary.hints import as_findings
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from counterpose_gateway.reports.reasons import LEFT_OUT
-from fakes.findings import a_confirmation, a_finding, a_pair
+from fakes.findings import a_confirmation, a_conjunction, a_finding, a_pair
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
@@ -353,6 +356,35 @@ def test_a_finding_names_the_command_that_settles_it_or_makes_its_change_in_ever
     assert f"{title}: <code>{command}</code>" in page(ledgered, finding)
     if state in ("suspected", "breaks"):
         assert f"{title}: `{command}`" in report_md(made, [finding])
+
+
+@pytest.mark.parametrize("state", ["breaks", "suspected", "cannot-tell", "holds"])
+def test_two_conditions_are_tested_again_by_the_run_s_own_command_on_more_images(state: str) -> None:
+    ledgered = shaken()
+    known = [a_pair(edit, placebo) for edit, placebo in pairs(ledgered)]
+    finding = a_conjunction(state=state, number=2, pairs=known)
+    made = with_findings(ledgered, finding)
+    step = next_step(made, finding)
+    assert step is not None
+    assert step.title == (
+        "Only a new run tests two conditions together again: add images of 'sled' to dataset 'demo', then"
+    )
+    assert step.command == repeat_command(fake_config().request)
+    assert f"{step.title}: <code>{step.command}</code>" in unescape(page(ledgered, finding))
+    terminal = summary_text(made)
+    assert f"  only{step.title[4:]}: {step.command}" in terminal.splitlines()
+    if state in ("breaks", "suspected"):
+        assert f"`{step.command}`" in report_md(made, [finding])
+
+
+def test_a_run_on_few_images_tests_two_conditions_again_on_all() -> None:
+    made = with_findings(shaken(), finding := a_conjunction())
+    config = fake_config(limit=3).model_dump(mode="json")
+    step = next_step(made.model_copy(update={"config": config}), finding)
+    assert step is not None
+    assert step.command == repeat_command(fake_config().request)
+    strange = made.model_copy(update={"config": {"request": {"of": "another version"}}})
+    assert next_step(strange, finding) is None
 
 
 def test_a_run_that_goes_on_with_another_names_it() -> None:
