@@ -12,9 +12,10 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from counterpose._notebook import progress
-from counterpose_core.contract.confirmation import LAST_STAGE
+from counterpose_core.contract.confirmation import ConfirmationPlan
 from counterpose_core.contract.runs import RequestCounts, Run
 from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.stress_test.item_counts import LAST_STAGE, most_items
 from counterpose_core.types import FINAL_RUN_STATES
 
 PROGRESS_SLICE_S = 2.0
@@ -168,8 +169,8 @@ def _most_items(run: Run) -> int:
         return planned + budget
     # A run of another version may have a request that this one cannot read.
     with suppress(ValidationError):
-        each = StressTestCreate.model_validate(request).items_per_source
-        return max(planned, int(plan["screened"]) * each + int(plan["fresh"]) + budget)
+        whole = most_items(StressTestCreate.model_validate(request), ConfirmationPlan.model_validate(plan))
+        return max(planned, whole)
     return planned
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import ARROW, Intervention, interventions_of
 from counterpose_core.contract.proofs import Proof
@@ -42,11 +44,14 @@ def is_provable(finding: Finding) -> bool:
 def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
     """What would settle a finding of a run, or else show it in every image.
 
-    None where it has no number among those of the run's own thresholds, or is about two conditions, which no
-    one change brings in. Where the run's dataset has too few pairs left of it, other images are asked for.
+    None where it has no number among those of the run's own thresholds. Where the run's dataset has too few
+    pairs left of it, other images are asked for. Two conditions are brought in by no one change: they take a
+    new run on more images.
     """
-    if not finding.number or finding.conjunction or summary.judged_again:
+    if not finding.number or summary.judged_again:
         return None
+    if finding.conjunction:
+        return _run_again(summary, finding)
     run_id = summary.run_id
     if is_provable(finding):
         proof = prove_command(run_id, finding.number)
@@ -61,6 +66,19 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
         "Next, make this change in every image",
         f"counterpose apply {run_id[:SHORT_ID]} --finding {finding.number}",
     )
+
+
+def _run_again(summary: StressTestSummary, finding: Finding) -> NextStep | None:
+    """The run's own command, on all images; None of a request that this version cannot read."""
+    try:
+        request = StressTestCreate.model_validate(summary.config.get("request"))
+    except ValidationError:
+        return None
+    title = (
+        f"Only a new run tests two conditions together again: add images of {finding.object_class!r} to "
+        f"dataset {request.dataset!r}, then"
+    )
+    return NextStep(title, repeat_command(request.model_copy(update={"limit": None})))
 
 
 FUNCTION = "py:MODULE:FUNCTION"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpose_core.contract.findings import Confirmed, Finding, FindingPair, Screened
+from counterpose_core.contract.findings import ConditionCount, Confirmed, Finding, FindingPair, Screened
 from counterpose_core.types import Estimate
 
 
@@ -25,6 +25,17 @@ def a_finding(**changes: object) -> Finding:
         "sentence": "leaning takes sleds for boats once “grass” becomes “snow”: 4 of 4 images.",
     }
     return Finding.model_validate({**known, **changes})
+
+
+def a_conjunction(**changes: object) -> Finding:
+    """Two conditions that hurt sleds together alone."""
+    both = [
+        ConditionCount(edit_type=edit_type, words=words, n=9, wrong=0)
+        for edit_type, words in (("background", "in the snow"), ("object", "lamp"))
+    ]
+    told = "leaning takes sleds for boats where “in the snow” meets “lamp”: 9 of 9 images."
+    known = {"removed": "", "added": "", "conjunction": both, "sentence": told}
+    return a_finding(**{**known, **changes})
 
 
 def a_confirmation(**changes: object) -> Confirmed:

@@ -7,10 +7,14 @@ from functools import singledispatch
 from typing import Any
 
 from counterpose._cli.exit_code import ExitCode
+from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary
 from counterpose_core.contract.gates import GateOutcome
 from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.transfers import TransferSummary
 from counterpose_core.errors import (
     CounterposeError,
     InvalidRequest,
@@ -81,7 +85,7 @@ def exit_for_state(state: RunState) -> ExitCode:
 
 @singledispatch
 def says_something(summary: Any) -> bool:
-    """Whether a run that completed says anything of a classifier, or anything about a finding to prove."""
+    """Whether a run that completed says anything: of a classifier or a finding, or by what it made."""
     return True
 
 
@@ -99,6 +103,32 @@ def _hunt_says_something(summary: BugHuntSummary) -> bool:
     # A description of the user's own is a question that only a bug's state answers.
     tried = summary.hypotheses if not summary.config.request.descriptions else ()
     return bool(tried or summary.mixtures) or any(bug.state in ("breaks", "holds") for bug in summary.bugs)
+
+
+@says_something.register
+def _interface_says_something(summary: DatasetInterfaceSummary) -> bool:
+    return bool(summary.tokens)
+
+
+@says_something.register
+def _benchmark_says_something(summary: ShiftBenchmarkSummary) -> bool:
+    # A benchmark of a single class has accuracies by prompt.
+    judged = any(
+        shift.effect is not None
+        for image_source in summary.image_sources.values()
+        for shift in image_source.shifts.values()
+    )
+    return judged or any(prompt.accuracy.n for prompt in summary.prompts)
+
+
+@says_something.register
+def _adversarial_dataset_says_something(summary: AdversarialDatasetSummary) -> bool:
+    return summary.kept > 0
+
+
+@says_something.register
+def _transfer_says_something(summary: TransferSummary) -> bool:
+    return any(cell.rate.n for cell in summary.cells)
 
 
 def exit_for_verdict(summary: object) -> ExitCode:

@@ -132,14 +132,16 @@ def _proof(run: Run, number: int, context: GatewayContext) -> ShownProof:
 def _next_step(run: Run, finding: Finding, proof: ShownProof, context: GatewayContext) -> NextStep | None:
     """What cards and terminal name as the next step, by what is left of the images now."""
     history = proof.history
-    if history is None or proof.going is not None:
+    # No proof is made of two conditions; of any other finding without a history, nothing can be made.
+    is_possible = history is not None or bool(finding.conjunction)
+    if not is_possible or proof.going is not None or run.state not in FINAL_RUN_STATES:
         return None
-    left = (
-        {} if history.images_left is None else {finding.number: history.images_left or history.redraws_left}
-    )
-    least = {finding.number: history.least_images} if left else {}
+    known: dict[str, object] = {}
+    if history is not None and history.images_left is not None:
+        known["pairs_left"] = {finding.number: history.images_left or history.redraws_left}
+        known["least_pairs"] = {finding.number: history.least_images}
     summary = summary_of(STRESS_TEST, run.id, None, context)
-    return next_step(summary.model_copy(update={"pairs_left": left, "least_pairs": least}), finding)
+    return next_step(summary.model_copy(update=known), finding)
 
 
 def _may_ask(finding: Finding, proof: ShownProof) -> bool:

@@ -9,9 +9,6 @@ from pydantic import Field
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.types import EditType, Seed
 
-LAST_STAGE = 3
-"""The stage of a stress test after which no other comes: the screen, the look at what it chose, the rest."""
-
 
 class Wording(ResponseBody):
     """Words that an edit takes out of a caption and words that it puts in."""

@@ -39,7 +39,6 @@ from counterpose_core.types import (
     Cost,
     EditType,
     Estimate,
-    ItemKind,
     Name,
     RefusedWord,
     Seed,
@@ -48,7 +47,6 @@ from counterpose_core.types import (
 )
 
 __all__ = [
-    "CONTROLS",
     "ClassSummary",
     "EditTypeSummary",
     "FailureMode",
@@ -64,10 +62,6 @@ __all__ = [
     "Thresholds",
     "Unanswered",
 ]
-
-
-CONTROLS: tuple[ItemKind, ...] = ("reconstruction", "placebo")
-"""The items of each source image in which nothing is changed."""
 
 
 class StressTestCreate(FunctionsAsWritten):
@@ -213,12 +207,6 @@ class StressTestCreate(FunctionsAsWritten):
     def tested_types(self) -> list[EditType]:
         """The edit types for which edits are planned."""
         return list(self.edit_types) if self.max_edits_per_image else []
-
-    @property
-    def items_per_source(self) -> int:
-        """The number of items planned for each source image: its controls, its edits, and the user's own."""
-        edits = self.max_edits_per_image + self.lance_r_edits_per_image + len(self.interventions)
-        return len(CONTROLS) + edits
 
 
 class StressTestConfig(ResponseBody):

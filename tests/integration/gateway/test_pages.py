@@ -10,7 +10,6 @@ from hashlib import sha256
 from html import unescape
 from pathlib import Path
 from urllib.parse import urlsplit
-from zlib import crc32
 
 import httpx
 import pytest
@@ -18,19 +17,15 @@ import pytest_asyncio
 
 from counterpose import AsyncClient
 from counterpose_core.commands import next_step
-from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.ui.static_content import static_content
+from fakes.findings import a_conjunction
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.page_runs import BODY, created, work
 from fakes.pages import text_of
-from fakes.ports import FakeClassifiers, fake_services
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-BODY = {
-    "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],
-    "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "confirm_share": 0.5, "seed": 3,
-}  # fmt: skip
 MANY = 50
 HTMX = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
 _LINK = re.compile(r'(?:href|src|action)="([^"]*)"')
@@ -52,22 +47,6 @@ class Site:
         assert answer.status_code == status, (path, answer.text)
         assert answer.headers["content-type"].startswith("text/html")
         return answer.text
-
-
-async def created(gateway: FakeGateway, **changes: object) -> str:
-    """The id of a new stress test."""
-    answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["id"])
-
-
-async def work(gateway: FakeGateway, groups: int) -> None:
-    """Process so many item groups."""
-    worker = gateway.worker(concurrency=1)
-    for _ in range(groups):
-        group = await worker._next_work()
-        assert group is not None
-        await group
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -106,56 +85,6 @@ async def test_a_run_that_goes_shows_progress_suspicions_and_new_images(site: Si
     assert "The newest images" in said
     assert html.count("<img") >= 6
     assert 'http-equiv="refresh"' in html
-
-
-class SeldomLed(FakeClassifiers):
-    """Snow leads it astray on few images: a screen tests that, and a run without a test would not tell it."""
-
-    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
-        """As the fake does, on one image of five."""
-        seldom = request.model_copy(update={"classifier": "steady"}) if crc32(image.encode()) % 5 else request
-        return super().predict(seldom, image)
-
-
-@pytest.fixture
-def _figures_are_never_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a page of a run that goes sum it up again whenever it is asked for."""
-    for module in ("live_figures", "live_parts"):
-        monkeypatch.setattr(f"counterpose_gateway.ui.{module}.LEAST_AGE_SECONDS", 0.0)
-    monkeypatch.setattr("counterpose_gateway.ui.live_figures.SHARE_OF_TIME", 1e9)
-    monkeypatch.setattr("counterpose_gateway.ui.live_parts.LOOK_SECONDS", 0.0)
-
-
-@pytest.mark.usefixtures("_figures_are_never_old")
-async def test_what_is_tested_in_later_phases_is_shown_first_while_it_is_tested(tmp_path: Path) -> None:
-    phases = {2: "test the suspects", 3: "go on with those that still look harmful"}
-    services = lambda world: fake_services(world, classifiers=SeldomLed(world))  # noqa: E731
-    async with fake_gateway(tmp_path, ports=services) as gateway:
-        await gateway.upload("demo", 30, ("sled", "boat"))
-        run_id = await created(gateway)
-        for stage, name in phases.items():
-            while gateway.ledger.run(run_id).stage < stage:
-                await work(gateway, 1)
-            await work(gateway, 2)
-            run = gateway.ledger.run(run_id)
-            assert (run.stage, run.state) == (stage, "in_progress")
-            later = [each for each in gateway.ledger.items(run_id) if each.stage > 1]
-            tested = {
-                (each.label, each.instruction.change.added)
-                for each in later
-                if each.instruction is not None and each.instruction.change is not None
-            }
-            assert tested
-            for path in (f"/ui/runs/{run_id}/live", f"/ui/runs/{run_id}"):
-                html = (await gateway.http.get(path)).text
-                assert f'aria-current="step">{name}</li>' in html
-                said = text_of(html)
-                assert "The first of these are being tested: the result comes at the end." in said
-                shown = re.findall(r"<h2>(leaning [^<]+)</h2>", html)
-                assert len(shown) == len(tested)
-                for label, words in tested:
-                    told = rf"leaning .+ {label}s .+“…{words}”.+, not yet tested\."
-                    assert any(re.fullmatch(told, one) for one in shown), (told, shown)
 
 
 async def test_what_polls_gets_its_part_alone_and_the_whole_page_in_the_end(site: Site) -> None:
@@ -228,6 +157,21 @@ async def test_a_proven_finding_names_the_next_step_that_its_card_names(site: Si
         told = f"{step.title}: <code>{step.command}</code>"
         assert told in report
         assert told in await site.page(f"/ui/runs/{site.ended}/findings/{finding.number}")
+
+
+async def test_a_finding_of_two_conditions_names_the_next_step_that_its_card_names(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = a_conjunction()
+    monkeypatch.setattr("counterpose_gateway.methods.stress_test.proof._listed", lambda *_: [both])
+    monkeypatch.setattr("counterpose_gateway.ui.finding_page.finding_of", lambda *_: both)
+    html = unescape(await site.page(f"/ui/runs/{site.ended}/findings/1"))
+    assert "only a single change can be tested further" in html
+    answer = await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/summary")
+    step = next_step(StressTestSummary.model_validate(answer.json()), both)
+    assert step is not None
+    assert f"{step.title}: <code>{step.command}</code>" in html
+    assert 'class="prove"' not in html
 
 
 async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_request(tmp_path: Path) -> None:

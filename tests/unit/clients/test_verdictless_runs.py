@@ -12,11 +12,16 @@ from pydantic import BaseModel
 from counterpose._cli import demo
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.outcomes import exit_for_verdict
+from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from counterpose_core.contract.bug_hunt_summary import Bug, BugHuntSummary, HypothesisResult, MixtureRate
 from counterpose_core.contract.findings import ClassifierVerdict
 from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.transfers import TransferCell, TransferSummary
+from counterpose_core.types import Estimate
+from fakes.benchmark_answers import a_benchmark_summary, a_shift, an_image_source, prompt_rows
 from fakes.command import Play, run
 from fakes.hunt_answers import a_hunt_run, a_hunt_summary
+from fakes.interface_answers import an_interface_summary
 from fakes.sdk import a_run, a_summary, an_interventions_summary, figure, ok, run_answer, summary_answer
 
 
@@ -44,6 +49,13 @@ def bare(body: type[Any], **fields: object) -> Any:
     return body.model_construct(**fields)
 
 
+def shown_to(images: int) -> TransferCell:
+    """A cell of a transfer with so many images."""
+    cell: TransferCell = bare(TransferCell, rate=Estimate(estimate=None, low=None, high=None, n=images))
+    return cell
+
+
+NOT_JUDGED = {"in the snow": a_shift("in the snow", None)}
 TRIED = bare(HypothesisResult, number=1)
 PROOF = {"config": {"proof": {"parent": "run-0"}}}
 
@@ -68,6 +80,22 @@ PROOF = {"config": {"proof": {"parent": "run-0"}}}
         (hunted(described=True, hypotheses=[TRIED], bugs=[bare(Bug, state="cannot-tell")]), 5),
         (hunted(described=True, hypotheses=[TRIED], bugs=[bare(Bug, state="test-unfit")]), 5),
         (hunted(described=True, hypotheses=[TRIED], bugs=[bare(Bug, state="breaks")]), 0),
+        (an_interface_summary(), 0),
+        (an_interface_summary(tokens={}, missing={"plate": "no image was left"}), 5),
+        (a_benchmark_summary(), 0),
+        (a_benchmark_summary(image_sources={}), 5),
+        (a_benchmark_summary(image_sources={"token": an_image_source(shifts=NOT_JUDGED)}), 5),
+        (
+            a_benchmark_summary(
+                image_sources={"token": an_image_source(shifts=NOT_JUDGED)}, prompts=prompt_rows()
+            ),
+            0,
+        ),
+        (bare(AdversarialDatasetSummary, kept=1), 0),
+        (bare(AdversarialDatasetSummary, kept=0), 5),
+        (bare(TransferSummary, cells=[shown_to(0), shown_to(3)]), 0),
+        (bare(TransferSummary, cells=[shown_to(0)]), 5),
+        (bare(TransferSummary, cells=[]), 5),
     ],
 )
 def test_only_a_run_that_says_something_passes(summary: BaseModel, code: int) -> None:

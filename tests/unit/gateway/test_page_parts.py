@@ -9,6 +9,7 @@ import pytest
 
 from counterpose_core.contract.confirmation import ConfirmationPlan
 from counterpose_core.contract.runs import RequestCounts, Run
+from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.types import RunKind
 from counterpose_gateway.http.origin import is_own
 from counterpose_gateway.ui import live_figures
@@ -91,7 +92,7 @@ def test_the_time_that_is_left_is_told_once_enough_has_ended() -> None:
 
 def test_the_time_left_is_of_the_whole_run_and_its_bar_leaves_room_for_what_may_follow() -> None:
     config, screen = fake_config(), 216
-    per_source = config.request.items_per_source
+    per_source = items_per_source(config.request)
     plan = ConfirmationPlan(screened=24, fresh=24, budget=120)
     known = {"resolved_config": config.model_copy(update={"confirmation": plan}).model_dump(mode="json")}
     most = 24 * per_source + 24 + 120

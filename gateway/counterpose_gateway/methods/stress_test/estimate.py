@@ -21,6 +21,7 @@ from counterpose_core.stress_test.confirmation import (
     MOST_PAIRS,
     MOST_REDRAWN_PAIRS,
 )
+from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
 from counterpose_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
 from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
@@ -46,7 +47,7 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
     await look_ahead(prepared.config, prepared.division, context.services)
     division, sources, plan = prepared.division, prepared.sources, prepared.division.plan
     redraws = prepared.config.redraw is not None
-    items = len(division.screened) * create.items_per_source
+    items = len(division.screened) * items_per_source(create)
     items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
     earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
     images = Counter(sources.label_names[code] for code in sources.own_labels().tolist())

@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from counterpose_core.blobs import cache_key
-from counterpose_core.contract.stress_tests import CONTROLS, StressTestConfig, StressTestCreate
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from counterpose_core.stress_test.item_counts import CONTROLS, items_per_source
 from counterpose_core.types import EDIT_TYPES, EditType, ItemKind
 from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.seeds import derive_seed
@@ -63,7 +64,7 @@ def plan_items(
     config: StressTestConfig, screened: SourceTable, fresh: SourceTable, *, first: int = 0
 ) -> Iterator[PlannedItem]:
     """Plan every slot of the screened sources, then captions of the fresh ones, from ``first`` on."""
-    per_source, config_hash = config.request.items_per_source, items_hash(config)
+    per_source, config_hash = items_per_source(config.request), items_hash(config)
     done, begun = divmod(min(first, len(screened) * per_source), per_source)
     slots = (
         _item(config, config_hash, source, place, number * per_source + place_number)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from counterpose_core.contract.confirmation import LAST_STAGE
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.errors import UnknownDataset
+from counterpose_core.stress_test.item_counts import LAST_STAGE, most_items
 from counterpose_gateway.methods.stress_test import proof_stages
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.export import export
@@ -45,7 +45,7 @@ def _most_items(run: Run) -> int:
     plan = config.confirmation
     if plan is None or plan.reason is not None or run.stage >= LAST_STAGE:
         return planned
-    return plan.screened * config.request.items_per_source + plan.fresh + plan.budget
+    return most_items(config.request, plan)
 
 
 def _summarize(

@@ -21,6 +21,7 @@ from counterpose_core.errors import (
     InvalidRequest,
     UnknownModel,
 )
+from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.suite import Suite
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
@@ -87,7 +88,7 @@ def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, Sourc
         context.ledger.run(create.applied_from, "stress-test")
     # Multiplied out before the sources are read: too large a plan would not fit into memory.
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
-    require_quota(n_sources * create.items_per_source, context, "/limit")
+    require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
     return dataset, context.ledger.source_table(create.dataset)
 

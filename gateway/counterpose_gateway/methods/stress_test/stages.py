@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from counterpose_core.contract.confirmation import LAST_STAGE, Wording
+from counterpose_core.contract.confirmation import Wording
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.stress_test.confirmation import (
@@ -15,6 +15,7 @@ from counterpose_core.stress_test.confirmation import (
     MOST_REDRAWN_PAIRS,
     is_futile,
 )
+from counterpose_core.stress_test.item_counts import LAST_STAGE
 from counterpose_core.stress_test.screening import (
     LEAST_LOSS,
     Candidate,

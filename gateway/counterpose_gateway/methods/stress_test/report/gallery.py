@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
-from counterpose_core.contract.stress_tests import CONTROLS, StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.stress_test.item_counts import CONTROLS
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
 from counterpose_gateway.reports.images import Album, Inline
 from counterpose_gateway.reports.numbers import percent, signed

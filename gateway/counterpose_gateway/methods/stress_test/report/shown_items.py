@@ -9,8 +9,9 @@ import numpy as np
 
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Item, Run
-from counterpose_core.contract.stress_tests import CONTROLS, StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.statistics.coded import Ints
+from counterpose_core.stress_test.item_counts import CONTROLS
 from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of, read_columns
 from counterpose_gateway.methods.stress_test.observed_items import SourceControls

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from counterpose_core.contract.confirmation import ConfirmationPlan
 from counterpose_core.contract.datasets import Source
+from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_gateway.methods.stress_test import division
 from counterpose_gateway.methods.stress_test.division import LEAST_FRESH, Division, divide
 from counterpose_gateway.runs.source_table import SourceTable
@@ -99,7 +100,7 @@ def test_the_whole_run_has_no_more_items_than_one_stage(edits: int) -> None:
         divided(sources, max_edits_per_image=edits),
         stress_test_request(max_edits_per_image=edits),
     )
-    each = request.items_per_source
+    each = items_per_source(request)
     items = len(found.screened) * each + len(found.fresh) + plan_of(found).budget
     assert items == len(sources) * each
 

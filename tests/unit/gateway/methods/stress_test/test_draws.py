@@ -10,6 +10,7 @@ import pytest
 
 from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.runs import Item
+from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_gateway.methods.stress_test.division import LEAST_REDRAWN_CLASS, divide
 from counterpose_gateway.methods.stress_test.draws import by_noise
 from counterpose_gateway.runs.source_table import SourceTable
@@ -69,7 +70,7 @@ def test_no_image_is_its_own_pair(run: StagedRun) -> None:
 
 
 def test_the_whole_run_has_no_more_items_than_one_stage(run: StagedRun) -> None:
-    assert len(run.items) <= 32 * run.config.request.items_per_source
+    assert len(run.items) <= 32 * items_per_source(run.config.request)
     plan = run.config.confirmation
     assert plan is not None
     assert (plan.screened, plan.fresh, plan.reason) == (16, 16, None)

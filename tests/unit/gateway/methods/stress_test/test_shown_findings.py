@@ -9,8 +9,6 @@ import re
 
 import pytest
 
-from counterpose_core.contract.findings import Finding
-from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.suite_fit import SuiteFitSummary
 from counterpose_core.types import EditType, Estimate
 from counterpose_gateway.methods.stress_test.report.downloads import findings_csv, report_md
@@ -21,47 +19,14 @@ from counterpose_gateway.methods.stress_test.report.trust import trust
 from counterpose_gateway.methods.stress_test.summary import headline
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
-from counterpose_gateway.methods.stress_test.summary.headline import verdict_text
 from counterpose_gateway.methods.stress_test.summary.hints import as_findings
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
-from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from counterpose_gateway.reports.reasons import LEFT_OUT
 from fakes.findings import a_confirmation, a_finding, a_pair
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
+from fakes.reported_findings import SHAKEN, confirmed, page, pairs, shaken, with_findings
 from fakes.results import Ledgered, fake_config
-
-SHAKEN = {"steady": 0.9, "leaning": 0.2}
-
-
-def shaken(number: int = 4) -> Ledgered:
-    ledgered = Ledgered()
-    ledgered.stress([f"source-{index}" for index in range(number)], {"background": SHAKEN})
-    return ledgered
-
-
-def pairs(ledgered: Ledgered) -> list[tuple[str, str]]:
-    """Edit and placebo of each source."""
-    edits = {item.item_group: item.id for item in ledgered.items if item.kind == "edit"}
-    placebos = {item.item_group: item.id for item in ledgered.items if item.kind == "placebo"}
-    return [(edit, placebos[source]) for source, edit in edits.items()]
-
-
-def with_findings(ledgered: Ledgered, *findings: Finding) -> StressTestSummary:
-    made = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
-    verdicts = classifier_verdicts(made.models, findings)
-    verdict = verdict_text(verdicts, findings, made.insights, made.counts)
-    return made.model_copy(update={"findings": list(findings), "verdicts": verdicts, "verdict": verdict})
-
-
-def page(ledgered: Ledgered, *findings: Finding) -> str:
-    run = recorded_run(fake_config(), ledgered.items)
-    return render(with_findings(ledgered, *findings), run, ledgered.items, ledgered.world.store.get)
-
-
-def confirmed(ledgered: Ledgered, **changes: object) -> Finding:
-    known = [a_pair(edit, placebo) for edit, placebo in pairs(ledgered)]
-    return a_finding(state="breaks", confirmed=a_confirmation(), pairs=known, **changes)
 
 
 def test_a_confirmed_finding_opens_the_report_with_its_pairs_and_its_test() -> None:
@@ -326,33 +291,6 @@ def test_the_first_screen_is_handed_on_as_markdown() -> None:
     assert "1. ✗ breaks: leaning takes" in made
     evil = a_finding(sentence="<script>|*")
     assert "\\<script\\>\\|\\*" in report_md(with_findings(ledgered, evil), [evil])
-
-
-@pytest.mark.parametrize(
-    ("state", "number", "removed", "proves"),
-    [
-        ("suspected", 2, "grass", True),
-        ("cannot-tell", 2, "grass", True),
-        ("breaks", 2, "grass", False),
-        ("holds", 2, "grass", False),
-        # Nobody can test a change without words.
-        ("suspected", 2, "", False),
-    ],
-)
-def test_a_finding_names_the_command_that_settles_it_or_makes_its_change_in_every_image(
-    state: str, number: int, removed: str, proves: bool
-) -> None:
-    ledgered = shaken()
-    known = [a_pair(edit, placebo) for edit, placebo in pairs(ledgered)]
-    added = "snow" if removed else ""
-    finding = a_finding(state=state, number=number, removed=removed, added=added, pairs=known)
-    made = with_findings(ledgered, finding)
-    prove = f"counterpose prove {made.run_id[:8]} --finding 2 --images 20"
-    apply = f"counterpose apply {made.run_id[:8]} --finding 2"
-    title, command = ("Next", prove) if proves else ("Next, make this change in every image", apply)
-    assert f"{title}: <code>{command}</code>" in page(ledgered, finding)
-    if state in ("suspected", "breaks"):
-        assert f"{title}: `{command}`" in report_md(made, [finding])
 
 
 def test_a_run_that_goes_on_with_another_names_it() -> None:
