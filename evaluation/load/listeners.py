@@ -95,9 +95,12 @@ class Followed:
         self.polls = polls
 
     def lags(self) -> list[float]:
-        """Return the seconds between commit and receipt, of every event for every listener."""
+        """Return the seconds between commit and receipt, of every event for every listener.
+
+        A commit is noted when its call returns: on a busy machine a listener may have the event before that.
+        """
         return [
-            at - self.committed[number]
+            max(0.0, at - self.committed[number])
             for listener in self.listeners
             for number, at in listener.seen
             if number in self.committed
