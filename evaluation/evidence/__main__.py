@@ -1,4 +1,4 @@
-"""Writes docs/evidence and the test column of docs/papers.md: ``python -m evaluation.evidence``."""
+"""Writes the pages of evidence, with their entries elsewhere: ``python -m evaluation.evidence``."""
 
 from __future__ import annotations
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from counterpose_core.types import Estimate
 from evaluation.evidence.hunt_words import words_section
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
-from evaluation.hunt_validity.report import HuntValidity
+from evaluation.hunt_validity.report import HuntFigures, HuntValidity
 from evaluation.paths import RESULTS
 
 HUNTS = RESULTS / "hunt-validity.json"
@@ -75,7 +76,7 @@ def finding(made: HuntValidity) -> str:
     """Say what hunts find, and how often they find something where nothing is planted."""
     figures, setting = made.figures, made.setting
     images, alarms = setting.request["budget"]["images"], figures.control_hunts_with_a_finding
-    held = figures.user_covered if figures.user_covered.n else figures.covered
+    held = headline_coverage(figures)
     done = f"{setting.hunts} of {setting.planned} hunts were run."
     return (
         f"Bug hunts of {images} images find {figure(figures.recall_of_strong, 2)} of the planted bugs with a"
@@ -85,6 +86,11 @@ def finding(made: HuntValidity) -> str:
         f" {figure(alarms, 2)} of the hunts on classifiers without a planted bug prove something"
         f" (n = {size(alarms)}). {done}"
     )
+
+
+def headline_coverage(figures: HuntFigures) -> Estimate:
+    """The held-out intervals with the rate on a user's scenes, or in older files of the whole description."""
+    return figures.user_covered if figures.user_covered.n else figures.covered
 
 
 def _fates(made: HuntValidity) -> Iterator[list[str]]:

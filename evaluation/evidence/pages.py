@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evaluation.evidence import faults, gpu, papers
 from evaluation.evidence.capacity import capacity_page
+from evaluation.evidence.conjunctions import CONJUNCTIONS, conjunctions_page
 from evaluation.evidence.dataset_interfaces import interfaces_page
 from evaluation.evidence.findings import findings_page
 from evaluation.evidence.gates import gate_page
@@ -28,6 +29,9 @@ from evaluation.paths import ROOT
 from evaluation.scale.report import read_scale
 
 EVIDENCE = ROOT / "docs/evidence"
+SITE = ROOT / "mkdocs.yml"
+_BEFORE_CONJUNCTIONS = "      - Findings and rendered truth: evidence/findings.md\n"
+_CONJUNCTIONS_ENTRY = "      - Findings of two conditions: evidence/conjunctions.md\n"
 
 
 def pages() -> Mapping[Path, str]:
@@ -36,6 +40,7 @@ def pages() -> Mapping[Path, str]:
     evidence = {
         EVIDENCE / "validity.md": validity_page(),
         EVIDENCE / "findings.md": findings_page(),
+        **({EVIDENCE / "conjunctions.md": conjunctions_page(CONJUNCTIONS)} if CONJUNCTIONS.exists() else {}),
         EVIDENCE / "dataset-interfaces.md": interfaces_page(),
         EVIDENCE / "bug-hunts.md": hunts_page(),
         EVIDENCE / "transfers.md": transfers_page(transfers),
@@ -59,12 +64,20 @@ def pages() -> Mapping[Path, str]:
     return {
         papers.PAGE: table,
         gpu.PAGE: computed,
+        SITE: navigation(SITE.read_text(encoding="utf-8"), conjunctions=CONJUNCTIONS.exists()),
         EVIDENCE / "index.md": index_page(evidence),
         # The site's search leaves these pages out: they would be among the first hits of most words.
         EVIDENCE / ".meta.yml": "search:\n  exclude: true\n",
         **evidence,
         **drawn,
     }
+
+
+def navigation(text: str, *, conjunctions: bool) -> str:
+    """Return the site's configuration with or without the page that needs a record of its own."""
+    without = text.replace(_CONJUNCTIONS_ENTRY, "")
+    entries = _BEFORE_CONJUNCTIONS + _CONJUNCTIONS_ENTRY
+    return without.replace(_BEFORE_CONJUNCTIONS, entries) if conjunctions else without
 
 
 def index_page(evidence: Mapping[Path, str]) -> str:

@@ -6,6 +6,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from counterpose_core.types import Estimate
 
+TOGETHER, ALONE = 0.30, 0.02
+"""Falls of a bug that is planted: at least together beyond the worse condition, at most under that one."""
+
+TRUE_TOGETHER = 0.15
+"""A claim is true from this fall on, if either condition alone costs at most half of it."""
+
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")

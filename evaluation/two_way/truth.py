@@ -16,12 +16,6 @@ from evaluation.validity.predictors import predicting
 
 from .conditions import Conditions
 
-TOGETHER, ALONE = 0.30, 0.02
-"""Falls of a bug that is planted: at least together beyond the worse condition, at most under that one."""
-
-TRUE_TOGETHER = 0.15
-"""A claim is true from this fall on, if either condition alone costs at most half of it."""
-
 
 def falls(
     one: Contestant, scenes: Sequence[Scene], object_class: str, conditions: Conditions

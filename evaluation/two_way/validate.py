@@ -37,8 +37,16 @@ from evaluation.validity.sources import upload
 from .bugs import TwoWayBug
 from .bugs import trainings as two_way_trainings
 from .conditions import meets, named, proven, tested
-from .report import ConjunctionReport, TwoWayBugReport, TwoWayFigures, TwoWayRun
-from .truth import ALONE, TOGETHER, TRUE_TOGETHER, estimates, falls
+from .report import (
+    ALONE,
+    TOGETHER,
+    TRUE_TOGETHER,
+    ConjunctionReport,
+    TwoWayBugReport,
+    TwoWayFigures,
+    TwoWayRun,
+)
+from .truth import estimates, falls
 
 PORT = 8480
 TWO = 2

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from counterpose._cli.tables import Table, stress_test_text
+from counterpose._cli.tables import Table, bug_hunt_text, stress_test_text
+from counterpose_core.contract.bug_hunt_summary import Bug, FailureRate, RatioOfRates
+from counterpose_core.contract.failure_criteria import TopOne
 from counterpose_core.contract.findings import ClassifierVerdict, Finding, Screened
 from counterpose_core.types import Estimate
+from fakes.hunt_answers import a_hunt_summary
 from fakes.sdk import a_summary, figure
 
 LONG = "a-classifier-with-a-name-that-is-longer-than-any-column-of-a-terminal"
@@ -111,6 +114,24 @@ def test_a_stress_test_prints_verdicts_and_findings_before_its_figures_and_where
     )
     some_left = stress_test_text(summary.model_copy(update={"pairs_left": {2: 3}})).splitlines()
     assert some_left[:8] == lines[:8]
+
+
+def test_a_hunt_tells_what_a_user_s_images_surely_reach_beside_the_generator_s_rate() -> None:
+    rate = FailureRate(failures=10, rate=DROP, criterion=TopOne(), made=40)
+    bug = Bug(
+        number=1, state="breaks", description="a fly at night", words="at night", label="fly",
+        classifier="leaning", hypothesis=1, failure_rate=DROP, at_least=0.128,
+        ratio=RatioOfRates(ratio=None, low=2.0, high=None), held_out=rate, baseline=rate, discovery=rate,
+        p_adjusted=0.001, taken_for="bee", sentence="leaning fails on a fly at night",
+    )  # fmt: skip
+    unmeasured = bug.model_copy(update={"description": "a fly in snow", "at_least": None})
+    text = bug_hunt_text(a_hunt_summary().model_copy(update={"bugs": [bug, unmeasured]}))
+    rows = [line.split("\t") for line in text.splitlines() if line.count("\t") == 6]
+    assert rows[0][3:6] == ["held-out rate", "on your images", "discovery rate"]
+    assert [row[2:5] for row in rows[1:]] == [
+        ["a fly at night", str(DROP), "at least 0.13"],
+        ["a fly in snow", str(DROP), "-"],
+    ]
 
 
 def test_a_summary_prints_in_80_columns_with_every_interval() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from counterpose_core.types import Estimate
+from evaluation.evidence.hunts import HUNTS, headline_coverage
+from evaluation.evidence.markdown import figure
 from evaluation.evidence.validity import VALIDITY
+from evaluation.hunt_validity.report import HuntValidity
 from evaluation.paths import RESULTS, ROOT
 from evaluation.two_stages.report import FindingsValidity
 from evaluation.validity.report import Agreement, Validity
@@ -16,6 +19,7 @@ MEASURED = FindingsValidity.model_validate_json(
 )
 FINDINGS = {size: figures["two"] for size, figures in MEASURED.figures.items()}
 BY_WORDS = FINDINGS["all"].precision_by_words
+HUNTED = HuntValidity.model_validate_json(HUNTS.read_text(encoding="utf-8"))
 QUICK = Validity.model_validate_json(VALIDITY.read_text(encoding="utf-8")).presets["quick"]
 
 TOOL = QUICK.agreement["counterpose"]
@@ -34,18 +38,37 @@ assert isinstance(TOOL, Agreement)
         ("proven findings that are true", FINDINGS["all"].precision)
         if BY_WORDS is None
         else ("proven findings whose words are true", BY_WORDS),
+        (
+            f"planted bugs that a hunt of {HUNTED.setting.request['budget']['images']} images finds from the"
+            " label alone, of those with a true failure rate of 0.3 or more",
+            HUNTED.figures.recall_of_strong,
+        ),
         ("rank correlation of estimated and true drops", TOOL.spearman),
     ],
 )
 def test_a_row_of_the_readme_is_current(row: str, measured: Estimate) -> None:
-    low, high = measured.low or 0.0, measured.high or 0.0
-    assert f"| {row} | {measured.estimate:.2f} ({low:.2f} to {high:.2f}) | {measured.n:,}" in README
+    assert f"| {row} | {figure(measured, 2)} | {measured.n:,}" in README
 
 
-def test_the_readme_counts_the_findings_of_the_unbiased_classifiers() -> None:
-    found = FINDINGS["all"].controls_with_a_finding
+def test_the_row_of_hunts_tells_precision_and_the_coverage_of_the_headline() -> None:
+    true, held = HUNTED.figures.precision, headline_coverage(HUNTED.figures)
+    row = "findings of hunts that are true; intervals of their rates that hold the rendered rate"
+    assert f"| {row} | {figure(true, 2)}; {figure(held, 2)} | {true.n}; {held.n} |" in README
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ("runs of an unbiased classifier with a finding", FINDINGS["all"].controls_with_a_finding),
+        (
+            "hunts on classifiers without a planted bug with a finding",
+            HUNTED.figures.control_hunts_with_a_finding,
+        ),
+    ],
+)
+def test_the_readme_counts_the_findings_of_the_unbiased_classifiers(row: str, found: Estimate) -> None:
     assert found.estimate is not None
-    assert f"with a finding | {round(found.estimate * found.n)} of {found.n} | {found.n} |" in README
+    assert f"| {row} | {round(found.estimate * found.n)} of {found.n} | {found.n} |" in README
 
 
 @pytest.mark.parametrize("preset", ["lance", "quick"])

@@ -10,6 +10,7 @@ import pytest
 import scipy
 
 from counterpose_core.statistics.bootstrap import proportion
+from counterpose_core.suite import load_suite
 from counterpose_core.types import Estimate
 from evaluation.hunt_validity.figures import (
     EFFECT,
@@ -21,8 +22,9 @@ from evaluation.hunt_validity.figures import (
     generator_gap,
 )
 from evaluation.hunt_validity.report import BugReport, ClaimReport, Fate, HuntReport, HuntValidity
-from evaluation.paths import RESULTS
+from evaluation.paths import RESULTS, ROOT
 
+SUITES = ROOT / "services/counterpose_core/suites"
 SCHEMA = RESULTS / "hunt-validity.schema.json"
 
 
@@ -106,6 +108,16 @@ def test_the_generator_s_gap_is_what_sampling_does_not_explain() -> None:
     assert generator_gap(drawn(0.0)) == pytest.approx(0.0, abs=0.15)
     assert generator_gap(drawn(1.2)) == pytest.approx(1.2, abs=0.2)
     assert generator_gap(drawn(1.2)[:1]) is None
+
+
+def test_the_suite_states_the_gap_of_the_rates_that_its_comment_names() -> None:
+    measured = json.loads((RESULTS / "generator-gap.json").read_text(encoding="utf-8"))
+    rates = [(proportion(few, held), proportion(many, n)) for few, held, many, n in measured["rates"]]
+    gap, stated = generator_gap(rates), load_suite("miniature").generator_gap
+    assert gap is not None
+    assert stated == round(gap, 1)
+    comment = (SUITES / "miniature.toml").read_text(encoding="utf-8").replace("\n# ", " ")
+    assert f"from the {len(rates)} findings of stretch {measured['stretch']} of `make" in comment
 
 
 def test_recall_is_told_by_what_the_circumstance_is() -> None:

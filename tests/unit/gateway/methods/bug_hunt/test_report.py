@@ -109,6 +109,23 @@ def test_the_report_shows_all_of_it_without_images_too(hunt: BugHuntSummary) -> 
     assert "Times the baseline: 27.7 (8.0 to 100.7)." in text
 
 
+def test_what_a_user_s_images_surely_reach_stands_below_the_rate_of_the_generator(
+    hunt: BugHuntSummary,
+) -> None:
+    def missing(ref: str) -> bytes:
+        raise ArtifactMissing(f"no artifact {ref!r}")
+
+    (bug,) = hunt.bugs
+    assert bug.at_least is None
+    assert "your own images" not in render(hunt, RUN, missing)
+    measured = hunt.model_copy(update={"bugs": [bug.model_copy(update={"at_least": 0.417})]})
+    text = render(measured, RUN, missing)
+    _, row = text.split("held out<small>images of this generator</small>")
+    row = row.split("held out, the label alone")[0]
+    assert "your own images<small>95 % sure, in a world like the suite's</small>" in row
+    assert row.count("at least 41.7 %") == 1
+
+
 def test_a_verdict_says_that_what_is_more_are_bugs_and_not_images_of_the_label() -> None:
     alone = HuntInstruction(phase="held-out", prompt="a photo of a fly")
     items = [sample(n, "bee" if n < 10 else "fly") for n in range(100)]
