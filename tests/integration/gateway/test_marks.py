@@ -128,26 +128,40 @@ async def test_a_user_s_images_are_served_unmarked(finished: Finished) -> None:
         assert notes(content) == {}
 
 
+def traced_in(finished: Finished) -> set[tuple[str, ...]]:
+    """What the marks of a report's images say: synthetic, run, item and artifact."""
+    return {
+        tuple(marks[f"{{{NAMESPACE}}}{name}"] for name in ("synthetic", "run", "item", "artifact"))
+        for one in inlined(finished.report)
+        if (marks := fields(one))
+    }
+
+
+def controls_in(finished: Finished) -> set[str]:
+    """The controls in a report: that of the first screen, beside its original and its edit."""
+    placebos = {result.image for item, result in finished.made if item.kind == "placebo"}
+    return placebos & {artifact for *_, artifact in traced_in(finished)}
+
+
 async def test_the_report_marks_edits_but_not_originals(finished: Finished) -> None:
     edits = {result.image for item, result in finished.made if item.kind == "edit"}
+    [control] = controls_in(finished)
     sources = {source.image for source in finished.gateway.ledger.sources("demo")}
     pixels = {
-        ref: decode_image(finished.gateway.store.get(ref)).tobytes() for ref in sources | edits
+        ref: decode_image(finished.gateway.store.get(ref)).tobytes() for ref in sources | edits | {control}
     }  # every one of them is smaller than the report shows, so none was scaled
     marked = {decode_image(one).tobytes() for one in inlined(finished.report) if IPTC in fields(one)}
     plain = {decode_image(one).tobytes() for one in inlined(finished.report) if not fields(one)}
-    assert marked == {pixels[ref] for ref in edits}
+    assert marked == {pixels[ref] for ref in edits | {control}}
     assert plain == {pixels[ref] for ref in sources}
 
 
 async def test_an_image_in_a_report_can_be_traced_to_its_run_item_and_artifact(finished: Finished) -> None:
-    traced = {
-        tuple(found[f"{{{NAMESPACE}}}{name}"] for name in ("synthetic", "run", "item", "artifact"))
-        for one in inlined(finished.report)
-        if (found := fields(one))
-    }
-    assert traced == {
-        ("true", finished.run, item.id, result.image) for item, result in finished.made if item.kind == "edit"
+    [control] = controls_in(finished)
+    assert traced_in(finished) == {
+        ("true", finished.run, item.id, result.image)
+        for item, result in finished.made
+        if item.kind == "edit" or result.image == control
     }
 
 
