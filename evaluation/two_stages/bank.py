@@ -43,7 +43,7 @@ _OTHER_CONFIG = frozenset(
         "notes",
     }
 )
-"""The baseline and the notes are about the classifiers."""
+"""No image depends on these: a baseline is about the classifiers, and a note is words for the user."""
 
 
 class Asked(Protocol):

@@ -15,7 +15,7 @@ from counterpose_gateway.methods.stress_test.images_left import left_of, sources
 from counterpose_gateway.methods.stress_test.proof_stages import draws_of, must_draw
 from counterpose_gateway.methods.stress_test.summary.joined_runs import JoinedFinding, change_of
 from counterpose_gateway.methods.stress_test.summary.suspicion import figure_of
-from counterpose_gateway.reports.numbers import counted
+from counterpose_gateway.reports.numbers import counted, percent
 from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.runs.seeds import derive_seed
 
@@ -63,7 +63,7 @@ class Outlook:
             )
         if self.left is None:
             return LEFT_UNKNOWN
-        usual = "" if self.chance is None else f" {self._usual} in {self.chance:.0%}."
+        usual = "" if self.chance is None else f" {self._usual} in {percent(self.chance)} of these futures."
         if self.needed is not None:
             return f"About {self._many(self.needed)} would decide it in half of the simulated futures.{usual}"
         number = min(self.left or self.draws, HORIZON)
