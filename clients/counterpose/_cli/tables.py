@@ -163,7 +163,12 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
         for each in summary.baselines
     ]
     edited = [
-        (each.label, each.classifier, str(each.captions), f"{each.failure.failures} of {each.failure.rate.n}")
+        (
+            each.label,
+            each.classifier,
+            f"{each.captions} and {each.lacking} lacking" if each.lacking else str(each.captions),
+            f"{each.failure.failures} of {each.failure.rate.n}",
+        )
         for each in summary.edited
     ]
     tried = [

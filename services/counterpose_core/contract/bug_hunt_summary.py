@@ -111,6 +111,11 @@ class EditedCaptions(ResponseBody):
     label: str = Field(description="The label.")
     classifier: str = Field(description="Name of the classifier.")
     captions: int = Field(description="Number of different captions among them.")
+    lacking: int = Field(
+        default=0,
+        description="Images of the label's share that were not made, as there were too few different "
+        "captions: none is drawn twice.",
+    )
     dropped: dict[str, int] = Field(
         description="Edited captions of which no image was planned, by reason, such as `lost-label`."
     )

@@ -71,12 +71,12 @@ class NeverSnow(HuntEditor):
 
 
 class Snowing(FakePerturber):
-    """Edits the place of a caption."""
+    """Edits the place of a caption, which has a name of its own."""
 
     def propose(self, item: PerturbItem) -> Perturbations:
         """Another place, once for each type."""
         place = CIRCUMSTANCES[item.seed % 4]
-        text = item.caption.replace("on the grass", place)
+        text = f"{item.caption.replace('on the grass', place)} by artist{item.seed % 7919}"
         return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[])])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpose._cli.tables import Table, bug_hunt_text, stress_test_text
-from counterpose_core.contract.bug_hunt_summary import Bug, FailureRate, RatioOfRates
+from counterpose_core.contract.bug_hunt_summary import Bug, EditedCaptions, FailureRate, RatioOfRates
 from counterpose_core.contract.failure_criteria import TopOne
 from counterpose_core.contract.findings import ClassifierVerdict, Finding, Screened
 from counterpose_core.types import Estimate
@@ -132,6 +132,17 @@ def test_a_hunt_tells_what_a_user_s_images_surely_reach_beside_the_generator_s_r
         ["a fly at night", str(DROP), "at least 0.13"],
         ["a fly in snow", str(DROP), "-"],
     ]
+
+
+def test_a_hunt_tells_how_many_images_had_no_caption_of_their_own() -> None:
+    rate = FailureRate(failures=2, rate=DROP, criterion=TopOne(), made=40)
+    edited = EditedCaptions(
+        label="fly", classifier="leaning", captions=40, lacking=8, dropped={}, failure=rate, taken_for={}
+    )
+    whole = edited.model_copy(update={"label": "tram", "captions": 48, "lacking": 0})
+    lines = bug_hunt_text(a_hunt_summary().model_copy(update={"edited": [edited, whole]})).splitlines()
+    assert "fly\tleaning\t40 and 8 lacking\t2 of 40" in lines
+    assert "tram\tleaning\t48\t2 of 40" in lines
 
 
 def test_a_summary_prints_in_80_columns_with_every_interval() -> None:

@@ -70,11 +70,11 @@ def edits_of(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> Edits:
 def plan_varied(config: BugHuntConfig, hunt: RecordedHunt, label: str, most: int) -> Iterator[PlannedItem]:
     """Plan images of edited captions of a label, those first that say what others do not.
 
-    No caption is drawn twice, unless the language model had fewer of them than there are images.
+    No caption is drawn twice: where the language model had fewer of them than images, the rest is not made.
     """
     prompts = balanced(edits_of(config, hunt, label).captions, label, most)
-    for place in range(most if prompts else 0):
-        told = HuntInstruction(phase="varied", prompt=prompts[place % len(prompts)])
+    for place, prompt in enumerate(prompts):
+        told = HuntInstruction(phase="varied", prompt=prompt)
         yield from plan_samples(config, label, told, range(place, place + 1))
 
 
@@ -85,7 +85,9 @@ def edited_captions(config: BugHuntConfig, hunt: RecordedHunt) -> list[EditedCap
         if not (items := hunt.of_label("varied", label)):
             continue
         drawn = {item.instruction.prompt for item in items if item.instruction is not None}
-        dropped = dict(edits_of(config, hunt, label).dropped)
+        edits = edits_of(config, hunt, label)
+        # Where captions are left over it is the time that was too short for more images.
+        lacking = config.shares.varied - len(items) if len(items) == len(edits.captions) else 0
         for classifier in config.request.classifiers:
             counted = hunt.counted("varied", label, classifier)
             found.append(
@@ -93,7 +95,8 @@ def edited_captions(config: BugHuntConfig, hunt: RecordedHunt) -> list[EditedCap
                     label=label,
                     classifier=classifier,
                     captions=len(drawn),
-                    dropped=dropped,
+                    lacking=lacking,
+                    dropped=dict(edits.dropped),
                     failure=failure_rate(counted, config.request.criterion),
                     taken_for=taken_for(counted, classifier, label),
                     failed=[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, EditedCaptions
 from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem
 from counterpose_core.errors import ArtifactMissing
 from counterpose_gateway.methods.bug_hunt.report import render, winners_curse
@@ -124,6 +124,27 @@ def test_what_a_user_s_images_surely_reach_stands_below_the_rate_of_the_generato
     row = row.split("held out, the label alone")[0]
     assert "your own images<small>95 % sure, in a world like the suite's</small>" in row
     assert row.count("at least 41.7 %") == 1
+
+
+def test_images_without_a_caption_of_their_own_are_told_in_the_report(hunt: BugHuntSummary) -> None:
+    def missing(ref: str) -> bytes:
+        raise ArtifactMissing(f"no artifact {ref!r}")
+
+    (bug,) = hunt.bugs
+    edited = EditedCaptions(
+        label="fly",
+        classifier="model",
+        captions=40,
+        lacking=8,
+        dropped={},
+        failure=bug.held_out,
+        taken_for={},
+    )
+    text = render(hunt.model_copy(update={"edited": [edited]}), RUN, missing)
+    told = "for 8 more images there was no other caption"
+    assert f'<td class="number">40<small class="wrap">{told}</small></td>' in text
+    whole = hunt.model_copy(update={"edited": [edited.model_copy(update={"lacking": 0})]})
+    assert "no other caption" not in render(whole, RUN, missing)
 
 
 def test_a_verdict_says_that_what_is_more_are_bugs_and_not_images_of_the_label() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntShares
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.stages import next_stage
-from counterpose_gateway.methods.bug_hunt.varied import captions_to_edit, plan_varied
+from counterpose_gateway.methods.bug_hunt.varied import captions_to_edit, edited_captions, plan_varied
 from fakes.hunted_items import CLASSES, caption, hunt_config, hunt_run, sample
 
 SHARES = HuntShares(baseline=40, hypotheses=100, held_out=32, varied=25)
@@ -34,10 +34,26 @@ def test_edits_take_turns_and_lost_labels_and_other_classes_are_left_out() -> No
     hunt = RecordedHunt.of([sample(0), sample(1), first, second])
     drawn = list(plan_varied(CONFIG, hunt, "fly", 4))
     prompts = [HuntInstruction.model_validate(item.instruction).prompt for item in drawn]
-    assert prompts == ["a fly at night", "a painting of a fly", "a fly in the fog", "a fly at night"]
-    # The same words again come from other noise.
-    assert len({item.item_key for item in drawn}) == 4
-    assert [item.slot for item in drawn] == [0, 1, 2, 3]
+    # Four images are wanted, and only three captions are different.
+    assert prompts == ["a fly at night", "a painting of a fly", "a fly in the fog"]
+    assert [item.slot for item in drawn] == [0, 1, 2]
+    assert [item.item_key for item in plan_varied(CONFIG, hunt, "fly", 2)] == [
+        item.item_key for item in drawn[:2]
+    ]
+
+
+def test_images_for_which_there_was_no_other_caption_are_told() -> None:
+    made = edited(sample(0), "a fly at night", "a fly in the fog", "a fly in snow", "a road")
+    told = [
+        HuntInstruction(phase="varied", prompt=prompt) for prompt in ("a fly at night", "a fly in the fog")
+    ]
+    drawn = [sample(100 + at, told=each, stage=3) for at, each in enumerate(told)]
+    # Two captions were drawn of three: the time was too short for more.
+    (stopped,) = edited_captions(CONFIG, RecordedHunt.of([sample(0), made, *drawn]))
+    assert (stopped.captions, stopped.lacking) == (2, 0)
+    third = sample(102, told=HuntInstruction(phase="varied", prompt="a fly in snow"), stage=3)
+    (short,) = edited_captions(CONFIG, RecordedHunt.of([sample(0), made, *drawn, third]))
+    assert (short.captions, short.lacking, short.dropped) == (3, SHARES.varied - 3, {"lost-label": 1})
 
 
 def test_a_label_whose_captions_have_no_usable_edit_gets_no_images() -> None:
@@ -48,13 +64,24 @@ def test_a_label_whose_captions_have_no_usable_edit_gets_no_images() -> None:
 def test_failures_of_edited_captions_are_captioned_and_described() -> None:
     run = hunt_run(CONFIG, 3)
     baseline = [sample(number) for number in range(40)]
-    captions = [edited(baseline[number], "a fly at night", "a fly in the fog") for number in range(3)]
+    # Only different captions are drawn.
+    captions = [
+        edited(
+            baseline[number],
+            *(
+                f"a fly {light} by artist{5 * number + n}"
+                for n in range(5)
+                for light in ("at night", "in the fog")
+            ),
+        )
+        for number in range(3)
+    ]
     plan = next_stage(run, iter([*baseline, *captions]))
     assert plan is not None
     drawn = [HuntInstruction.model_validate(item.instruction) for item in plan.items]
     assert ({told.phase for told in drawn}, len(drawn)) == ({"varied"}, SHARES.varied)
     varied = [
-        sample(100 + at, "bee" if told.prompt == "a fly at night" else "fly", told=told, stage=3)
+        sample(100 + at, "bee" if "at night" in (told.prompt or "") else "fly", told=told, stage=3)
         for at, told in enumerate(drawn)
     ]
     more = next_stage(run, iter([*baseline, *captions, *varied]))
