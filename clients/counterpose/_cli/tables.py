@@ -164,13 +164,12 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
     ]
     edited = [
         (
-            each.label,
-            each.classifier,
+            each.label, each.classifier,
             f"{each.captions} and {each.lacking} lacking" if each.lacking else str(each.captions),
             f"{each.failure.failures} of {each.failure.rate.n}",
         )
         for each in summary.edited
-    ]
+    ]  # fmt: skip
     tried = [
         (each.prompt, each.source, each.classifier, each.discovery.rate, each.state)
         for each in summary.hypotheses
