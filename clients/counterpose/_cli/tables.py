@@ -174,7 +174,6 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
         (each.prompt, each.source, each.classifier, each.discovery.rate, each.state)
         for each in summary.hypotheses
     ]
-    failed = [f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()]
     return "\n".join(
         [
             summary.verdict,
@@ -185,7 +184,7 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
             *_unless_empty(("label", "classifier", "edited captions", "failures on their images"), edited),
             *_unless_empty(("description", "from", "classifier", "discovery rate", "outcome"), tried),
             *(each.sentence for each in summary.mixtures),
-            *failed,
+            *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
             f"images: {summary.images}; cost: {summary.cost}",
             *summary.config.notes,
         ]
