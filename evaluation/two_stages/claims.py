@@ -14,6 +14,8 @@ from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.hints import as_findings
+from evaluation.two_way.conditions import Conditions, named
+from evaluation.two_way.truth import JointTruth
 from evaluation.validity.changes import Change, by_source, change_of
 from evaluation.validity.detection import Chance, names, verdict_of
 from evaluation.validity.matching import Told, members
@@ -23,13 +25,19 @@ from evaluation.validity.truth import Truth, true_drop
 from .replay import Replayed
 from .report import ClaimReport, Stages
 
+Joint = Callable[[Told, Conditions], JointTruth]
+"""The truth of a finding about two conditions together."""
+
 UNSAID = {"weather": "clear", "companion": "none"}
 """The value of an attribute that a caption does not mention."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A finding or a significant insight, and the edits that show it; ``estimate`` is its loss."""
+    """A finding or a significant insight, and the edits that show it; ``estimate`` is its loss.
+
+    ``conditions``: of a finding about two conditions together, those that its phrases name.
+    """
 
     said: Told
     state: str
@@ -38,7 +46,7 @@ class Claim:
     pairs: int
     scope: ConfirmationScope = "class"
     stopped: bool = False
-    conjunction: bool = False
+    conditions: Conditions | None = None
     is_tested: bool = False
 
     @property
@@ -107,7 +115,7 @@ def _of_finding(finding: Finding, changes: Mapping[str, Change]) -> Claim:
         len(finding.pairs),
         scope="class" if confirmed is None else confirmed.scope,
         stopped=confirmed is not None and confirmed.stopped,
-        conjunction=bool(finding.conjunction),
+        conditions=named(finding.conjunction) if finding.conjunction else None,
         is_tested=confirmed is not None,
     )
 
@@ -169,11 +177,15 @@ def claim_reports(
     roster: str,
     claims: Sequence[Claim],
     truths: Mapping[str, Truth],
+    joint: Joint,
     planted: Sequence[Chance],
     controls: Sequence[str],
     generator: np.random.Generator,
 ) -> Iterator[ClaimReport]:
-    """Compare the claims that break, that are suspected and that were tested with the truth."""
+    """Compare the claims that break, that are suspected and that were tested with the truth.
+
+    A finding about two conditions together is judged by ``joint``: no one attribute of its edits says it.
+    """
     for claim in claims:
         if not (claim.is_tested or claim.state in ("breaks", "suspected")):
             continue
@@ -182,6 +194,10 @@ def claim_reports(
         # A child of it: the figures of before draw what they drew.
         by_words = true_by_words(claim, truth, *generator.spawn(1))
         bugs = [one.name for one in planted if claim.names(one)]
+        verdict, verdict_by_words = verdict_of(on_class, bugs), verdict_of(by_words, [])
+        if claim.conditions is not None:
+            together = joint(said, claim.conditions)
+            by_words, verdict, verdict_by_words = together.together, together.verdict, together.verdict
         yield ClaimReport(
             roster=roster,
             size=replayed.folder.size,
@@ -202,8 +218,8 @@ def claim_reports(
             true_on_images=true_on_images(claim, truth, generator),
             true_on_class=on_class,
             bugs=bugs,
-            conjunction=claim.conjunction,
-            verdict=verdict_of(on_class, bugs),
+            conjunction=claim.conditions is not None,
+            verdict=verdict,
             true_by_words=by_words,
-            verdict_by_words=verdict_of(by_words, []),
+            verdict_by_words=verdict_by_words,
         )

@@ -58,7 +58,8 @@ class ClaimReport(Part):
     ``true_on_images``: on its own sources. ``true_on_class``: on all images of its class in the stretch
     to which its changes apply. ``verdict``: by the truth of the class. ``true_by_words``: on the class, of
     what the sentence says, such as a removal without replacement; null in results from before sentences were
-    judged. ``conjunction``: it is about two conditions together. One stage: a significant insight.
+    judged. ``conjunction``: it is about two conditions together; both verdicts, and ``true_by_words``, are of
+    the fall under the two beyond the worse one. One stage: a significant insight.
     """
 
     roster: str

@@ -14,10 +14,13 @@ from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_miniature.world.scene import Scene
 from evaluation.oracle import Oracle
+from evaluation.two_way.conditions import Conditions
+from evaluation.two_way.truth import JointTruth, joint_truth
 from evaluation.validity.contestants import Contestant
 from evaluation.validity.detection import STRONG, Chance, bug_reports, chances
 from evaluation.validity.judging import Seen
 from evaluation.validity.kept import kept_array
+from evaluation.validity.matching import Told
 from evaluation.validity.measures import Floats
 from evaluation.validity.order import generator, scenes_key
 from evaluation.validity.predictors import predicting
@@ -124,7 +127,9 @@ class Study:
         # Its own draws: a run that is added changes no other's figures.
         drawn = generator(f"claims {roster.name} {replayed.folder.name} {stages_of(replayed)}")
         reports = list(
-            claim_reports(replayed, roster.name, claims, self.truths, self.planted, self.controls, drawn)
+            claim_reports(
+                replayed, roster.name, claims, self.truths, self._joint, self.planted, self.controls, drawn
+            )
         )
         story = Story(replayed, claims, changes, self.scenes, self._look)
         strong = [one for one in self.planted if one.drop >= STRONG and one.classifier in roster.specs]
@@ -146,6 +151,12 @@ class Study:
             ],
             [_control_report(spec, reports, where) for spec in roster.specs if spec in self.controls],
         )
+
+    def _joint(self, said: Told, conditions: Conditions) -> JointTruth:
+        one, scenes = self.entrants[said.classifier], self.stretch.scenes
+        # A name that says all: the draws of other findings stay as they are.
+        drawn = generator(f"joint {one.spec} {said.object_class} {sorted(conditions)}")
+        return joint_truth(one, scenes, said.object_class, conditions, drawn)
 
     def _look(self, images: Sequence[str]) -> list[Seen]:
         missing = [image for image in dict.fromkeys(images) if image not in self._seen]

@@ -28,7 +28,7 @@ from evaluation.two_stages.stretch import Folder, Stretch
 from evaluation.two_stages.validate import stretch_of
 from evaluation.validity.command import VALIDITY_STATE
 from evaluation.validity.contestants import BUG_FILES, Contestant
-from evaluation.validity.measures import UNKNOWN, clustered_share, share
+from evaluation.validity.measures import clustered_share, share
 from evaluation.validity.order import generator
 from evaluation.validity.roster import SUITE, suite_classifiers, train_missing, trained, trainings
 from evaluation.validity.serving import STACK, serving
@@ -40,17 +40,14 @@ from .conditions import meets, named, proven, tested
 from .report import (
     ALONE,
     TOGETHER,
-    TRUE_TOGETHER,
     ConjunctionReport,
     TwoWayBugReport,
     TwoWayFigures,
     TwoWayRun,
 )
-from .truth import estimates, falls
+from .truth import estimates, falls, joint_truth
 
 PORT = 8480
-TWO = 2
-"""Conditions of a bug; a phrase of a finding may name none."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -134,10 +131,8 @@ def _measure(
 def _claims(one: Contestant, roster: str, run: Replayed, stretch: Stretch) -> Iterator[ConjunctionReport]:
     for finding in proven(run.summary.findings, one.spec):
         conditions = named(finding.conjunction)
-        drawn, together, alone = generator(f"two-way {one.spec} {finding.number}"), UNKNOWN, UNKNOWN
-        if len(conditions) == TWO:
-            together, alone = estimates(falls(one, stretch.scenes, finding.object_class, conditions), drawn)
-        fall, single = together.estimate or 0.0, alone.estimate or 0.0
+        drawn = generator(f"two-way {one.spec} {finding.number}")
+        true = joint_truth(one, stretch.scenes, finding.object_class, conditions, drawn)
         assert finding.confirmed is not None
         yield ConjunctionReport(
             roster=roster,
@@ -145,9 +140,9 @@ def _claims(one: Contestant, roster: str, run: Replayed, stretch: Stretch) -> It
             object_class=finding.object_class,
             conditions=sorted(conditions),
             estimate=finding.confirmed.loss,
-            drop_together=together,
-            drop_alone=alone,
-            is_true=fall >= TRUE_TOGETHER and single <= fall / 2,
+            drop_together=true.together,
+            drop_alone=true.alone,
+            is_true=true.is_true,
         )
 
 

@@ -119,7 +119,7 @@ def test_a_claim_is_true_if_both_conditions_cost_enough_beyond_either(
         held.append((object_class, conditions))
         return np.full(8, together), np.full(8, alone)
 
-    monkeypatch.setattr(validate, "falls", measured)
+    monkeypatch.setattr(truth, "falls", measured)
     shown = a_conjunction("on the sand", "in the rain")
     (claim,) = claims([shown, a_conjunction("on the sand", "in the rain", state="cannot-tell")])
     assert held == [("fly", BOTH)]
@@ -130,7 +130,7 @@ def test_a_claim_is_true_if_both_conditions_cost_enough_beyond_either(
 
 
 def test_a_claim_whose_words_name_fewer_than_two_conditions_is_false(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(validate, "falls")
+    monkeypatch.delattr(truth, "falls")
     (claim,) = claims([a_conjunction("on the sand", "broken")])
     assert (claim.is_true, claim.drop_together, claim.conditions) == (
         False,

@@ -20,8 +20,12 @@ from evaluation.two_stages.claims import (
 )
 from evaluation.two_stages.replay import Replayed
 from evaluation.two_stages.stretch import Folder
+from evaluation.two_way.conditions import Conditions
+from evaluation.two_way.truth import JointTruth
 from evaluation.validity.changes import Change
 from evaluation.validity.detection import Chance, verdict_of
+from evaluation.validity.matching import Told
+from evaluation.validity.measures import UNKNOWN
 from fakes.findings import a_confirmation, a_finding
 from fakes.sdk import a_summary, figure
 
@@ -33,6 +37,10 @@ TRUTH = truth(SCENES, {("background", "sand"): 0.7, ("background", "snow"): 0.1}
 
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+def narrow(mean: float) -> Estimate:
+    return Estimate(estimate=mean, low=mean - 0.02, high=mean + 0.02, n=50)
 
 
 def claim(edits: Sequence[Change], removed: str = "on the water", added: str = "") -> Claim:
@@ -85,9 +93,16 @@ def test_a_bug_is_named_by_words_and_shown_by_images() -> None:
     assert (elsewhere.names(CHANCE), elsewhere.shows(CHANCE)) == (False, False)
 
 
-def test_a_report_says_whether_a_finding_is_of_two_conditions() -> None:
+@pytest.mark.parametrize(
+    ("together", "alone", "verdict"),
+    [(0.6, 0.1, "true"), (0.6, 0.5, "undecided"), (0.0, 0.0, "false-alarm"), (None, None, "undecided")],
+)
+def test_a_finding_of_two_conditions_is_judged_by_both_together(
+    together: float | None, alone: float | None, verdict: str
+) -> None:
     conditions = [
-        {"edit_type": "background", "words": words, "n": 8, "wrong": 0} for words in ("sand", "rain")
+        {"edit_type": "background", "words": words, "n": 8, "wrong": 0}
+        for words in ("on the sand", "in the rain")
     ]
     test = a_confirmation()
     findings = [
@@ -97,8 +112,21 @@ def test_a_report_says_whether_a_finding_is_of_two_conditions() -> None:
     summary = a_summary(leaning=figure()).model_copy(update={"findings": findings})
     request = StressTestCreate(dataset="demo", classifiers=["leaning"], seed=0, confirm=True)
     run = Replayed(request, Folder(48), [], summary)
-    reports = list(claim_reports(run, "suite", claims_of(run, {}), {"leaning": TRUTH}, [], [], rng()))
-    assert [each.conjunction for each in reports] == [False, True]
+    asked = list[Conditions]()
+
+    def joint(_: Told, conditions: Conditions) -> JointTruth:
+        asked.append(conditions)
+        return JointTruth(*(UNKNOWN if fall is None else narrow(fall) for fall in (together, alone)))
+
+    truths = {"leaning": TRUTH}
+    single, double = claim_reports(run, "suite", claims_of(run, {}), truths, joint, [], [], rng())
+    assert (single.conjunction, double.conjunction) == (False, True)
+    assert (double.verdict, double.verdict_by_words) == (verdict, verdict)
+    assert double.true_by_words is not None
+    assert double.true_by_words.estimate == together
+    # The other is judged by its edits, of which it has none.
+    assert single.verdict == "undecided"
+    assert asked == [frozenset({("background", "sand"), ("weather", "rain")})]
 
 
 def test_a_harmless_change_is_a_false_alarm_unless_it_names_a_bug() -> None:
