@@ -14,8 +14,7 @@ from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.hints import as_findings
-from evaluation.two_way.conditions import Conditions, named
-from evaluation.two_way.truth import JointTruth
+from evaluation.two_way.conditions import Conditions, JointTruth, named
 from evaluation.validity.changes import Change, by_source, change_of
 from evaluation.validity.detection import Chance, names, verdict_of
 from evaluation.validity.matching import Told, members

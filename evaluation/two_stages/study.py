@@ -14,8 +14,8 @@ from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_miniature.world.scene import Scene
 from evaluation.oracle import Oracle
-from evaluation.two_way.conditions import Conditions
-from evaluation.two_way.truth import JointTruth, joint_truth
+from evaluation.two_way.conditions import Conditions, JointTruth
+from evaluation.two_way.truth import joint_truth
 from evaluation.validity.contestants import Contestant
 from evaluation.validity.detection import STRONG, Chance, bug_reports, chances
 from evaluation.validity.judging import Seen

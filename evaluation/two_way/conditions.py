@@ -1,16 +1,48 @@
-"""Conditions as attributes with values, read from the phrases and captions of a run."""
+"""Conditions as attributes with values, read from the phrases and captions of a run, and the truth of two."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from counterpose_core.contract.confirmation import Condition
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Item
+from counterpose_core.types import Estimate
 from counterpose_miniature.world.grammar import parse
+from evaluation.validity.detection import ALARM
+from evaluation.validity.measures import UNKNOWN
+from evaluation.validity.report import Verdict
+
+from .report import TRUE_TOGETHER
 
 Conditions = frozenset[tuple[str, str]]
 """Two attributes of a scene, each with a value."""
+
+
+TWO = 2
+"""Conditions of a bug; a phrase of a finding may name none."""
+
+
+@dataclass(frozen=True)
+class JointTruth:
+    """The fall of p(true class) under two conditions beyond the worse one of them, and under that one."""
+
+    together: Estimate = UNKNOWN
+    alone: Estimate = UNKNOWN
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the two cost enough together, and the worse of them at most half of it alone."""
+        together, alone = self.together.estimate or 0.0, self.alone.estimate or 0.0
+        return together >= TRUE_TOGETHER and alone <= together / 2
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on such a claim; undecided where a phrase names no attribute."""
+        if self.is_true:
+            return "true"
+        return "undecided" if self.together.high is None or self.together.high >= ALARM else "false-alarm"
 
 
 def named(phrases: Iterable[Condition]) -> Conditions:

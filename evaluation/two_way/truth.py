@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,16 +11,10 @@ from counterpose_core.types import Estimate
 from counterpose_miniature.world.renderer import render
 from counterpose_miniature.world.scene import VALUES, Scene
 from evaluation.validity.contestants import Contestant
-from evaluation.validity.detection import ALARM
-from evaluation.validity.measures import UNKNOWN, Floats
+from evaluation.validity.measures import Floats
 from evaluation.validity.predictors import predicting
-from evaluation.validity.report import Verdict
 
-from .conditions import Conditions
-from .report import TRUE_TOGETHER
-
-TWO = 2
-"""Conditions of a bug; a phrase of a finding may name none."""
+from .conditions import TWO, Conditions, JointTruth
 
 
 def falls(
@@ -47,27 +40,6 @@ def falls(
         )
     worse = min(left, right, key=np.mean)
     return worse - both, neither - worse
-
-
-@dataclass(frozen=True)
-class JointTruth:
-    """The fall of p(true class) under two conditions beyond the worse one of them, and under that one."""
-
-    together: Estimate = UNKNOWN
-    alone: Estimate = UNKNOWN
-
-    @property
-    def is_true(self) -> bool:
-        """Whether the two cost enough together, and the worse of them at most half of it alone."""
-        together, alone = self.together.estimate or 0.0, self.alone.estimate or 0.0
-        return together >= TRUE_TOGETHER and alone <= together / 2
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on such a claim; undecided where a phrase names no attribute."""
-        if self.is_true:
-            return "true"
-        return "undecided" if self.together.high is None or self.together.high >= ALARM else "false-alarm"
 
 
 def joint_truth(

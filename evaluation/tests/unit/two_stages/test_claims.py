@@ -20,8 +20,7 @@ from evaluation.two_stages.claims import (
 )
 from evaluation.two_stages.replay import Replayed
 from evaluation.two_stages.stretch import Folder
-from evaluation.two_way.conditions import Conditions
-from evaluation.two_way.truth import JointTruth
+from evaluation.two_way.conditions import Conditions, JointTruth
 from evaluation.validity.changes import Change
 from evaluation.validity.detection import Chance, verdict_of
 from evaluation.validity.matching import Told
