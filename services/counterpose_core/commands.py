@@ -45,13 +45,15 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
     """What would settle a finding of a run, or else show it in every image.
 
     None where it has no number among those of the run's own thresholds. Where the run's dataset has too few
-    pairs left of it, other images are asked for. Two conditions are brought in by no one change: they take a
-    new run on more images.
+    pairs left of it, other images are asked for. Two conditions, or various words, are brought in by no one
+    change: they take a new run on more images.
     """
     if not finding.number or summary.judged_again:
         return None
     if finding.conjunction:
-        return _run_again(summary, finding)
+        return _run_again("Only a new run tests two conditions together again", summary, finding)
+    if not (finding.removed or finding.added):
+        return _run_again("Its edits change various words, and a larger run may tell which", summary, finding)
     run_id = summary.run_id
     if is_provable(finding):
         proof = prove_command(run_id, finding.number)
@@ -68,16 +70,13 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
     )
 
 
-def _run_again(summary: StressTestSummary, finding: Finding) -> NextStep | None:
+def _run_again(why: str, summary: StressTestSummary, finding: Finding) -> NextStep | None:
     """The run's own command, on all images; None of a request that this version cannot read."""
     try:
         request = StressTestCreate.model_validate(summary.config.get("request"))
     except ValidationError:
         return None
-    title = (
-        f"Only a new run tests two conditions together again: add images of {finding.object_class!r} to "
-        f"dataset {request.dataset!r}, then"
-    )
+    title = f"{why}: add images of {finding.object_class!r} to dataset {request.dataset!r}, then"
     return NextStep(title, repeat_command(request.model_copy(update={"limit": None})))
 
 

@@ -288,7 +288,8 @@ def _change(told: Finding, run: Run, columns: ItemColumns) -> tuple[Change, list
         if said == tested and wordings:
             return change, [each for each in wordings if _is_named(told, each)]
     raise InvalidRequest(
-        f"finding {told.number} of run {run.id!r} is about various words, not about one change"
+        f"finding {told.number} of run {run.id!r} is about various words, not about one change; a new run "
+        "with more images of the class may tell which of them hurts"
     )
 
 

@@ -21,8 +21,6 @@ from fakes.results import fake_config
         ("cannot-tell", 2, "grass", True),
         ("breaks", 2, "grass", False),
         ("holds", 2, "grass", False),
-        # Nobody can test a change without words.
-        ("suspected", 2, "", False),
     ],
 )
 def test_a_finding_names_the_command_that_settles_it_or_makes_its_change_in_every_image(
@@ -30,8 +28,7 @@ def test_a_finding_names_the_command_that_settles_it_or_makes_its_change_in_ever
 ) -> None:
     ledgered = shaken()
     known = [a_pair(edit, placebo) for edit, placebo in pairs(ledgered)]
-    added = "snow" if removed else ""
-    finding = a_finding(state=state, number=number, removed=removed, added=added, pairs=known)
+    finding = a_finding(state=state, number=number, removed=removed, added="snow", pairs=known)
     made = with_findings(ledgered, finding)
     prove = f"counterpose prove {made.run_id[:8]} --finding 2 --images 20"
     apply = f"counterpose apply {made.run_id[:8]} --finding 2"
@@ -58,6 +55,20 @@ def test_two_conditions_are_tested_again_by_the_run_s_own_command_on_more_images
     assert f"  only{step.title[4:]}: {step.command}" in terminal.splitlines()
     if state in ("breaks", "suspected"):
         assert f"`{step.command}`" in report_md(made, [finding])
+
+
+@pytest.mark.parametrize("state", ["breaks", "suspected"])
+def test_various_words_are_told_apart_by_a_run_on_more_images(state: str) -> None:
+    ledgered = shaken()
+    known = [a_pair(edit, placebo) for edit, placebo in pairs(ledgered)]
+    finding = a_finding(state=state, number=2, removed="", added="", pairs=known)
+    made = with_findings(ledgered, finding)
+    step = next_step(made, finding)
+    assert step is not None
+    assert step.title.startswith("Its edits change various words, and a larger run may tell which: add images")
+    assert step.command == repeat_command(fake_config().request)
+    assert f"{step.title}: <code>{step.command}</code>" in unescape(page(ledgered, finding))
+    assert f"`{step.command}`" in report_md(made, [finding])
 
 
 def test_a_run_on_few_images_tests_two_conditions_again_on_all() -> None:
