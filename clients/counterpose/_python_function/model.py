@@ -20,14 +20,11 @@ from counterpose._python_function.probabilities import (
     blue_first,
     on_cpu,
 )
+from counterpose_core.contract.preparations import NORMALISED
 from counterpose_core.errors import InvalidRequest
 
-_NORMALISED = {
-    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-    "signed": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
-    "bytes": ((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
-}
-"""Mean and deviation of each channel, of values from 0 to 1."""
+OWN = "plain"
+"""How a module is fed that has no transform."""
 TRIALS = 8
 """Drawn images by which a sigmoid is told: so many logits are hardly ever all between 0 and 1."""
 
@@ -93,8 +90,9 @@ class Classifier:
             return {}
         found: dict[str, Callable[[Any], Any]] = {"blue-first": lambda images: self(blue_first(images))}
         if self.is_module:
-            for name, (mean, deviation) in _NORMALISED.items():
-                found[name] = partial(self._normalised, mean=mean, deviation=deviation)
+            for name, (mean, deviation) in NORMALISED.items():
+                if name != OWN:
+                    found[name] = partial(self._normalised, mean=mean, deviation=deviation)
         return found
 
     def _normalised(self, images: Any, *, mean: Sequence[float], deviation: Sequence[float]) -> Any:

@@ -16,13 +16,6 @@ from counterpose_core.errors import InvalidRequest
 
 LARGEST_SIDE = 1024
 """The largest input that the services send to a remote classifier."""
-PREPARATIONS = {
-    "imagenet": "ImageNet's mean and deviation",
-    "signed": "values from -1 to 1",
-    "bytes": "values from 0 to 255",
-    "blue-first": "blue before red",
-}
-"""Other ways to feed a model than the one that it gets, in words."""
 SUM_TOLERANCE = 1e-3
 LONGEST_MESSAGE = 300
 LONGEST_NAME = 90

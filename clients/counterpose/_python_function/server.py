@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from counterpose._python_function.probabilities import PREPARATIONS, ServedFunction
+from counterpose._python_function.probabilities import ServedFunction
+from counterpose_core.contract.preparations import PREPARATIONS
 from counterpose_core.errors import InvalidRequest
 
 LOOPBACK = "127.0.0.1"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pydantic import Field
 
 from counterpose_core.contract.base import ResponseBody
+from counterpose_core.contract.preparations import PREPARATIONS
 from counterpose_core.types import BlobRef, Estimate
 
 SHOWN = 3
+_DESCRIBED_IN = {"local": "config.json", "hf": "preprocessor_config.json"}
+"""The file that says how a classifier's images are prepared, by the scheme of its name."""
 
 
 class ConfusedClasses(ResponseBody):
@@ -67,9 +70,17 @@ class ClassifierBaseline(ResponseBody):
         accuracy = self.better.accuracy
         return (
             f"{self.classifier} is probably fed wrongly: with {self.better.name} it is right on "
-            f"{round((accuracy.estimate or 0) * accuracy.n)} of {accuracy.n} of these images; give it its "
-            "own preprocessing (transform=)."
+            f"{round((accuracy.estimate or 0) * accuracy.n)} of {accuracy.n} of these images; {self._remedy}."
         )
+
+    @property
+    def _remedy(self) -> str:
+        scheme = self.classifier.partition(":")[0]
+        if scheme not in _DESCRIBED_IN:
+            return "give it its own preprocessing (transform=)"
+        if self.better is not None and self.better.name == PREPARATIONS["blue-first"]:
+            return "save it with a first layer that takes red before blue"
+        return f"correct mean and deviation in its {_DESCRIBED_IN[scheme]}"
 
     @property
     def _otherwise(self) -> str:

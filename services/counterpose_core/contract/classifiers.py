@@ -128,13 +128,13 @@ class ClassifyRequest(RequestBody):
         Annotated[
             str,
             Field(pattern=r"^[a-z][a-z-]{0,30}$"),
-            TextForm("must be one of the preparations of the function's description, such as blue-first"),
+            TextForm("must be one of the preparations of the classifier's description, such as blue-first"),
         ]
         | None
     ) = Field(
         default=None,
         exclude_if=_is_none,
-        description="Another preparation of a function's images, one of its description's; null for its own.",
+        description="Another preparation of its images, by a name of the classifier's description, or null.",
     )
     features: bool = Field(
         default=False, description="Whether to return also the features that the classifier's head reads."

@@ -36,6 +36,10 @@ class Classifier(Protocol):
         """
         ...
 
-    def predict(self, images: Sequence[str]) -> PassResult:
-        """Compute each image's arrays, including ``features`` if the model has any."""
+    def predict(self, images: Sequence[str], prepared: str | None = None) -> PassResult:
+        """Compute each image's arrays, including ``features`` if the model has any.
+
+        ``prepared`` names another preparation of the images than its own; raises InvalidRequest where it has
+        no such one.
+        """
         ...

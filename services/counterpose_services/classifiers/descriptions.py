@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+
 from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import CounterposeError, ModelFormatRefused
 from counterpose_services.classifiers.class_map import read_class_map
 from counterpose_services.classifiers.onnx_file import ONNX_FILE
 from counterpose_services.classifiers.open_inference import OpenInference
+from counterpose_services.classifiers.preparations import others
 from counterpose_services.classifiers.stored_traits import (
     LONGEST_TAG,
     FileTraits,
@@ -46,6 +49,18 @@ def describe_folder(folder: Path, name: str, spec: str) -> ClassifierDescription
         training=described_training(config),
         classes=head.own_names,
     )
+
+
+def other_preparations(folder: Path) -> dict[str, str]:
+    """The preparations beside that of a folder's ``config.json``, by name, in words.
+
+    Raises:
+        ModelFormatRefused: the file is not readable.
+    """
+    found = read_configuration(folder).get("pretrained_cfg")
+    cfg = found if isinstance(found, dict) else {}
+    # timm's own default where a folder gives none.
+    return others(cfg.get("mean", IMAGENET_DEFAULT_MEAN), cfg.get("std", IMAGENET_DEFAULT_STD))
 
 
 def describe_clip(folder: Path, spec: str) -> ClassifierDescription:

@@ -90,7 +90,9 @@ class ClassifiersEngine:
         spec, function = request.classifier, request.address
         with self._models.borrow(_key(spec, function), lambda: self._registry.load(spec, function)) as model:
             over = model.over(request.classes, request.label_map)
-            found = model.predict(request.images).outcomes
+            # A function's address says already how it is asked to prepare them.
+            prepared = request.prepared if function is None else None
+            found = model.predict(request.images, prepared).outcomes
             outcomes = settle(
                 found,
                 prepare=_arrays,

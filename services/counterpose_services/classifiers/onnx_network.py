@@ -17,7 +17,6 @@ from torch import Tensor
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
-from counterpose_core.images.codecs import decode_image
 from counterpose_services.classifiers.class_map import (
     NO_LABEL_MAP,
     HeadClasses,
@@ -35,8 +34,9 @@ from counterpose_services.classifiers.onnx_description import (
     preprocessing,
 )
 from counterpose_services.classifiers.onnx_file import ONNX_FILE, OnnxFile, read_onnx
+from counterpose_services.classifiers.preparations import PreparedForward
 from counterpose_services.classifiers.timm_folder import CLASS_MAP, read_configuration
-from counterpose_services.models.cached_forward import Arrays, CachedForward, Floats, PassResult
+from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
 
 _logger = logging.getLogger(__name__)
 
@@ -76,10 +76,9 @@ class OnnxClassifier:
         self.size_bytes = file.size_bytes
         settings, transform = preprocessing(config, self._input, name)
         self._kind = self._try_out(transform, declared, file.last_operator)
-        self._pass = CachedForward(
+        self._pass = PreparedForward(
             store,
-            "prediction",
-            read=lambda ref: transform(Image.fromarray(decode_image(store.get(ref)))),
+            prepare=lambda pixels: transform(Image.fromarray(pixels)),
             forward=self._forward,
             inputs={"model": file.revision, "preprocessing": settings, "output": self._kind},
             batch=min(batch, self._input.batch or batch),
@@ -90,9 +89,9 @@ class OnnxClassifier:
         selection = self._head.selection(classes, {**self._label_map, **label_map})
         return lambda arrays: selection(arrays["probabilities"])
 
-    def predict(self, images: Sequence[str]) -> PassResult:
+    def predict(self, images: Sequence[str], prepared: str | None = None) -> PassResult:
         """Return ``probabilities`` over the whole head for each image."""
-        return self._pass(images)
+        return self._pass(images, prepared)
 
     def _forward(self, images: list[Tensor]) -> list[Arrays]:
         rows = self._run(images)

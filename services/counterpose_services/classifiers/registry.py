@@ -16,7 +16,12 @@ from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import NEVER_SERVED
 from counterpose_services.classifiers.class_map import read_label_map
 from counterpose_services.classifiers.classifier import Classifier
-from counterpose_services.classifiers.descriptions import describe_clip, describe_folder, describe_remote
+from counterpose_services.classifiers.descriptions import (
+    describe_clip,
+    describe_folder,
+    describe_remote,
+    other_preparations,
+)
 from counterpose_services.classifiers.onnx_file import ONNX_FILE
 from counterpose_services.classifiers.onnx_network import OnnxClassifier
 from counterpose_services.classifiers.open_inference import FunctionInference, OpenInference, no_function
@@ -105,6 +110,9 @@ class ClassifierRegistry:
         found = next((one for one in self.describe() if one.spec == spec), None)
         if found is None:
             raise UnknownModel(f"there is no classifier {spec!r} on this machine to describe")
+        if scheme == "local" and self._options.models_folder is not None:
+            others = other_preparations(self._options.models_folder / name)
+            return found.model_copy(update={"preparations": others})
         return found
 
     def _parted(self, spec: str) -> tuple[str, str]:

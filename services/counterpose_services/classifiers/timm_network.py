@@ -23,10 +23,10 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ModelFormatRefused, UnknownModel
 from counterpose_core.failure import in_a_line
-from counterpose_core.images.codecs import decode_image
 from counterpose_services.classifiers.class_map import NO_LABEL_MAP, HeadClasses, LabelMap
 from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses
-from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
+from counterpose_services.classifiers.preparations import PreparedForward
+from counterpose_services.models.cached_forward import Arrays, PassResult
 from counterpose_services.models.model_folder import require_readable
 
 FACTORY_ARGUMENTS = {*inspect.signature(timm.create_model).parameters, "num_classes"} - {"kwargs"}
@@ -103,10 +103,9 @@ class TimmClassifier:
         self.size_bytes = network.size_bytes
         settings, transform = _preprocessing(network)
         self._try_out(transform)
-        self._pass = CachedForward(
+        self._pass = PreparedForward(
             store,
-            "prediction",
-            read=lambda ref: transform(Image.fromarray(decode_image(store.get(ref)))),
+            prepare=lambda pixels: transform(Image.fromarray(pixels)),
             forward=self._forward,
             inputs={"model": network.identity.revision, "preprocessing": settings},
             batch=batch,
@@ -117,9 +116,9 @@ class TimmClassifier:
         selection = self._head.selection(classes, {**self._label_map, **label_map})
         return lambda arrays: selection(arrays["probabilities"])
 
-    def predict(self, images: Sequence[str]) -> PassResult:
+    def predict(self, images: Sequence[str], prepared: str | None = None) -> PassResult:
         """Return ``probabilities`` over the whole head and ``features`` of each image."""
-        return self._pass(images)
+        return self._pass(images, prepared)
 
     def _try_out(self, transform: Callable[[Image.Image], Tensor]) -> None:
         """Classify one image: some networks take other channels, or give no row of scores."""

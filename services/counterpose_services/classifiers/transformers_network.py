@@ -19,7 +19,6 @@ from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
 from counterpose_core.failure import in_a_line
-from counterpose_core.images.codecs import decode_image
 from counterpose_core.text.imagenet_hierarchy import class_key, class_names
 from counterpose_services.classifiers.class_map import (
     NO_LABEL_MAP,
@@ -28,14 +27,16 @@ from counterpose_services.classifiers.class_map import (
     require_several,
 )
 from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses
+from counterpose_services.classifiers.preparations import PreparedForward, others
 from counterpose_services.classifiers.stored_traits import short_text, stored_parameters
 from counterpose_services.classifiers.timm_folder import read_configuration
 from counterpose_services.classifiers.timm_zoo import imagenet_classes
-from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
+from counterpose_services.models.cached_forward import Arrays, PassResult
 from counterpose_services.models.fitting_weights import load_fitting
 from counterpose_services.models.image_processors import Preparation, load_image_processor
 from counterpose_services.models.model_folder import folder_revision, weight_files
 
+PROCESSOR = "preprocessor_config.json"
 _NOT_ONE_CLASS = ("multi_label_classification", "regression")
 
 
@@ -57,10 +58,9 @@ class TransformersClassifier:
         self.identity = ModelIdentity(id=spec, revision=folder_revision(folder))
         self.size_bytes = sum(one.numel() * one.element_size() for one in self._model.state_dict().values())
         self._try_out(prepared)
-        self._pass = CachedForward(
+        self._pass = PreparedForward(
             store,
-            "prediction",
-            read=lambda ref: prepared(decode_image(store.get(ref))),
+            prepare=prepared,
             forward=self._forward,
             inputs={"model": self.identity.revision},
             batch=batch,
@@ -71,9 +71,9 @@ class TransformersClassifier:
         selection = self._head.selection(classes, {**self._label_map, **label_map})
         return lambda arrays: selection(arrays["probabilities"])
 
-    def predict(self, images: Sequence[str]) -> PassResult:
+    def predict(self, images: Sequence[str], prepared: str | None = None) -> PassResult:
         """Return ``probabilities`` over the whole head for each image."""
-        return self._pass(images)
+        return self._pass(images, prepared)
 
     def _try_out(self, prepared: Preparation) -> None:
         try:
@@ -156,4 +156,16 @@ def describe_transformers(folder: Path, spec: str) -> ClassifierDescription:
         architecture=short_text({"named": named}, "named"),
         parameters=stored_parameters(*files) if len(files) == 1 else None,
         classes=head_classes(config, spec).own_names,
+        preparations=_others(folder),
     )
+
+
+def _others(folder: Path) -> dict[str, str]:
+    try:
+        config = read_configuration(folder, PROCESSOR)
+    except ModelFormatRefused:
+        # Loading says what is wrong with it.
+        return {}
+    if config.get("do_normalize") is False:
+        return others((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    return others(config.get("image_mean"), config.get("image_std"))

@@ -65,7 +65,9 @@ def test_various_words_are_told_apart_by_a_run_on_more_images(state: str) -> Non
     made = with_findings(ledgered, finding)
     step = next_step(made, finding)
     assert step is not None
-    assert step.title.startswith("Its edits change various words, and a larger run may tell which: add images")
+    assert step.title.startswith(
+        "Its edits change various words, and a larger run may tell which: add images"
+    )
     assert step.command == repeat_command(fake_config().request)
     assert f"{step.title}: <code>{step.command}</code>" in unescape(page(ledgered, finding))
     assert f"`{step.command}`" in report_md(made, [finding])

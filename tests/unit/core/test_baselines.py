@@ -1,0 +1,30 @@
+"""What a baseline says of a classifier that is fed wrongly: how much better it does, and where to mend it."""
+
+from __future__ import annotations
+
+import pytest
+
+from counterpose_core.contract.baselines import BetterPreparation, ClassifierBaseline
+from counterpose_core.contract.preparations import PREPARATIONS
+from counterpose_core.statistics.bootstrap import proportion
+
+
+@pytest.mark.parametrize(
+    ("spec", "preparation", "remedy"),
+    [
+        ("local:mine", "imagenet", "correct mean and deviation in its config.json"),
+        ("hf:mine", "bytes", "correct mean and deviation in its preprocessor_config.json"),
+        ("local:mine", "blue-first", "save it with a first layer that takes red before blue"),
+        ("function:mine", "imagenet", "give it its own preprocessing (transform=)"),
+        ("mine", "blue-first", "give it its own preprocessing (transform=)"),
+    ],
+)
+def test_the_warning_names_where_the_preparation_is_mended(spec: str, preparation: str, remedy: str) -> None:
+    better = BetterPreparation(name=PREPARATIONS[preparation], accuracy=proportion(40, 48))
+    found = ClassifierBaseline(
+        classifier=spec, accuracy=proportion(12, 64), of=64, confusions=[], mistakes=[], tried=4, better=better
+    )
+    assert found.warning == (
+        f"{spec} is probably fed wrongly: with {PREPARATIONS[preparation]} it is right on 40 of 48 of these "
+        f"images; {remedy}."
+    )
