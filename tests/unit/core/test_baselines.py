@@ -21,9 +21,7 @@ from counterpose_core.statistics.bootstrap import proportion
 )
 def test_the_warning_names_where_the_preparation_is_mended(spec: str, preparation: str, remedy: str) -> None:
     better = BetterPreparation(name=PREPARATIONS[preparation], accuracy=proportion(40, 48))
-    found = ClassifierBaseline(
-        classifier=spec, accuracy=proportion(12, 64), of=64, confusions=[], mistakes=[], tried=4, better=better
-    )
+    found = ClassifierBaseline(classifier=spec, accuracy=proportion(12, 64), of=64, tried=4, better=better)
     assert found.warning == (
         f"{spec} is probably fed wrongly: with {PREPARATIONS[preparation]} it is right on 40 of 48 of these "
         f"images; {remedy}."
