@@ -14,6 +14,7 @@ from evaluation.two_way.report import (
     ConjunctionReport,
     TwoWayBugReport,
     TwoWayFigures,
+    TwoWayRecord,
     TwoWayRun,
 )
 
@@ -40,30 +41,40 @@ RUN_COLUMNS = (
 
 def conjunctions_page(file: Path = CONJUNCTIONS) -> str:
     """Write the page."""
-    made = TwoWayFigures.model_validate_json(file.read_bytes())
-    figures = ([title, aim, *cells(getattr(made, name), 2)] for title, aim, name in FIGURES)
-    body = [
-        *table(("figure", "aim", "value", "n"), figures), "",
-        "## Every bug", "",
-        f"{made.planted} of {made.taught} bugs are planted, as renderings show: p(true class) falls by",
+    record = TwoWayRecord.model_validate_json(file.read_bytes())
+    first, body = record.figures[0], list[str]()
+    body += [
+        f"{first.planted} of {first.taught} bugs are planted, as renderings show: p(true class) falls by",
         f"{TOGETHER:g} or more where both conditions hold, beyond the worse one alone, and by {ALONE:g} at",
-        "most under that one.", "",
-        *table(BUG_COLUMNS, _bugs(made.bugs)), "",
-        "## Every finding", "",
-        *table(CLAIM_COLUMNS, _claims(made.conjunctions)), "",
-        "## Every run", "",
-        *table(RUN_COLUMNS, _runs(made.runs)),
+        "most under that one. A run's budget is that of its images, however many classifiers share it.", "",
     ]  # fmt: skip
-    return page("Findings of two conditions compared with rendered truth", finding(made), body, _how(made))
+    for made in record.figures:
+        figures = ([title, aim, *cells(getattr(made, name), 2)] for title, aim, name in FIGURES)
+        body += [
+            f"## Runs of {made.together} classifiers", "",
+            *table(("figure", "aim", "value", "n"), figures), "",
+            "### Every bug", "",
+            *table(BUG_COLUMNS, _bugs(made.bugs)), "",
+            "### Every finding", "",
+            *table(CLAIM_COLUMNS, _claims(made.conjunctions)), "",
+            "### Every run", "",
+            *table(RUN_COLUMNS, _runs(made.runs)), "",
+        ]  # fmt: skip
+    title = "Findings of two conditions compared with rendered truth"
+    return page(title, finding(record), body[:-1], _how(first))
 
 
-def finding(made: TwoWayFigures) -> str:
+def finding(record: TwoWayRecord) -> str:
     """Say how many bugs of two conditions are met and named, and how many findings of them are false."""
+    return " ".join(map(_finding, record.figures))
+
+
+def _finding(made: TwoWayFigures) -> str:
     named = made.named_of_met
     return (
-        f"Runs met {figure(made.met, 2)} of {size(made.met)} planted bugs that need two conditions, and named"
-        f" {figure(named, 2)} of those met (n = {size(named)}); of the findings of two"
-        f" conditions, {figure(made.precision, 2)} are true (n = {size(made.precision)}), and"
+        f"Runs of {made.together} classifiers met {figure(made.met, 2)} of {size(made.met)} planted bugs that"
+        f" need two conditions, and named {figure(named, 2)} of those met (n = {size(named)}); of the findings"
+        f" of two conditions, {figure(made.precision, 2)} are true (n = {size(made.precision)}), and"
         f" {figure(made.false_runs, 2)} of the runs without such bugs prove a false one"
         f" (n = {size(made.false_runs)})."
     )

@@ -48,7 +48,7 @@ class ConjunctionReport(_Frozen):
 
 
 class TwoWayRun(_Frozen):
-    """One run of four classifiers."""
+    """One run of a few classifiers."""
 
     roster: str
     size: int
@@ -61,9 +61,10 @@ class TwoWayRun(_Frozen):
 
 
 class TwoWayFigures(_Frozen):
-    """What all runs show."""
+    """What all runs of one size of roster show."""
 
     seed: int
+    together: int = Field(description="Classifiers that a run tests, at most.")
     planted: int = Field(description="Bugs that renderings show, of `taught`.")
     taught: int
     met: Estimate = Field(description="Share of the planted bugs that a run met.")
@@ -75,3 +76,9 @@ class TwoWayFigures(_Frozen):
     bugs: list[TwoWayBugReport]
     conjunctions: list[ConjunctionReport]
     runs: list[TwoWayRun]
+
+
+class TwoWayRecord(_Frozen):
+    """The result file: the figures of each size of roster, those of the fewest classifiers first."""
+
+    figures: list[TwoWayFigures]

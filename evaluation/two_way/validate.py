@@ -1,7 +1,8 @@
 """``make validate-conjunctions``: whether stress tests name both conditions of bugs that need two.
 
 Trains classifiers with three such bugs each, runs stress tests in two stages on them and on classifiers
-without, over one stretch of images, and compares what is proven with renderings.
+without, over one stretch of images, and compares what is proven with renderings. A run's budget is that of
+its images, however many classifiers share it, so runs of two and of four are told apart.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from .report import (
     ConjunctionReport,
     TwoWayBugReport,
     TwoWayFigures,
+    TwoWayRecord,
     TwoWayRun,
 )
 from .truth import estimates, falls, joint_truth
@@ -60,13 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         each.contestant(folder, given.state / "training")
         for each in two_way_trainings(given.classifiers, given.controls, given.seed)
     ]
-    rosters = [("two-way", roster) for roster in _rosters("two-way", own[: given.classifiers])]
     others = [*own[given.classifiers :], *_single(folder)]
-    rosters += [("others", roster) for roster in _rosters("others", others)]
     with serving(given.state.absolute() / STACK, folder, port=given.port) as service:
         stretch = stretch_of(given.seed, given.sources)
         upload(service.client(), stretch.dataset_name, stretch.scenes)
-        _measure(given, stretch, rosters, service.settings)
+        record = TwoWayRecord(figures=[])
+        for together in sorted(map(int, given.together.split(","))):
+            rosters = [("two-way", one) for one in _rosters("two-way", own[: given.classifiers], together)]
+            rosters += [("others", one) for one in _rosters("others", others, together)]
+            record = _measure(given, stretch, together, rosters, service.settings, record)
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -75,6 +79,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=160, help="images of a run")
     parser.add_argument("--sources", type=int, default=400, help="images of the stretch, for the truth")
     parser.add_argument("--classifiers", type=int, default=9, help="classifiers with three bugs each")
+    parser.add_argument("--together", default=f"2,{SIZE}", help="classifiers of a run")
     parser.add_argument("--controls", type=int, default=4, help="more classifiers without bugs")
     parser.add_argument("--state", type=Path, default=STATE / "two-way", help="folder of finished pieces")
     parser.add_argument("--out", type=Path, default=RESULTS / "two-way.json", help="result file")
@@ -91,17 +96,20 @@ def _single(folder: Path) -> list[Contestant]:
     return [*suite_classifiers(), *trained(wanted)]
 
 
-def _rosters(name: str, classifiers: Sequence[Contestant]) -> Iterator[Roster]:
-    for start in range(0, len(classifiers), SIZE):
-        yield Roster(f"{name}-{start // SIZE + 1}", classifiers[start : start + SIZE])
+def _rosters(name: str, classifiers: Sequence[Contestant], together: int) -> Iterator[Roster]:
+    for start in range(0, len(classifiers), together):
+        yield Roster(f"{name}-{start // together + 1}", classifiers[start : start + together])
 
 
 def _measure(
     given: argparse.Namespace,
     stretch: Stretch,
+    together: int,
     rosters: Sequence[tuple[str, Roster]],
     settings: GatewaySettings,
-) -> None:
+    before: TwoWayRecord,
+) -> TwoWayRecord:
+    record = before
     state, store = given.state.absolute(), BlobStore(settings.store_url)
     bank = Bank(state / f"bank-{given.seed}.jsonl")
     suite, folder = load_suite(SUITE), Folder(given.size)
@@ -124,8 +132,10 @@ def _measure(
         runs.append(_run_report(kind, roster, run, of_run))
         sys.stdout.write(f"{runs[-1]}\n")
         sys.stdout.flush()
-        figures = _figures(given.seed, runs, bugs, claims)
-        write_atomically(given.out, f"{figures.model_dump_json(indent=2)}\n".encode())
+        figures = _figures(given.seed, together, runs, bugs, claims)
+        record = TwoWayRecord(figures=[*before.figures, figures])
+        write_atomically(given.out, f"{record.model_dump_json(indent=2)}\n".encode())
+    return record
 
 
 def _claims(one: Contestant, roster: str, run: Replayed, stretch: Stretch) -> Iterator[ConjunctionReport]:
@@ -184,6 +194,7 @@ def _run_report(kind: str, roster: Roster, run: Replayed, claims: Sequence[Conju
 
 def _figures(
     seed: int,
+    together: int,
     runs: Sequence[TwoWayRun],
     bugs: Sequence[TwoWayBugReport],
     claims: Sequence[ConjunctionReport],
@@ -195,6 +206,7 @@ def _figures(
     without = {run.roster for run in others}
     return TwoWayFigures(
         seed=seed,
+        together=together,
         planted=len(planted),
         taught=len(bugs),
         met=clustered_share(((bug.classifier, bug.met) for bug in planted), generator("two-way met")),

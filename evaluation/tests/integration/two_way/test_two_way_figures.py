@@ -194,7 +194,7 @@ def test_the_figures_count_planted_bugs_that_were_met_and_false_claims_of_other_
         a_claim("others-1", "x", is_true=False),
         a_claim("others-1", "x", is_true=False),
     ]
-    found = validate._figures(7, runs, bugs, made)
+    found = validate._figures(7, 4, runs, bugs, made)
     assert (found.taught, found.planted) == (5, 4)
     assert of(found.met) == (3 / 4, 4)
     assert of(found.proposed_of_met) == (2 / 3, 3)

@@ -9,7 +9,13 @@ import pytest
 from counterpose_core.types import Estimate
 from evaluation.evidence import pages as evidence
 from evaluation.evidence.conjunctions import conjunctions_page
-from evaluation.two_way.report import ConjunctionReport, TwoWayBugReport, TwoWayFigures, TwoWayRun
+from evaluation.two_way.report import (
+    ConjunctionReport,
+    TwoWayBugReport,
+    TwoWayFigures,
+    TwoWayRecord,
+    TwoWayRun,
+)
 
 CONDITIONS = [("background", "sand"), ("weather", "rain")]
 
@@ -20,6 +26,7 @@ def about(value: float, n: int = 8) -> Estimate:
 
 FIGURES = TwoWayFigures(
     seed=7,
+    together=2,
     planted=1,
     taught=2,
     met=about(0.5, 24),
@@ -64,14 +71,17 @@ FIGURES = TwoWayFigures(
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
     file = tmp_path / "two-way.json"
-    file.write_text(FIGURES.model_dump_json(), encoding="utf-8")
+    figures = [FIGURES, FIGURES.model_copy(update={"together": 4, "named_of_met": about(0.3, 11)})]
+    file.write_text(TwoWayRecord(figures=figures).model_dump_json(), encoding="utf-8")
     return file
 
 
 def test_the_page_tells_what_is_met_named_true_and_false(record: Path) -> None:
     page = conjunctions_page(record)
-    assert "Runs met 0.50 (0.40 to 0.60) of 24 planted bugs" in page
+    assert "Runs of 2 classifiers met 0.50 (0.40 to 0.60) of 24 planted bugs" in page
     assert "named 0.75 (0.65 to 0.85) of those met (n = 12)" in page
+    assert "named 0.30 (0.20 to 0.40) of those met (n = 11)" in page
+    assert page.index("## Runs of 2 classifiers") < page.index("## Runs of 4 classifiers")
     assert "| of these, named by a finding that breaks | ≥ 0.7 | 0.75 (0.65 to 0.85) | 12 |" in page
     assert "| runs without such bugs with a false one | ≤ 0.05 | 0.10 (0.00 to 0.20) | 4 |" in page
     assert "1 of 2 bugs are planted" in page
@@ -93,7 +103,7 @@ def test_page_link_and_entry_of_the_site_appear_with_the_record(
     monkeypatch.setattr(evidence, "CONJUNCTIONS", record)
     with_record = evidence.pages()
     assert with_record[page] == conjunctions_page(record)
-    assert "](conjunctions.md)**: Runs met 0.50" in with_record[index]
+    assert "](conjunctions.md)**: Runs of 2 classifiers met 0.50" in with_record[index]
     assert with_record[evidence.SITE].count("evidence/conjunctions.md\n") == 1
     monkeypatch.setattr(evidence, "CONJUNCTIONS", record.with_name("none.json"))
     without = evidence.pages()
