@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import secrets
 import shutil
+import signal
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from counterpose_core.errors import BackendUnavailable
 from counterpose_core.types import is_loopback
 from counterpose_processes.ports import is_free
+from counterpose_processes.system import descendants
 from counterpose_services.serving.fork_server import CAN_FORK, fork_server
 from counterpose_services.serving.serve_config import http_options, serve_config
 from counterpose_services.settings import MEBIBYTE, ServiceName, ServiceSettings
@@ -26,6 +30,11 @@ WORKERS_IMPORT = ("pandas", "counterpose_services.http", "counterpose_services.s
 # Calls pass images by reference, so bodies are small; Ray's default is 30 % of the memory.
 OBJECT_STORE_BYTES = 300 * MEBIBYTE
 PRIVATE = 0o077
+MOST_STARTS = 3
+"""How often a node is started: Ray waits 30 s for it, which no setting changes."""
+
+_TOOK_TOO_LONG = "timed out during startup"
+_logger = logging.getLogger(__name__)
 
 
 def require_free_port(settings: ServiceSettings) -> None:
@@ -110,8 +119,9 @@ def _ray(folder: Path, python: str | None = None) -> Iterator[None]:
     import ray
     from ray import serve
 
-    try:
-        ray.init(
+    _start_node(
+        partial(
+            ray.init,
             address="local",
             _temp_dir=str(folder / "ray"),
             # Otherwise Ray binds the address by which other machines reach this one.
@@ -123,15 +133,35 @@ def _ray(folder: Path, python: str | None = None) -> Iterator[None]:
             configure_logging=False,
             runtime_env={} if python is None else {"py_executable": python},
         )
-    except Exception as error:
-        # Ray has no narrower exception for a node that does not start, which happens on a loaded machine.
-        raise BackendUnavailable(f"Ray did not start: {error}") from error
+    )
     try:
         _end_unused(ray._private.worker._global_node)
         yield
     finally:
         serve.shutdown()
         ray.shutdown()
+
+
+def _start_node(start: Callable[[], object]) -> None:
+    """Start Ray's node, again where it took longer than Ray waits for it, as on a loaded machine.
+
+    Raises:
+        BackendUnavailable: it did not start.
+    """
+    before = set(descendants(os.getpid()))
+    for left in reversed(range(MOST_STARTS)):
+        try:
+            start()
+            return
+        # Ray has no narrower exception for a node that does not start.
+        except Exception as error:
+            # Its processes are nobody's now, and a second node would run beside them.
+            for pid in set(descendants(os.getpid())) - before:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if not left or _TOOK_TOO_LONG not in str(error):
+                raise BackendUnavailable(f"Ray did not start: {error}") from error
+            _logger.warning("Ray's node did not start in Ray's 30 s; it is started again")
 
 
 def _end_unused(node: Any) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -177,14 +179,9 @@ def test_each_cluster_has_its_own_private_token(tmp_path: Path, monkeypatch: pyt
     assert stat.S_IMODE((tmp_path / "one").stat().st_mode) == 0o600
 
 
-def without_a_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> dict[str, Any]:
+def without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Replace Ray's start and stop; return the start's options, and what was stopped or ended."""
     seen: dict[str, Any] = {"stopped": [], "ended": []}
-
-    def start(**options: Any) -> None:
-        if error is not None:
-            raise error
-        seen.update(options)
 
     class Node:
         def __getattr__(self, name: str) -> Callable[[], None]:
@@ -192,7 +189,7 @@ def without_a_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception | None =
 
     monkeypatch.setattr(ray._private.worker, "_global_node", Node())
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr(ray, "init", start)
+    monkeypatch.setattr(ray, "init", lambda **options: seen.update(options))
     monkeypatch.setattr(ray, "shutdown", lambda: seen["stopped"].append("ray"))
     monkeypatch.setattr(serve, "shutdown", lambda: seen["stopped"].append("serve"))
     return seen
@@ -248,12 +245,40 @@ def test_workers_are_forked_from_one_that_imported_their_engines_unless_one_has_
         assert command == "True 3"
 
 
-def test_a_cluster_that_does_not_start_is_backend_unavailable(
+SLOW = "The current node timed out during startup."
+
+
+class SlowNode:
+    """Ray's start, which leaves a process and raises ``error`` for the first ``failing`` times."""
+
+    def __init__(self, failing: int, error: str) -> None:
+        self.failing, self.error, self.left = failing, error, list[subprocess.Popen[bytes]]()
+
+    def __call__(self, **_: Any) -> None:
+        self.left.append(subprocess.Popen(["sleep", "60"]))
+        if len(self.left) <= self.failing:
+            raise RuntimeError(self.error)
+
+
+def test_a_node_that_takes_longer_than_ray_waits_is_started_again_without_its_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without_a_cluster(monkeypatch, RuntimeError("The current node timed out during startup."))
-    with (
-        pytest.raises(BackendUnavailable, match="Ray did not start: The current node timed out"),
-        cluster._ray(tmp_path),
-    ):
+    without_a_cluster(monkeypatch)
+    monkeypatch.setattr(ray, "init", start := SlowNode(2, SLOW))
+    with cluster._ray(tmp_path):
+        *ended, running = start.left
+        assert [each.wait(20) for each in ended] == [-signal.SIGKILL] * 2
+        assert running.poll() is None
+    running.kill()
+    running.wait(20)
+
+
+@pytest.mark.parametrize(("failing", "error", "starts"), [(9, SLOW, 3), (1, "no space left", 1)])
+def test_a_cluster_that_does_not_start_is_backend_unavailable(
+    failing: int, error: str, starts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_a_cluster(monkeypatch)
+    monkeypatch.setattr(ray, "init", start := SlowNode(failing, error))
+    with pytest.raises(BackendUnavailable, match=f"Ray did not start: {error}"), cluster._ray(tmp_path):
         pass
+    assert [each.wait(20) for each in start.left] == [-signal.SIGKILL] * starts
