@@ -46,7 +46,7 @@ def test_a_suite_without_weights_fails_with_a_sentence_for_each(
     monkeypatch.setattr(checking, "device_bytes", lambda device: [2**50])
     found = check(capsys, "--suite", "lance", "--load", code=1)
     problems = [problem for one in found["services"] for problem in one["problems"]]
-    assert len(problems) == 8
+    assert len(problems) == 8, problems
     assert any("ALLOWED_LICENCES=huggyllama/llama-7b" in problem for problem in problems)
     assert all(one["trial"] is None for one in found["services"] if one["problems"])
     blip = problems[0]
