@@ -247,7 +247,7 @@ class FakeEditor(_Fake):
             sweep = request.values
             return editor.EditedImage(
                 variants=[
-                    editor.EditVariant(self_replace=value, image=self._draw(*told, value)) for value in sweep
+                    editor.EditVariant(strength=value, image=self._draw(*told, value)) for value in sweep
                 ]
             )
 

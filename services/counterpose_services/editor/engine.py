@@ -191,7 +191,7 @@ class EditorEngine:
             return ReconstructResponse(outcomes=outcomes, model=self.identity, cost=call.cost(stored.spent))
 
     def edit(self, request: EditRequest, *, cancelled: Cancellation = never) -> EditResponse:
-        """Edit each image once for each requested value of the self_replace sweep.
+        """Edit each image once at each requested strength.
 
         For previews, the response names the decoder that made them.
 
@@ -216,7 +216,7 @@ class EditorEngine:
                 self.store.note_made(made.refs, of=request.items[index].image)
                 told = zip(request.values, made.refs, made.safety, strict=True)
                 variants = [
-                    EditVariant(self_replace=value, image=ref, safety=safety) for value, ref, safety in told
+                    EditVariant(strength=value, image=ref, safety=safety) for value, ref, safety in told
                 ]
                 return EditedImage(variants=variants, cost=made.cost)
 

@@ -1,10 +1,14 @@
-"""The bank of outcomes: its keys, pinned by value, since the names of hashed fields are data."""
+"""The bank of outcomes: keys pinned by value, since the names of hashed fields are data, and older lines."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_gateway.runs.items import PlannedItem
-from evaluation.two_stages.bank import outcome_key
+from evaluation.two_stages.bank import Bank, outcome_key
 
 REQUEST = {"dataset": "demo", "classifiers": ["steady"], "preset": "quick", "seed": 3}
 CONFIG = {
@@ -26,7 +30,24 @@ def test_an_edit_has_the_key_on_record() -> None:
 
 
 def test_an_edit_of_another_sweep_has_the_key_on_record() -> None:
-    swept = StressTestConfig.model_validate(CONFIG | {"request": REQUEST | {"self_replace": [0.2, 0.9]}})
+    swept = StressTestConfig.model_validate(CONFIG | {"request": REQUEST | {"strength": [0.2, 0.9]}})
     assert (
         outcome_key(EDIT, None, swept) == "944a2b70865239faf514c8b221e90e9480f3372a77ea090f6f4cb46f3fb7da66"
     )
+
+
+def test_an_outcome_is_read_that_was_banked_under_former_names(tmp_path: Path) -> None:
+    scores = dict.fromkeys(("direction", "image_image", "text_original", "text_edited"), 0.5)
+    scores["text_edited_source"] = 0.2
+    result: dict[str, Any] = {
+        "image": "1" * 64, "caption": "a sled", "self_replace": 0.9, "self_replace_tried": [0.2, 0.9],
+        "sweep": [{"self_replace": value, **scores} for value in (0.2, 0.9)], "preset": CONFIG["preset"],
+    }  # fmt: skip
+    path = tmp_path / "bank.jsonl"
+    path.write_text(json.dumps({"key": "first", "outcome": {"state": "done", "result": result}}))
+    found = Bank(path)["first"].result
+    assert found is not None
+    assert (found.strength, found.strengths_tried) == (0.9, [0.2, 0.9])
+    assert [each.strength for each in found.sweep] == [0.2, 0.9]
+    assert found.preset is not None
+    assert found.preset.self_replace == (0.2, 0.9)

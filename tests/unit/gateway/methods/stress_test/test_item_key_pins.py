@@ -35,7 +35,7 @@ def config(preset: dict[str, Any] = PRESET, **request: Any) -> StressTestConfig:
 def test_a_configuration_has_the_hash_on_record(swept: list[float] | None) -> None:
     # The sweep is hashed once, as the preset's.
     assert (
-        items_hash(config(self_replace=swept))
+        items_hash(config(strength=swept))
         == "c13dc60fe00f83c0069365c7f0e9826ecd844edad60cb3116ec5d66e76b421d7"
     )
 
