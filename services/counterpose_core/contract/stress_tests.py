@@ -116,10 +116,8 @@ class StressTestCreate(FunctionsAsWritten):
         min_length=1,
         max_length=16,
         json_schema_extra=DISTINCT,
-        description="The sweep: strengths in [0, 1] at which an edit may be made, of which one is chosen for "
-        "each; null for the preset's. For prompt-to-prompt they are fractions of the steps during which "
-        "self-attention is replaced, so a larger one keeps more of the image (LANCE, Table 6c: 0.4 to 0.9 by "
-        "0.1).",
+        description="Strengths to sweep, in [0, 1]; null for the preset's. For prompt-to-prompt: shares of "
+        "the steps that copy self-attention; larger ones keep more of the image (LANCE: 0.4 to 0.9 by 0.1).",
     )
     thresholds: Thresholds = Field(
         default=Thresholds(),
