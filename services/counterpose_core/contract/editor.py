@@ -8,6 +8,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from counterpose_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
+from counterpose_core.contract.editor_backends import EditorBackend
 from counterpose_core.types import (
     BlobRef,
     Cost,
@@ -48,6 +49,13 @@ SchedulerOverride = Annotated[
 class EditorPreset(RequestBody):
     """All settings of an edit (LANCE, Table 6; the ``lance`` preset has the values of the released code)."""
 
+    backend: EditorBackend = Field(
+        default="prompt-to-prompt",
+        # Presets are hashed: they have the same keys as before they named a backend.
+        exclude_if=lambda backend: backend == "prompt-to-prompt",
+        description="How the editor makes its images; the other settings are this backend's own. A preset "
+        "without it is prompt-to-prompt's.",
+    )
     inversion: Inversion = Field(
         default="direct",
         description="How the image is inverted to noise; `virtual` draws the noise from `seed` and the "

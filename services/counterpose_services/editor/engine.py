@@ -23,6 +23,7 @@ from counterpose_core.contract.editor import (
     ReconstructRequest,
     ReconstructResponse,
 )
+from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.contract.tokens import LearnTokensRequest, LearnTokensResponse
 from counterpose_core.editing.denoiser import Cancellation, never
 from counterpose_core.editing.generate import starting_noise
@@ -66,6 +67,8 @@ class EditorEngine:
     Cancelled; finished inversions are kept. The items' evaluations add up to those of the response, except
     for batches that did not fit; a denoiser call shared by items counts for each.
     """
+
+    capabilities = CAPABILITIES["prompt-to-prompt"]
 
     def __init__(
         self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore, safety: SafetyChecker | None = None

@@ -19,7 +19,7 @@ from counterpose_core.editing.sweep import Fork
 from counterpose_services.editor.caches import CaptionedImage, ForkCache, InversionCache, PreviewedLatents
 
 ITEM = EditItem(image="0" * 64, caption="a red bus", edited_caption="a blue bus")
-PRESET = EditorPreset(steps=4, self_replace=(0.2, 0.9), preview=True)
+PRESET = EditorPreset(backend="prompt-to-prompt", steps=4, self_replace=(0.2, 0.9), preview=True)
 NULL_TEXT = PRESET.model_copy(update={"inversion": "null-text"})
 
 
