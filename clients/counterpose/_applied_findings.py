@@ -20,7 +20,7 @@ _KEPT = (
     "function_specs",
     "preset",
     "selection",
-    "self_replace",
+    "strength",
     "thresholds",
     "exclude",
     "outside_suite",

@@ -68,7 +68,7 @@ class StressTestOptions(TypedDict, total=False):
     lance_r_edits_per_image: edits of the random baseline LANCE-R per image.
     preset: a preset of the suite; the suite's default when omitted.
     selection: ``"paper"`` compares the whole sweep, ``"released"`` the largest that passes.
-    self_replace: the sweep, fractions of the steps from 0 to 1; default: the preset's.
+    strength: the sweep, strengths from 0 to 1 of which one is chosen for each edit; default: the preset's.
     thresholds: of the gate and the text filters, by name, such as ``{"direction": 0.3}``; default: the
         suite's. Cosines from -1 to 1, but for ``closer``; `Thresholds` describes each.
     limit: use at most this many images.
@@ -90,7 +90,7 @@ class StressTestOptions(TypedDict, total=False):
     lance_r_edits_per_image: int
     preset: str | None
     selection: Selection
-    self_replace: Sequence[float] | None
+    strength: Sequence[float] | None
     thresholds: Mapping[str, float | bool] | Thresholds
     limit: int | None
     refused_words: Sequence[str]

@@ -27,6 +27,7 @@ from counterpose_core.suite import Suite, load_suite
 from evaluation.edit_quality.comparing import Comparison, difference, figures
 from evaluation.edit_quality.measuring import Row, Workshop
 from evaluation.edit_quality.trials import FIRST_SCENE, Drawn, trial
+from evaluation.former_names import renamed
 from evaluation.paths import SUITE_WEIGHTS
 
 
@@ -41,7 +42,8 @@ class Notes:
             key = cache_key(preset=preset, about=about)
             self._file = folder / f"{name}-{key[:12]}.jsonl"
             if self._file.exists():
-                self.rows = [Row.model_validate_json(line) for line in self._file.open(encoding="utf-8")]
+                lines = self._file.open(encoding="utf-8")
+                self.rows = [Row.model_validate(renamed(json.loads(line))) for line in lines]
 
     def has(self, index: int) -> bool:
         """Whether rows of the scene exist."""

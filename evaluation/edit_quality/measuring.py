@@ -52,7 +52,7 @@ class Row(BaseModel):
     success: bool
     fidelity: bool
     label: bool
-    self_replace: float
+    strength: float
     direction: float
     reconstruction_db: float
     evaluations: float
@@ -70,7 +70,7 @@ class Row(BaseModel):
 class Chosen:
     """The variant that was chosen for an edit, and what the gate says of it."""
 
-    self_replace: float
+    strength: float
     image: BlobRef
     direction: float
     failed: GateReason | None
@@ -129,17 +129,17 @@ class Workshop:
 
     def _choose(self, edit: Edit, original: BlobRef, edited: EditedImage) -> Chosen:
         scores = scored(self._scorer, edit, original, [variant.image for variant in edited.variants])
-        fractions = [variant.self_replace for variant in edited.variants]
+        fractions = [variant.strength for variant in edited.variants]
         gate = self._suite.scorer.gate
         choice = choose(list(zip(fractions, scores, strict=True)), gate, self._selection)
         taken = edited.variants[choice.index]
         direction = scores[choice.index].direction
-        return Chosen(taken.self_replace, taken.image, direction, choice.failed)
+        return Chosen(taken.strength, taken.image, direction, choice.failed)
 
     def _in_full(
         self, work: _Timed, edit: Edit, original: BlobRef, item: EditItem, preset: EditorPreset, one: Chosen
     ) -> Chosen:
-        [full] = work.edit([item], preset, (one.self_replace,))
+        [full] = work.edit([item], preset, (one.strength,))
         return self._choose(edit, original, self._fetched(work.editor, full))
 
     def _row(self, trial: Trial, edit: Edit, one: Chosen, error: float, share: Mapping[str, float]) -> Row:
@@ -151,7 +151,7 @@ class Workshop:
             attribute=edit.attribute,
             kept=one.failed is None,
             failed=one.failed,
-            self_replace=one.self_replace,
+            strength=one.strength,
             direction=one.direction,
             reconstruction_db=error,
             **judged._asdict(),
@@ -174,7 +174,7 @@ class _Timed:
         decoder: Decoder = "full",
     ) -> list[EditedImage]:
         started = process_time()
-        request = EditRequest(items=list(items), preset=preset, self_replace=values, decoder=decoder)
+        request = EditRequest(items=list(items), preset=preset, strength=values, decoder=decoder)
         response = self.editor.edit(request)
         self._seconds += process_time() - started
         self._cost += response.cost

@@ -45,9 +45,9 @@ class StoredEditor(FakeEditor):
         super().__init__(world)
         self._stored = stored
 
-    def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
+    def _draw(self, source: str, caption: str, strength: float | None) -> str:
         # An edit and its source must differ, as the worker would find out.
-        return self._stored[self_replace is not None]
+        return self._stored[strength is not None]
 
 
 class FleetServices:

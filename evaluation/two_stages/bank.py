@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.types import EditType, ItemKind, ItemState
+from evaluation.former_names import renamed
 
 _OTHER_REQUEST = frozenset(
     {
@@ -72,7 +73,7 @@ class Outcome(BaseModel):
     reason: str | None = None
     code: str | None = None
     detail: str | None = None
-    result: ItemResult | None = None
+    result: Annotated[ItemResult | None, BeforeValidator(renamed)] = None
 
 
 class _Line(BaseModel):
@@ -90,6 +91,9 @@ def outcome_key(item: Asked, instruction: Instruction | None, config: StressTest
     if asked.conjunction is not None:
         # Each of its images has noise of its own.
         drawn |= {"shows": asked.conjunction.shows, "second": asked.second_wording}
+    request = config.request.model_dump(mode="json", exclude=set(_OTHER_REQUEST))
+    # Names of fields are hashed: under today's name for the sweep every outcome would be made again.
+    request["self_replace"] = request.pop("strength")
     return cache_key(
         source=item.item_group,
         image=item.source_image,
@@ -100,7 +104,7 @@ def outcome_key(item: Asked, instruction: Instruction | None, config: StressTest
         slot=0 if item.kind == "confirmation" else item.slot,
         wording=None if asked.wording is None else asked.wording.model_dump(mode="json"),
         draw=asked.draw,
-        request=config.request.model_dump(mode="json", exclude=set(_OTHER_REQUEST)),
+        request=request,
         config=config.model_dump(mode="json", exclude={"request", *_OTHER_CONFIG}),
         **drawn,
     )

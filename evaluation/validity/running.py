@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, TypeAdapter
 from tqdm import tqdm
 
 from counterpose import Client, StressTest
@@ -14,6 +14,7 @@ from counterpose._sync.run_handle import AnyRun
 from counterpose._sync.run_resource import RunResource
 from counterpose_core.contract.runs import Item
 from counterpose_core.contract.stress_tests import StressTestSummary
+from evaluation.former_names import renamed
 
 R = TypeVar("R", bound=AnyRun)
 
@@ -23,7 +24,7 @@ class Finished:
     """The result of a stress test."""
 
     run_id: str
-    items: list[Item]
+    items: list[Annotated[Item, BeforeValidator(renamed)]]
 
 
 DATASET = "validity-"

@@ -89,7 +89,7 @@ _FLAGS = {
     "lance_r_edits_per_image": "--lance-r-edits-per-image",
     "preset": "--preset",
     "selection": "--selection",
-    "self_replace": "--self-replace",
+    "strength": "--strength",
     "limit": "--limit",
     "refused_words": "--refuse-word",
     "exclude": "--exclude",

@@ -99,7 +99,7 @@ tree needs another library.
 Decoder = Literal["full", "preview"]
 """What decodes latents into images: the pipeline's autoencoder, or the suite's small one."""
 Selection = Literal["paper", "released"]
-"""How to choose from the self_replace sweep: the best direction among values that pass, or the largest."""
+"""How to choose from the strength sweep: the best direction among values that pass, or the largest."""
 TokenAlignment = Literal["words", "released"]
 """How the tokens of two captions correspond: word by word, or as prompt-to-prompt's released code."""
 WeightedWords = Literal["added", "released"]

@@ -171,10 +171,10 @@ def a_value_asked_for_alone_is_as_in_the_whole_sweep(bench: Bench, case: Case) -
     whole = [outcome.unwrap().variants for outcome in bench.editor.edit(request, cancelled=bool).outcomes]
     # The largest first, as a sweep is run that ends at the first that passes.
     for place, value in enumerate(SWEEP):
-        asked = request.model_copy(update={"self_replace": (value,)})
+        asked = request.model_copy(update={"strength": (value,)})
         for outcome, variants in zip(bench.editor.edit(asked, cancelled=bool).outcomes, whole, strict=True):
             [alone] = outcome.unwrap().variants
-            assert alone.self_replace == value
+            assert alone.strength == value
             assert _same_image(bench, alone.image, variants[place].image)
 
 
@@ -253,7 +253,7 @@ def _check_reconstruction(bench: Bench, item: Fields, value: editor.Reconstructi
 
 
 def _check_variants(bench: Bench, item: Fields, value: editor.EditedImage) -> None:
-    assert [variant.self_replace for variant in value.variants] == SWEEP
+    assert [variant.strength for variant in value.variants] == SWEEP
     assert all(bench.pixels(variant.image).shape[2] == 3 for variant in value.variants)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from counterpose_core.contract.base import ModelIdentity, Outcome, Problem
+from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.errors import (
     Cancelled,
     CounterposeError,
@@ -217,6 +218,8 @@ class FakeEditor(_Fake):
     ``begun`` counts the calls that began, ``ended`` is set when one was cancelled.
     """
 
+    capabilities = CAPABILITIES["prompt-to-prompt"]
+
     def __init__(self, store: BlobStore | None = None) -> None:
         super().__init__(store)
         self.begun = 0
@@ -247,7 +250,7 @@ class FakeEditor(_Fake):
             sweep = request.values
             return editor.EditedImage(
                 variants=[
-                    editor.EditVariant(self_replace=value, image=self._draw(*told, value)) for value in sweep
+                    editor.EditVariant(strength=value, image=self._draw(*told, value)) for value in sweep
                 ]
             )
 

@@ -147,7 +147,7 @@ class FakeEditor:
         outcomes = []
         for item in request.items:
             drawn = [(value, self._draw(item.image, item.edited_caption, value)) for value in request.values]
-            variants = [editor.EditVariant(self_replace=value, image=ref) for value, ref in drawn]
+            variants = [editor.EditVariant(strength=value, image=ref) for value, ref in drawn]
             outcomes.append(_good(editor.EditedImage(variants=variants, cost=cost)))
         total = _cost(steps, steps * len(request.items) + request.preset.steps)
         return editor.EditResponse(outcomes=outcomes, model=_model("editor"), cost=total)
@@ -189,13 +189,13 @@ class FakeEditor:
         pairs = zip((*others, last), (*names, bundle), strict=True)
         return [tokens.TokenOffer(interpolation_weight=weight, bundle=name) for weight, name in pairs]
 
-    def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
+    def _draw(self, source: str, caption: str, strength: float | None) -> str:
         label = self.world.shown[source].label
-        return self.world.add(Shown(label, caption, self_replace), source, *self.noise)
+        return self.world.add(Shown(label, caption, strength), source, *self.noise)
 
 
 class FakeScorer:
-    """Finds every edit good, and better for a smaller self_replace; different words are dissimilar."""
+    """Finds every edit good, and better for a smaller strength; different words are dissimilar."""
 
     def __init__(self, world: FakeWorld) -> None:
         self.world = world
@@ -211,7 +211,7 @@ class FakeScorer:
 
     def measure(self, item: scorer.ScoreItem) -> scorer.EditScores:
         """Scores that pass LANCE's thresholds."""
-        fraction = self.world.shown[item.edited].self_replace or 0.0
+        fraction = self.world.shown[item.edited].strength or 0.0
         return scorer.EditScores(
             direction=0.6 - 0.3 * fraction, image_image=0.8 + 0.1 * fraction, text_original=0.3,
             text_edited=0.3, text_edited_source=0.25, text_original_edit=0.25,

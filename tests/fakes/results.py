@@ -87,7 +87,7 @@ class Ledgered:
             edited_caption=caption if edit_type else None,
             removed=_spans(removed, start),
             added=_spans(added, start),
-            self_replace=0.4 if edit_type else None,
+            strength=0.4 if edit_type else None,
             scores=SCORES if edit_type else None,
             predictions={name: prediction(p, label) for name, p in after.items()},
             original_predictions={name: prediction(p, label) for name, p in before.items()},

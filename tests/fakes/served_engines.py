@@ -23,6 +23,7 @@ from ray.serve import Application
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.errors import Cancelled, ResourceExhausted
 from counterpose_services.captioner.deployment import CaptionerDeployment
 from counterpose_services.classifiers.deployment import ClassifiersDeployment
@@ -62,6 +63,8 @@ class FakeEngine:
 
 class FakeEditorEngine(FakeEngine):
     """The editor: it takes its time, polls whether its caller has gone, and may have a hungry item."""
+
+    capabilities = CAPABILITIES["prompt-to-prompt"]
 
     def rows(self) -> tuple[int, int]:
         return 0, 0

@@ -55,7 +55,11 @@ class Shown:
 
     label: str
     caption: str
-    self_replace: float | None = None
+    strength: float | None = None
+
+    def __repr__(self) -> str:
+        """Return what an image is drawn by: in other words, every test would see other images."""
+        return f"Shown(label={self.label!r}, caption={self.caption!r}, self_replace={self.strength!r})"
 
 
 @dataclass

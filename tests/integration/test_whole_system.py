@@ -83,7 +83,7 @@ def test_the_same_seed_gives_the_same_images(client: Client) -> None:
         ).wait()
         items = list(run.items())
         results = [item.result for item in items if item.result is not None]
-        decided = [(item.state, item.result and item.result.self_replace) for item in items]
+        decided = [(item.state, item.result and item.result.strength) for item in items]
         made.append((decided, [decode_image(run.image(result.image)) for result in results]))
     (decided, images), (decided_again, images_again) = made
     assert decided == decided_again
@@ -99,9 +99,9 @@ def test_the_released_rule_stops_at_the_largest_value_that_passes(client: Client
         selection="released",
     ).wait()  # fmt: skip
     results = [item.result for item in run.items() if item.state == "done" and item.result]
-    edited = [result for result in results if result.self_replace is not None]
+    edited = [result for result in results if result.strength is not None]
     assert edited
-    assert all(result.self_replace == min(result.self_replace_tried) for result in edited)
+    assert all(result.strength == min(result.strengths_tried) for result in edited)
     sweep = run.summary().sweep
     assert sweep is not None
     assert sweep.selection == "released"
@@ -117,14 +117,14 @@ def test_edits_are_chosen_by_preview_and_kept_in_full(client: Client) -> None:
             preset=preset,
         ).wait()  # fmt: skip
         results = [item.result for item in run.items() if item.state == "done" and item.result]
-        made[preset] = [result for result in results if result.self_replace is not None]
+        made[preset] = [result for result in results if result.strength is not None]
     assert all("preview-decoder" in result.models for result in made["preview"])
     # The same latents, decoded in full: where both chose one value, they kept one image.
-    plain = {(one.edited_caption, one.self_replace): one.scores for one in made["quick"]}
-    both = [one for one in made["preview"] if (one.edited_caption, one.self_replace) in plain]
+    plain = {(one.edited_caption, one.strength): one.scores for one in made["quick"]}
+    both = [one for one in made["preview"] if (one.edited_caption, one.strength) in plain]
     assert both
     for one in both:
-        other = plain[one.edited_caption, one.self_replace]
+        other = plain[one.edited_caption, one.strength]
         assert one.scores
         assert other
         assert one.scores.image_image == pytest.approx(other.image_image, abs=2e-3)

@@ -91,7 +91,7 @@ def _edit_types(names: list[str]) -> list[EditType]:
     Option("lance_r_edits_per_image", "N", panel=EDITS),
     Option("preset", "NAME", more="Such as quick", panel=EDITS, complete=completion.presets),
     Option("selection", "RULE", panel=EDITS),
-    Option("self_replace", "FRACTION", panel=EDITS),
+    Option("strength", "FRACTION", panel=EDITS),
     Option("limit", "N"),
     Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
     Option("exclude", "IMAGE", more="As cat/3.png"),

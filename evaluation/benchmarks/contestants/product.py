@@ -47,7 +47,7 @@ class Product:
             engine, cost = self._engine(folder), Cost()
             trying = _items(engine, work)
             for values in rounds(preset.self_replace, preset.steps, "released", preset.injection_end):
-                response = engine.edit(EditRequest(items=trying, preset=preset, self_replace=values))
+                response = engine.edit(EditRequest(items=trying, preset=preset, strength=values))
                 cost += response.cost
                 made = [outcome.unwrap().variants for outcome in response.outcomes]
                 trying = [

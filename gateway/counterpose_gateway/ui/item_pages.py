@@ -87,8 +87,8 @@ class ShownItem:
 
 def _scores(result: ItemResult) -> list[tuple[str, str]]:
     facts = [("image", result.image)]
-    if result.self_replace is not None:
-        facts.append(("self-replace", f"{result.self_replace:g}"))
+    if result.strength is not None:
+        facts.append(("strength", f"{result.strength:g}"))
     if result.psnr_db is not None:
         facts.append(("likeness to the original", f"{result.psnr_db:.1f} dB"))
     if result.scores is not None:

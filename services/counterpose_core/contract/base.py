@@ -6,6 +6,7 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.errors import CounterposeError, error_for
 from counterpose_core.types import Cost
 
@@ -225,4 +226,7 @@ class ServiceHealth(ResponseBody):
         le=1,
         description="Share of the rows of its network's calls that were used lately by the replica that "
         "answers, or null if it does not say; only the editor does.",
+    )
+    capabilities: Capabilities | None = Field(
+        default=None, description="What it can do, or null if it does not say; only the editor does."
     )

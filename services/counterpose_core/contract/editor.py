@@ -8,6 +8,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from counterpose_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
+from counterpose_core.contract.editor_backends import EditorBackend
 from counterpose_core.types import (
     BlobRef,
     Cost,
@@ -48,6 +49,13 @@ SchedulerOverride = Annotated[
 class EditorPreset(RequestBody):
     """All settings of an edit (LANCE, Table 6; the ``lance`` preset has the values of the released code)."""
 
+    backend: EditorBackend = Field(
+        default="prompt-to-prompt",
+        # Presets are hashed: they have the same keys as before they named a backend.
+        exclude_if=lambda backend: backend == "prompt-to-prompt",
+        description="How the editor makes its images; the other settings are this backend's own. A preset "
+        "without it is prompt-to-prompt's.",
+    )
     inversion: Inversion = Field(
         default="direct",
         description="How the image is inverted to noise; `virtual` draws the noise from `seed` and the "
@@ -131,6 +139,15 @@ class EditorPreset(RequestBody):
             raise ValueError(f"virtual inversion requires the solver 'consistent', not {self.solver!r}")
         return self
 
+    @property
+    def sweep(self) -> tuple[float, ...]:
+        """The strengths at which an edit is tried, in order."""
+        return self.self_replace
+
+    def with_sweep(self, strengths: Sequence[float]) -> Self:
+        """Return a copy that tries edits at ``strengths``."""
+        return self.model_copy(update={"self_replace": tuple(strengths)})
+
 
 class ReconstructItem(RequestBody):
     """An image to invert and reconstruct."""
@@ -171,16 +188,16 @@ class EditItem(RequestBody):
 
 
 class EditRequest(RequestBody):
-    """``POST /v1/edit``: one image for each edit and each value of the self_replace sweep."""
+    """``POST /v1/edit``: one image for each edit and each strength."""
 
     items: list[EditItem] = Field(min_length=1, max_length=16, description="The edits to make.")
     preset: EditorPreset = Field(description="Settings of the edits.")
-    self_replace: tuple[Fraction, ...] | None = Field(
+    strength: tuple[Fraction, ...] | None = Field(
         default=None,
         min_length=1,
         max_length=16,
-        description="Values of the preset's sweep to make now, or null for all of them. A later request "
-        "for the other values continues from the point where they branch off; the results are the same.",
+        description="Strengths of the preset's sweep to make now, or null for all of them. A later request "
+        "for the others continues from the point where they branch off; the results are the same.",
     )
     decoder: Decoder = Field(
         default="full",
@@ -188,17 +205,15 @@ class EditRequest(RequestBody):
         "a preset with `preview`. A later request with `full` only decodes.",
     )
 
-    @field_validator("self_replace")
+    @field_validator("strength")
     @classmethod
     def _of_the_sweep(
         cls, values: tuple[float, ...] | None, info: ValidationInfo
     ) -> tuple[float, ...] | None:
         # An invalid preset is missing here; it has its own error.
         preset = info.data.get("preset")
-        if values is not None and preset is not None and not set(values) <= set(preset.self_replace):
-            raise ValueError(
-                f"{list(values)} must be values of the preset's sweep {list(preset.self_replace)}"
-            )
+        if values is not None and preset is not None and not set(values) <= set(preset.sweep):
+            raise ValueError(f"{list(values)} must be values of the preset's sweep {list(preset.sweep)}")
         return values
 
     @model_validator(mode="after")
@@ -210,8 +225,8 @@ class EditRequest(RequestBody):
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The values of self_replace to make now."""
-        return self.preset.self_replace if self.self_replace is None else self.self_replace
+        """The strengths to make now."""
+        return self.preset.sweep if self.strength is None else self.strength
 
 
 class ImageSafety(ResponseBody):
@@ -224,9 +239,12 @@ class ImageSafety(ResponseBody):
 
 
 class EditVariant(ResponseBody):
-    """The edited image at one value of the sweep."""
+    """The edited image at one strength of the sweep."""
 
-    self_replace: float = Field(description="Fraction of the steps during which self-attention was replaced.")
+    strength: float = Field(
+        description="Its strength: for prompt-to-prompt, the fraction of the steps during which "
+        "self-attention was replaced."
+    )
     image: BlobRef = Field(description="SHA-256 of the edited image in the store.")
     safety: ImageSafety | None = Field(
         default=None, description="What the safety checker says of it, or null where the editor has none."

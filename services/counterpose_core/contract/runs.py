@@ -161,20 +161,20 @@ class ItemResult(Provenance):
     added: list[WordSpan] = Field(
         default=[], description="Words added to the caption, with their places in the edited caption."
     )
-    self_replace: float | None = Field(
+    strength: float | None = Field(
         default=None,
-        description="Chosen fraction of the steps during which self-attention was replaced, or null if there "
-        "was no sweep.",
+        description="Chosen strength of the edit, or null if there was no sweep. For prompt-to-prompt it is "
+        "the fraction of the steps during which self-attention was replaced.",
     )
-    self_replace_tried: list[float] = Field(
-        default=[], description="Values of the sweep that were made before the choice, in the preset's order."
+    strengths_tried: list[float] = Field(
+        default=[], description="Strengths that were made before the choice, in the preset's order."
     )
     scores: EditScores | None = Field(
         default=None, description="CLIP's metrics of the edit, or null if there was nothing to score."
     )
     sweep: list[SweepScores] = Field(
         default=[],
-        description="Scores of all values of the sweep that were made, from which one was chosen; empty if "
+        description="Scores of all strengths that were made, from which one was chosen; empty if "
         "there was one.",
     )
     text: TextScores | None = Field(

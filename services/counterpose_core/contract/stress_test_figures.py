@@ -289,7 +289,7 @@ class Unanswered(ResponseBody):
 
 
 class SweepSummary(ResponseBody):
-    """How the self_replace sweep was chosen from, and how many of its images were made."""
+    """How the strength sweep was chosen from, and how many of its images were made."""
 
     selection: Selection = Field(description="Rule by which the value is chosen.")
     values: int = Field(description="Number of values in the sweep.")

@@ -96,9 +96,9 @@ class Thresholds(ClientBody):
 
 
 class SweepScores(ResponseBody):
-    """The cosines of one value of an edit's sweep that the image gate reads, all in [-1, 1]."""
+    """The cosines of one strength of an edit's sweep that the image gate reads, all in [-1, 1]."""
 
-    self_replace: float = Field(description="The value: the fraction with replaced self-attention.")
+    strength: float = Field(description="The strength at which the image was made.")
     direction: float = Field(description="Cosine between the change of the image and that of the caption.")
     image_image: float = Field(description="Cosine of the original image with the edited one.")
     text_original: float = Field(description="Cosine of the original image with its caption.")

@@ -107,17 +107,17 @@ class StressTestCreate(FunctionsAsWritten):
     )
     selection: Selection = Field(
         default="paper",
-        description="How to choose from the self_replace sweep: `paper` makes all values and takes the one "
+        description="How to choose from the strength sweep: `paper` makes all values and takes the one "
         "with the best direction among those that pass the gate; `released` takes the largest value that "
         "passes and makes no smaller ones, which saves most of the editor's work.",
     )
-    self_replace: list[Fraction] | None = Field(
+    strength: list[Fraction] | None = Field(
         default=None,
         min_length=1,
         max_length=16,
         json_schema_extra=DISTINCT,
-        description="The sweep: fractions in [0, 1] of the steps during which self-attention is replaced, of "
-        "which one is chosen for each edit (LANCE, Table 6c: 0.4 to 0.9 by 0.1); null for the preset's.",
+        description="Strengths to sweep, in [0, 1]; null for the preset's. For prompt-to-prompt: shares of "
+        "the steps that copy self-attention; larger ones keep more of the image (LANCE: 0.4 to 0.9 by 0.1).",
     )
     thresholds: Thresholds = Field(
         default=Thresholds(),
@@ -179,7 +179,7 @@ class StressTestCreate(FunctionsAsWritten):
         require_distinct(values)
         return values
 
-    @field_validator("self_replace")
+    @field_validator("strength")
     @classmethod
     def _values_once(cls, values: list[float] | None) -> list[float] | None:
         require_distinct(map(str, values or ()))
@@ -347,7 +347,7 @@ class StressTestSummary(RunSummary):
         description="How natural the screen's captions are, or null if no likelihoods were recorded.",
     )
     sweep: SweepSummary | None = Field(
-        default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."
+        default=None, description="How the strength sweep was chosen from, or null if there was no sweep."
     )
     suite_fit: SuiteFitSummary | None = Field(
         default=None,

@@ -182,10 +182,10 @@ def choose(
     Of directions that differ only by rounding the first is taken, so that every processor chooses the same.
 
     Args:
-        sweep: the self_replace fraction and the scores of each variant.
+        sweep: the strength and the scores of each variant.
         thresholds: the least cosines that pass.
         selection: ``paper`` takes the best direction among the variants that pass, ``released`` the largest
-            fraction that passes.
+            strength that passes.
         criteria: the criteria to check.
     """
     failures = [gate(scores, thresholds, criteria) for _, scores in sweep]

@@ -1,4 +1,4 @@
-"""The sweep over self_replace: the rounds in which its values are tried, so that few images are wasted."""
+"""The sweep over strengths: the rounds in which its values are tried, so that few images are wasted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rounds(
     both, `counterpose_core.stress_test.filters.choose` returns the same value from those tried as from all.
 
     Args:
-        sweep: the values of self_replace.
+        sweep: the strengths.
         steps: the number of diffusion steps. Values whose injection ends at the same step give the same image
             and share a round.
         selection: ``paper`` or ``released``.

@@ -61,8 +61,9 @@ class EditorDeployment(EngineService[Editor]):
         self._occupancy = RecentOccupancy(self.engine.rows, time.monotonic)
 
     def health(self) -> ServiceHealth:
-        """Return the health, and how full the network's calls were lately."""
-        return super().health().model_copy(update={"occupancy": self._occupancy.look()})
+        """Return the health, what the engine can do, and how full the network's calls were lately."""
+        own = {"capabilities": self.engine.capabilities, "occupancy": self._occupancy.look()}
+        return super().health().model_copy(update=own)
 
     @staticmethod
     def load(settings: ServiceSettings) -> Editor:

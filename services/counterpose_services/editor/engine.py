@@ -23,6 +23,7 @@ from counterpose_core.contract.editor import (
     ReconstructRequest,
     ReconstructResponse,
 )
+from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.contract.tokens import LearnTokensRequest, LearnTokensResponse
 from counterpose_core.editing.denoiser import Cancellation, never
 from counterpose_core.editing.generate import starting_noise
@@ -66,6 +67,8 @@ class EditorEngine:
     Cancelled; finished inversions are kept. The items' evaluations add up to those of the response, except
     for batches that did not fit; a denoiser call shared by items counts for each.
     """
+
+    capabilities = CAPABILITIES["prompt-to-prompt"]
 
     def __init__(
         self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore, safety: SafetyChecker | None = None
@@ -191,7 +194,7 @@ class EditorEngine:
             return ReconstructResponse(outcomes=outcomes, model=self.identity, cost=call.cost(stored.spent))
 
     def edit(self, request: EditRequest, *, cancelled: Cancellation = never) -> EditResponse:
-        """Edit each image once for each requested value of the self_replace sweep.
+        """Edit each image once at each requested strength.
 
         For previews, the response names the decoder that made them.
 
@@ -216,7 +219,7 @@ class EditorEngine:
                 self.store.note_made(made.refs, of=request.items[index].image)
                 told = zip(request.values, made.refs, made.safety, strict=True)
                 variants = [
-                    EditVariant(self_replace=value, image=ref, safety=safety) for value, ref, safety in told
+                    EditVariant(strength=value, image=ref, safety=safety) for value, ref, safety in told
                 ]
                 return EditedImage(variants=variants, cost=made.cost)
 

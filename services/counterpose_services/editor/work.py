@@ -19,7 +19,7 @@ def planned_evaluations(call: EditorCall) -> float:
     An image that was inverted before, or two edits of one image, take fewer; the store is not read for it.
     """
     if isinstance(call, EditRequest):
-        return len(call.items) * (_inversion(call.preset) + _edit(call.preset, call.self_replace))
+        return len(call.items) * (_inversion(call.preset) + _edit(call.preset, call.strength))
     if isinstance(call, ReconstructRequest):
         return len(call.items) * _inversion(call.preset)
     if isinstance(call, GenerateRequest):

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.editor_backends import Capabilities
 
 
 class Engine(Protocol):
@@ -38,6 +39,9 @@ class Perturber(Engine, Protocol):
 
 class Editor(Engine, Protocol):
     """Edits and generates images and learns tokens; polls ``cancelled`` between diffusion steps."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     def rows(self) -> tuple[int, int]: ...
 

@@ -54,7 +54,7 @@ def test_every_edit_gets_an_image_for_each_sweep_value(engine: EditorEngine, sto
     preset = QUICK.model_copy(update={"self_replace": (0.75, 0.25)})
     response = engine.edit(EditRequest(items=edits(store), preset=preset))
     for outcome in response.outcomes:
-        assert [variant.self_replace for variant in outcome.unwrap().variants] == [0.75, 0.25]
+        assert [variant.strength for variant in outcome.unwrap().variants] == [0.75, 0.25]
     assert pixels(store, response).shape == (6, RESOLUTION, RESOLUTION, 3)
     assert response.model == engine.identity
 

@@ -91,5 +91,5 @@ def test_a_sweep_made_value_by_value_equals_the_whole_sweep(
     whole = edited(engine, preset, item(engine, 6))
     fresh = afresh(engine, tmp_path)
     one = item(fresh, 6)
-    largest_first = [edited(fresh, preset, one, self_replace=(value,)) for value in (0.75, 0.25)]
+    largest_first = [edited(fresh, preset, one, strength=(value,)) for value in (0.75, 0.25)]
     assert np.abs(np.concatenate(largest_first[::-1]) - whole).max() <= 1

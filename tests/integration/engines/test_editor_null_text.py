@@ -97,9 +97,9 @@ def test_bad_items_do_not_affect_others(engine: EditorEngine) -> None:
 
 def test_a_smaller_value_resumes_from_the_fork_of_an_earlier_edit(engine: EditorEngine) -> None:
     item = items(engine, 7)[0]
-    large = EditRequest(items=[item], preset=PRESET, self_replace=(0.75,))
+    large = EditRequest(items=[item], preset=PRESET, strength=(0.75,))
     engine.edit(large)
-    small = engine.edit(large.model_copy(update={"self_replace": (0.25,)}))
+    small = engine.edit(large.model_copy(update={"strength": (0.25,)}))
     whole = engine.edit(EditRequest(items=[item], preset=PRESET))
     assert np.abs(pixels(engine, small)[0] - pixels(engine, whole)[0]).max() <= 1
     # From the fork before the second step on: three steps of both halves, a source for one of them.

@@ -51,7 +51,7 @@ class Bench:
         self, *values: float, decoder: Decoder = "full", preset: EditorPreset = PRESET, items: int = 2
     ) -> EditResponse:
         chosen = self.items[:items]
-        request = EditRequest(items=chosen, preset=preset, self_replace=values or None, decoder=decoder)
+        request = EditRequest(items=chosen, preset=preset, strength=values or None, decoder=decoder)
         return self.engine.edit(request)
 
     def images(self, response: EditResponse) -> Levels:

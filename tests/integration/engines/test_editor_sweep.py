@@ -36,7 +36,7 @@ class Bench:
         self.item = EditItem(image=self.store.put(encode_png(noise)), caption=CAPTION, edited_caption=EDITED)
 
     def edit(self, *values: float, preset: EditorPreset = PRESET) -> EditResponse:
-        request = EditRequest(items=[self.item], preset=preset, self_replace=values or None)
+        request = EditRequest(items=[self.item], preset=preset, strength=values or None)
         return self.engine.edit(request)
 
     def images(self, response: EditResponse) -> Levels:

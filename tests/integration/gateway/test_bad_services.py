@@ -157,7 +157,7 @@ TROUBLES: dict[str, tuple[str, Lie, str, int]] = {
     "NaN for a reconstruction's error": (RECONSTRUCT, changed("psnr_db", NAN), BAD, 1),
     "a path for an image": (EDIT, changed("variants/0/image", "../../etc/passwd"), BAD, 3),
     "an image that was never stored": (RECONSTRUCT, changed("image", "0" * 64), BAD, 1),
-    "another sweep value": (EDIT, changed("variants/0/self_replace", 0.123), BAD, 3),
+    "another sweep value": (EDIT, changed("variants/0/strength", 0.123), BAD, 3),
     "probabilities of the wrong shape": (CLASSIFY, changed("probabilities", [1.0]), BAD, 4),
     "NaN for a probability": (CLASSIFY, changed("probabilities", [NAN] * 4), BAD, 4),
     "probabilities above one": (CLASSIFY, changed("probabilities", [9.0, 0.0, 0.0, 0.0]), BAD, 4),

@@ -155,10 +155,9 @@ class FlaggingEditor(HuntEditor):
 
     def _judged(self, item: EditItem, variants: Sequence[EditVariant]) -> list[EditVariant]:
         is_snow = "snow" in item.edited_caption
-        kept = variants[0].self_replace
+        kept = variants[0].strength
         return [
-            each.model_copy(update={"safety": judged(is_snow or each.self_replace != kept)})
-            for each in variants
+            each.model_copy(update={"safety": judged(is_snow or each.strength != kept)}) for each in variants
         ]
 
 

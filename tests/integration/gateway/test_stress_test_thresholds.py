@@ -19,7 +19,7 @@ async def test_a_run_is_judged_again_by_summary_report_and_export_and_nothing_is
         run = await client.stress_tests.create(
             dataset="demo", classifiers=["steady", "leaning"], edit_types=["background"],
             max_edits_per_image=2, lance_r_edits_per_image=0, thresholds={"direction": 0.25},
-            self_replace=[0.4, 0.7], seed=3,
+            strength=[0.4, 0.7], seed=3,
         )  # fmt: skip
         await gateway.worker().work_off()
         assert run.run.resolved_config["gate"]["direction"] == 0.25

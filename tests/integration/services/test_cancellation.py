@@ -130,7 +130,7 @@ async def test_the_next_caller_is_served_in_full_after_a_disconnect(app: ASGIApp
     engine.go_on.set()
     status, answer = await staying.answer()
     assert status == 200
-    assert answer["outcomes"][0]["value"]["variants"][0]["self_replace"] == 0.5
+    assert answer["outcomes"][0]["value"]["variants"][0]["strength"] == 0.5
 
 
 async def test_a_caller_who_leaves_the_queue_never_reaches_the_engine(engine: FakeEditor) -> None:

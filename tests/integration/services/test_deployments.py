@@ -190,6 +190,7 @@ async def test_health_needs_no_secret_and_reports_the_weights() -> None:
         "replicas": 1,
         "calls": ScorerDeployment.calls,
         "occupancy": None,
+        "capabilities": None,
     }
 
 

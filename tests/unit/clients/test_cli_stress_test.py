@@ -36,7 +36,7 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
         "--max-edits-per-image", "3", "--preset", "lance", "--selection", "released", "--limit", "8",
         "--seed", "17", "--lance-r-edits-per-image", "2", "--refuse-word", "rusty", "--refuse-word", "old",
         "--exclude", "bus/1.png", "--edit", "bus=>tram,taxi", "--edit", "in the rain=>", "--no-confirm",
-        "--confirm-share", "0.5", "--near-duplicates", "0.999", "--self-replace", "0.2",
+        "--confirm-share", "0.5", "--near-duplicates", "0.999", "--strength", "0.2",
         "--threshold", "direction=0.3", "--threshold", "closer=false",
         "--anyway",
     )  # fmt: skip
@@ -46,7 +46,7 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
         "edit_types": ["domain", "background"], "max_edits_per_image": 3, "preset": "lance",
         "selection": "released", "limit": 8, "seed": 17, "lance_r_edits_per_image": 2,
         "refused_words": ["rusty", "old"], "exclude": ["bus/1.png"], "confirm": False, "confirm_share": 0.5,
-        "near_duplicates": 0.999, "self_replace": [0.2], "thresholds": {"direction": 0.3, "closer": False},
+        "near_duplicates": 0.999, "strength": [0.2], "thresholds": {"direction": 0.3, "closer": False},
         "outside_suite": "continue",
         "interventions": [
             {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},

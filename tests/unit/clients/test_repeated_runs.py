@@ -29,7 +29,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "lance_r_edits_per_image": 0,
     "preset": "quick",
     "selection": "released",
-    "self_replace": [0.4, 0.05],
+    "strength": [0.4, 0.05],
     "thresholds": {"direction": -0.3, "closer": False},
     "limit": 8,
     "refused_words": ["rusty", "old"],

@@ -60,7 +60,7 @@ def create(client: Any) -> Any:
         exclude=["bus/1.png"],
         confirm=False,
         confirm_share=0.4,
-        near_duplicates=0.999, self_replace=(0.2, 0.9), thresholds={"direction": 0.3, "closer": False},
+        near_duplicates=0.999, strength=(0.2, 0.9), thresholds={"direction": 0.3, "closer": False},
         outside_suite="continue", seed=3, idempotency_key="mine",
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ CREATED = {
     "dataset": "demo", "classifiers": ["leaning-resnet"], "edit_types": ["domain"], "max_edits_per_image": 2,
     "lance_r_edits_per_image": 3, "preset": "lance", "selection": "released", "limit": 7, "seed": 3,
     "refused_words": ["rusty"], "exclude": ["bus/1.png"], "confirm": False, "confirm_share": 0.4,
-    "near_duplicates": 0.999, "self_replace": [0.2, 0.9], "thresholds": {"direction": 0.3, "closer": False},
+    "near_duplicates": 0.999, "strength": [0.2, 0.9], "thresholds": {"direction": 0.3, "closer": False},
     "outside_suite": "continue", "interventions": [
         {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
         {"added": "in the snow"},

@@ -33,6 +33,7 @@ BAD: dict[str, tuple[type[BaseModel], dict[str, Any], tuple[str | int, ...]]] = 
     "a sweep value of NaN": (EditorPreset, {"self_replace": [0.5, NAN]}, ("self_replace", 1)),
     "a sweep of nothing": (EditorPreset, {"self_replace": []}, ("self_replace",)),
     "a sweep of a thousand": (EditorPreset, {"self_replace": [0.5] * 1000}, ("self_replace",)),
+    "a backend that there is not": (EditorPreset, {"backend": "by-hand"}, ("backend",)),
     "generation in 0 steps": (GenerateRequest, GENERATE | {"steps": 0}, ("steps",)),
     "generation in a billion steps": (GenerateRequest, GENERATE | {"steps": BILLION}, ("steps",)),
     "generation by NaN": (GenerateRequest, GENERATE | {"guidance": NAN}, ("guidance",)),

@@ -207,6 +207,17 @@ def test_a_fraction_of_the_steps_is_between_0_and_1(fraction: float) -> None:
         editor.EditorPreset(cross_replace=fraction)
 
 
+def test_a_preset_names_its_backend_only_where_it_is_not_the_first() -> None:
+    plain = editor.EditorPreset()
+    named = editor.EditorPreset.model_validate({"backend": "prompt-to-prompt"})
+    assert plain == named
+    assert plain.backend == "prompt-to-prompt"
+    # What is hashed and stored is as before presets had a backend.
+    assert "backend" not in named.model_dump(mode="json")
+    assert "backend" not in named.model_dump_json()
+    assert editor.EditorPreset.model_validate_json(named.model_dump_json()) == named
+
+
 def test_a_sweep_has_at_least_one_value() -> None:
     with pytest.raises(ValidationError):
         editor.EditorPreset(self_replace=())

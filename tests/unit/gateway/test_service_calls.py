@@ -10,6 +10,7 @@ import pytest
 
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
@@ -234,6 +235,18 @@ async def test_health_is_requested_once_and_says_why_a_service_is_not_ready() ->
     assert {one.service for one in found if not one.ready} == {"editor", "scorer"}
     assert "cannot be reached" in found[2].detail
     assert time.pauses == []
+
+
+async def test_health_passes_on_what_the_editor_can_do() -> None:
+    able = Capabilities(transform=True, levels=True)
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        service = request.url.path.split("/")[1]
+        said = {"capabilities": able.model_dump()} if service == "editor" else {}
+        return httpx.Response(200, json={"service": service, "ready": True, **said})
+
+    found = await HttpHealth(caller_over(handle, Time())).services()
+    assert {one.service: one.capabilities for one in found if one.capabilities} == {"editor": able}
 
 
 @pytest.mark.fault("B48")

@@ -34,13 +34,13 @@ async def make_counterfactuals(
     preset, drafts = attempt.config.preset, dict[str, Draft]()
     trying = [Sweep(kept) for kept in edits]
     selection = attempt.config.request.selection
-    for values in rounds(preset.self_replace, preset.steps, selection, preset.injection_end):
+    for values in rounds(preset.sweep, preset.steps, selection, preset.injection_end):
         decoder: Decoder = "preview" if preset.preview else "full"
         edited = await edit(attempt, source, caption, trying, values, services, decoder=decoder)
         trying, chosen = [], list[Chosen]()
         for sweep in await score(attempt, source, caption, edited, services):
             choice = judge(sweep, attempt.config)
-            if choice.failed is not None and len(sweep.variants) < len(preset.self_replace):
+            if choice.failed is not None and len(sweep.variants) < len(preset.sweep):
                 trying.append(sweep)
             else:
                 chosen.append((sweep, choice))
@@ -73,8 +73,8 @@ def _result(attempt: Attempt, caption: str, sweep: Sweep, chosen: Variant) -> It
         edited_caption=proposal.edited_caption,
         removed=_spans(proposal.words.removed),
         added=_spans(proposal.words.added),
-        self_replace=chosen.self_replace,
-        self_replace_tried=[variant.self_replace for variant in sweep.variants],
+        strength=chosen.strength,
+        strengths_tried=[variant.strength for variant in sweep.variants],
         scores=chosen.scores,
         sweep=_sweep_scores(sweep),
         text=sweep.kept.text,
@@ -88,7 +88,7 @@ def _sweep_scores(sweep: Sweep) -> list[SweepScores]:
     if len(sweep.variants) < 2:
         return []
     return [
-        SweepScores.model_validate({**each.compared.model_dump(), "self_replace": each.self_replace})
+        SweepScores.model_validate({**each.compared.model_dump(), "strength": each.strength})
         for each in sweep.variants
         if each.compared is not None
     ]
@@ -112,7 +112,7 @@ async def in_full(
     """
     by_value: dict[float, list[Chosen]] = {}
     for sweep, choice in chosen:
-        by_value.setdefault(sweep.variants[choice.index].self_replace, []).append((sweep, choice))
+        by_value.setdefault(sweep.variants[choice.index].strength, []).append((sweep, choice))
     decoded = await together(
         _at(attempt, source, caption, value, group, services) for value, group in by_value.items()
     )

@@ -50,12 +50,12 @@ class Draft:
 
 @dataclass(frozen=True)
 class Variant:
-    """The image of an edit at one value of self_replace, and its scores once measured.
+    """The image of an edit at one strength, and its scores once measured.
 
     ``preview_scores`` are those of its small image, where that was decoded in full after the choice.
     """
 
-    self_replace: float
+    strength: float
     image: str
     scores: EditScores | None = None
     preview_scores: EditScores | None = None
@@ -68,7 +68,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Sweep:
-    """An edit, its images at the self_replace values tried so far in the preset's order, and their cost."""
+    """An edit, its images at the strengths tried so far in the preset's order, and their cost."""
 
     kept: KeptEdit
     variants: tuple[Variant, ...] = ()
@@ -135,10 +135,10 @@ async def _edit_chunk(
 ) -> list[Sweep]:
     captions = [sweep.kept.proposal.edited_caption for sweep in sweeps]
     items = [EditItem(image=source.source_image, caption=caption, edited_caption=text) for text in captions]
-    order, edited_sweeps = attempt.config.preset.self_replace, list[Sweep]()
+    order, edited_sweeps = attempt.config.preset.sweep, list[Sweep]()
     async with attempt.fail_items_on_error([sweep.kept.item for sweep in sweeps]):
         preset = attempt.config.preset
-        request = EditRequest(items=items, preset=preset, self_replace=values, decoder=decoder)
+        request = EditRequest(items=items, preset=preset, strength=values, decoder=decoder)
         response = await attempt.call("editor", services.editor.edit, request)
         # A preview uses weights of its own, which are recorded in addition to the editor's.
         name = "editor" if decoder == "full" else "preview-decoder"
@@ -157,13 +157,13 @@ async def _edit_chunk(
                     await attempt.filtered(sweep.kept.item, SAFETY, flagged(worst.safety) or "")
                     continue
                 # Always in the same order: equal scores then give equal choices.
-                variants.sort(key=lambda variant: order.index(variant.self_replace))
+                variants.sort(key=lambda variant: order.index(variant.strength))
                 edited_sweeps.append(replace(sweep, variants=tuple(variants), cost=sweep.cost + edited.cost))
     return edited_sweeps
 
 
 def _checked_variants(edited: EditedImage, asked: Sequence[float]) -> list[Variant]:
-    answered = [variant.self_replace for variant in edited.variants]
+    answered = [variant.strength for variant in edited.variants]
     # A service that computes in float32 returns 0.4000000059 for 0.4.
     if len(answered) != len(asked) or not np.allclose(answered, asked, atol=1e-6):
         raise BadBackendOutput(f"the editor returned the sweep {answered} instead of {list(asked)}")

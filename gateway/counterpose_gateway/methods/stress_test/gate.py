@@ -35,9 +35,7 @@ CRITERIA: Mapping[ItemKind, tuple[GateReason, ...]] = MappingProxyType(
 
 def judge(sweep: Sweep, config: StressTestConfig) -> Choice:
     """Choose among the variants of an edit, all of which have scores; ``index`` counts them in order."""
-    scored = [
-        (variant.self_replace, variant.scores) for variant in sweep.variants if variant.scores is not None
-    ]
+    scored = [(variant.strength, variant.scores) for variant in sweep.variants if variant.scores is not None]
     return choose(scored, config.gate, config.request.selection, CRITERIA[sweep.kept.item.kind])
 
 

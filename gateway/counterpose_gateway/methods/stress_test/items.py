@@ -139,7 +139,7 @@ def items_hash(config: StressTestConfig) -> str:
         "confirm_share",
         "near_duplicates",
         # What is in force is hashed with the preset and the thresholds of the configuration.
-        "self_replace",
+        "strength",
         "thresholds",
         "outside_suite",
         "applied_from",

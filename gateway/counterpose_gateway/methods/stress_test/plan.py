@@ -260,9 +260,7 @@ def resolve(
 
 
 def _swept(preset: EditorPreset, create: StressTestCreate) -> EditorPreset:
-    if create.self_replace is None:
-        return preset
-    return preset.model_copy(update={"self_replace": tuple(create.self_replace)})
+    return preset if create.strength is None else preset.with_sweep(create.strength)
 
 
 def _model_names(suite: Suite, perturber: str) -> dict[str, str]:

@@ -126,17 +126,17 @@ class JudgingAgain:
 
     def _judge_image(self, item: Item, result: ItemResult) -> Choice | LeftOut | None:
         """Choose again among the sweep's images; None for an item that has no scores to judge."""
-        if result.scores is None or result.self_replace is None:
+        if result.scores is None or result.strength is None:
             return None
         preset, criteria = result.preset or self._config.preset, CRITERIA[item.kind]
-        if not result.sweep and len(result.self_replace_tried) > 1:
+        if not result.sweep and len(result.strengths_tried) > 1:
             return self._judge_alone(item, result)
-        sweep: list[tuple[float, Scores]] = [(each.self_replace, each) for each in result.sweep]
+        sweep: list[tuple[float, Scores]] = [(each.strength, each) for each in result.sweep]
         if not sweep:
-            sweep = [(result.self_replace, result.scores)]
+            sweep = [(result.strength, result.scores)]
         choice = choose(sweep, self._gate, self._config.request.selection, criteria)
-        is_same = sweep[choice.index][0] == result.self_replace
-        if choice.failed is not None and len(sweep) < len(preset.self_replace):
+        is_same = sweep[choice.index][0] == result.strength
+        if choice.failed is not None and len(sweep) < len(preset.sweep):
             # The next value of the sweep would be tried.
             return "not-made"
         if preset.preview:

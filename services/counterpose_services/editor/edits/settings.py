@@ -63,7 +63,7 @@ def edit_settings(request: EditRequest, table: Timetable, guidance: float) -> Ed
     """Take the settings of a request's edits out of its preset.
 
     Args:
-        request: the preset, and the values of the self_replace sweep that are asked for.
+        request: the preset, and the strengths that are asked for: values of its self_replace.
         table: the noise levels; paths of other values of the sweep part at some of them.
         guidance: the scale that is left to apply between two evaluations, 1 where the network takes it in.
     """

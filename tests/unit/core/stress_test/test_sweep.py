@@ -101,14 +101,14 @@ def test_leading_steps_are_exact_for_decimal_fractions(fraction: float, steps: i
 @pytest.mark.parametrize("values", [[], [0.5], [0.4, 0.41], [1.5], "0.4"])
 def test_values_outside_the_preset_sweep_are_refused(values: object) -> None:
     item = {"image": "0" * 64, "caption": "a bus", "edited_caption": "a tram"}
-    body = {"items": [item], "preset": {"self_replace": [0.4, 0.8]}, "self_replace": values}
+    body = {"items": [item], "preset": {"self_replace": [0.4, 0.8]}, "strength": values}
     with pytest.raises(ValidationError) as caught:
         editor.EditRequest.model_validate(body)
-    assert caught.value.errors()[0]["loc"][0] == "self_replace"
+    assert caught.value.errors()[0]["loc"][0] == "strength"
 
 
 def test_an_edit_requests_the_whole_sweep_by_default() -> None:
     item = editor.EditItem(image="0" * 64, caption="a bus", edited_caption="a tram")
     preset = editor.EditorPreset(self_replace=(0.4, 0.8))
     assert editor.EditRequest(items=[item], preset=preset).values == (0.4, 0.8)
-    assert editor.EditRequest(items=[item], preset=preset, self_replace=(0.8,)).values == (0.8,)
+    assert editor.EditRequest(items=[item], preset=preset, strength=(0.8,)).values == (0.8,)

@@ -40,7 +40,7 @@ def test_the_work_of_an_edit_is_about_what_the_editor_counts(
 
 def test_a_part_of_the_sweep_is_less_work() -> None:
     whole, one = (
-        planned_evaluations(EditRequest(items=[EDIT], preset=DIRECT, self_replace=values))
+        planned_evaluations(EditRequest(items=[EDIT], preset=DIRECT, strength=values))
         for values in (None, (0.8,))
     )
     assert one < 0.7 * whole

@@ -126,7 +126,7 @@ class _GrowingPart:
             "tokens": likelihood.get("tokens", 0),
             "language_model": self._names["language_model"].add(models.get(LANGUAGE_MODEL, "")),
             "clip": self._names["clip"].add(models.get(CLIP, "")),
-            "tried": len(result.get("self_replace_tried", ())),
+            "tried": len(result.get("strengths_tried", ())),
             "outside": _outside(result.get("suite_fit") if kept else None),
         }
 

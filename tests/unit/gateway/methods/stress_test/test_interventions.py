@@ -44,7 +44,7 @@ async def test_each_intervention_is_generated_and_predicted_like_an_edit() -> No
     assert set(replaced.result.predictions) == {"steady", "leaning"}
     assert replaced.result.predictions["leaning"].p_true < 0.5 < appended.result.predictions["leaning"].p_true
     assert replaced.result.scores is not None
-    assert replaced.result.self_replace is not None
+    assert replaced.result.strength is not None
 
 
 async def test_a_caption_without_the_words_is_filtered_with_a_reason() -> None:

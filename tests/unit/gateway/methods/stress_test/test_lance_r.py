@@ -102,7 +102,7 @@ async def test_one_word_is_replaced_and_the_image_is_processed_like_an_edit() ->
     assert added.words[0] in WORDS
     assert result.edited_caption == "A red,  shiny sled; on grass.".replace(removed.words[0], added.words[0])
     assert set(result.predictions) == {"steady", "leaning"}
-    assert result.self_replace == 0.4
+    assert result.strength == 0.4
     assert result.models["masked-lm"] == "fake-masked-lm@0"
     assert result.cost.unet_evaluations > 0
 

@@ -123,7 +123,7 @@ def test_the_report_starts_with_the_verdict_and_has_every_section() -> None:
     assert places == sorted(places)
     assert text.index("looks fooled") < text.index("takes sleds for boats")
     stopped = "the image does not change as its caption does"
-    for word in ("bad-backend-output", stopped, "UNet evaluations", "self_replace", "n=6"):
+    for word in ("bad-backend-output", stopped, "UNet evaluations", "strength", "n=6"):
         assert word in text
 
 
@@ -156,11 +156,11 @@ def test_the_sweep_selection_is_reported(selection: str, rule: str) -> None:
     ledgered = full()
     for index, item in enumerate(ledgered.items):
         if item.kind == "edit" and item.result is not None:
-            tried = item.result.model_copy(update={"self_replace_tried": [0.6, 0.8]})
+            tried = item.result.model_copy(update={"strengths_tried": [0.6, 0.8]})
             ledgered.items[index] = item.model_copy(update={"result": tried})
     text = text_of(report(ledgered, selection=selection))
     assert rule in text
-    assert "3 values of self-replace" in text
+    assert "3 values of strength" in text
     assert "62 images for 31 edits" in text
 
 
@@ -175,7 +175,7 @@ def test_reproduce_shows_the_command_that_repeats_the_run_and_what_it_cannot_say
     ledgered, edits = full(), [("grass", "<snow> & 'ice'"), ("dog", "cat, fox")]
     changes: dict[str, object] = {
         "interventions": [{"removed": removed, "added": added} for removed, added in edits],
-        "self_replace": [0.4, 0.6],
+        "strength": [0.4, 0.6],
         "seed": 17,
     }
     request = fake_config(**changes).request

@@ -24,7 +24,7 @@ async def test_the_released_rule_selects_the_most_conservative_passing_value() -
     items, record = await stress_test(world, world.sources(1), fake_services(world), selection="released")
     result = outcome(items, record, "edit", "object").result
     assert result is not None
-    assert result.self_replace == 0.8
+    assert result.strength == 0.8
 
 
 class _PickyScorer(FakeScorer):

@@ -57,7 +57,7 @@ def _cut(outcome: Outcome[EditedImage]) -> Outcome[EditedImage]:
 class _NamesNothing(FakeEditor):
     async def edit(self, request: EditRequest) -> EditResponse:
         response = await super().edit(request)
-        nothing = [EditVariant(self_replace=value, image="0" * 64) for value in request.values]
+        nothing = [EditVariant(strength=value, image="0" * 64) for value in request.values]
         for variant in nothing:
             self.world.shown[variant.image] = self.world.shown[request.items[0].image]
         outcomes = [Outcome[EditedImage](value=EditedImage(variants=nothing)) for _ in request.items]
@@ -73,7 +73,7 @@ class _Paints(FakeEditor):
         response = await super().edit(request)
         image = self.world.store.put(self.content)
         self.world.shown[image] = self.world.shown[request.items[0].image]
-        variants = [EditVariant(self_replace=value, image=image) for value in request.values]
+        variants = [EditVariant(strength=value, image=image) for value in request.values]
         outcomes = [Outcome[EditedImage](value=EditedImage(variants=variants)) for _ in request.items]
         return response.model_copy(update={"outcomes": outcomes})
 

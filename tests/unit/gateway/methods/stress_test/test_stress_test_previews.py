@@ -35,11 +35,11 @@ class _Decoding(FakeEditor):
             self.previews |= {variant.image for variant in outcome.unwrap().variants}
         return response.model_copy(update={"model": ModelIdentity(id="small", revision="1")})
 
-    def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
-        ref = super()._draw(source, caption, self_replace)
-        if not self.asked or self.asked[-1][0] == "full" or self_replace is None:
+    def _draw(self, source: str, caption: str, strength: float | None) -> str:
+        ref = super()._draw(source, caption, strength)
+        if not self.asked or self.asked[-1][0] == "full" or strength is None:
             return ref
-        return self.world.add(self.world.shown[ref], "preview", self_replace)
+        return self.world.add(self.world.shown[ref], "preview", strength)
 
 
 Passes = Callable[[bool, float], bool]
@@ -54,7 +54,7 @@ class _Judging(FakeScorer):
         self.editor, self.passes = editor, passes
 
     def measure(self, item: ScoreItem) -> EditScores:
-        fraction = self.world.shown[item.edited].self_replace
+        fraction = self.world.shown[item.edited].strength
         assert fraction is not None
         good = self.passes(item.edited in self.editor.previews, fraction)
         return super().measure(item).model_copy(update={"image_image": 0.9 if good else 0.1})
@@ -72,18 +72,16 @@ async def run(passes: Passes, selection: Selection = "paper") -> tuple[FakeRecor
 
 
 def states(record: FakeRecorder) -> list[str]:
-    return [found.state for found in record.outcomes.values() if found.result and found.result.self_replace]
+    return [found.state for found in record.outcomes.values() if found.result and found.result.strength]
 
 
 async def test_the_value_chosen_on_previews_is_decoded_in_full() -> None:
     record, editor = await run(lambda preview, value: not preview or value == 0.6)
     assert editor.asked == [("preview", SWEEP, 6), ("full", (0.6,), 6)]
     assert states(record) == ["done"] * 6
-    edited = [
-        found.result for found in record.outcomes.values() if found.result and found.result.self_replace
-    ]
-    assert [result.self_replace for result in edited] == [0.6] * 6
-    assert [result.self_replace_tried for result in edited] == [list(SWEEP)] * 6
+    edited = [found.result for found in record.outcomes.values() if found.result and found.result.strength]
+    assert [result.strength for result in edited] == [0.6] * 6
+    assert [result.strengths_tried for result in edited] == [list(SWEEP)] * 6
     assert {result.scores.image_image for result in edited if result.scores} == {0.9}
     models = edited[-1].models
     assert (models["preview-decoder"], models["editor"]) == ("small@1", "fake-editor@0")
@@ -109,7 +107,7 @@ async def test_each_chosen_value_is_decoded_in_its_own_call() -> None:
 
     class Apart(FakeScorer):
         def measure(self, item: ScoreItem) -> EditScores:
-            fraction = self.world.shown[item.edited].self_replace
+            fraction = self.world.shown[item.edited].strength
             wanted = 0.8 if "dog" in item.edited_caption else 0.4
             good = 0.9 if fraction == wanted else 0.1
             return super().measure(item).model_copy(update={"image_image": good})

@@ -37,7 +37,7 @@ async def test_a_counterfactual_has_words_scores_provenance_and_predictions() ->
     assert result.original_predictions["steady"].rank_true == 1
     assert result.models["editor"] == "fake-editor@0"
     assert result.preset is not None
-    assert world.shown[result.image].self_replace == result.self_replace == 0.4
+    assert world.shown[result.image].strength == result.strength == 0.4
 
 
 @pytest.mark.paper("LANCE-A1-7-caption")

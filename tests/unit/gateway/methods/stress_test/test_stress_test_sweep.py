@@ -45,7 +45,7 @@ class _Patterned(FakeScorer):
         self.start, self.patterns = start, dict[str, tuple[bool, ...]]()
 
     def measure(self, item: ScoreItem) -> EditScores:
-        fraction = self.world.shown[item.edited].self_replace
+        fraction = self.world.shown[item.edited].strength
         assert fraction is not None
         count = self.start + len(self.patterns)
         passes = self.patterns.setdefault(item.edited_caption, PATTERNS[count % len(PATTERNS)])
@@ -75,9 +75,9 @@ async def test_the_lazy_sweep_makes_the_same_choice_with_fewer_images(start: int
         assert result is not None
         assert found[caption].state == ("done" if passing else "filtered")
         # Where none passes, the same one is named as over the whole sweep: the best direction's, 0.4.
-        assert result.self_replace == (max(passing) if passing else 0.4)
-        assert result.self_replace_tried == [value for value in SWEEP if value >= result.self_replace]
-    tried = sum(len(each.result.self_replace_tried) for each in found.values() if each.result)
+        assert result.strength == (max(passing) if passing else 0.4)
+        assert result.strengths_tried == [value for value in SWEEP if value >= result.strength]
+    tried = sum(len(each.result.strengths_tried) for each in found.values() if each.result)
     assert sum(len(values) * edits for values, edits in editor.rounds) == tried
 
 
@@ -97,7 +97,7 @@ async def test_the_papers_rule_generates_the_whole_sweep_in_one_call() -> None:
     _, record = await stress_test(world, [world.source("sled", 0)], fake_services(world, editor=editor))
     assert editor.rounds == [(SWEEP, 6)]
     results = [found.result for found in edited(record).values() if found.result]
-    assert [result.self_replace_tried for result in results] == [list(SWEEP)] * 6
+    assert [result.strengths_tried for result in results] == [list(SWEEP)] * 6
 
 
 @pytest.mark.parametrize("selection", ["paper", "released"])
@@ -158,7 +158,7 @@ class _Picky(FakeScorer):
     """No edit passes without its dog, none without its red but at 0.4, all others at all values."""
 
     def measure(self, item: ScoreItem) -> EditScores:
-        fraction = self.world.shown[item.edited].self_replace
+        fraction = self.world.shown[item.edited].strength
         bad = "dog" not in item.edited_caption or ("red" not in item.edited_caption and fraction != 0.4)
         return super().measure(item).model_copy(update={"image_image": 0.1 if bad else 0.9})
 
@@ -168,7 +168,7 @@ def _services(world: FakeWorld) -> Services:
 
 
 def _image(found: Recorded) -> tuple[str, float | None] | None:
-    return None if found.result is None else (found.result.image, found.result.self_replace)
+    return None if found.result is None else (found.result.image, found.result.strength)
 
 
 @pytest.mark.parametrize(("selection", "made"), [("paper", 18), ("released", 10)])

@@ -33,7 +33,7 @@ class _Varied(FakeScorer):
 
     def measure(self, item: ScoreItem) -> EditScores:
         shown = self.world.shown[item.edited]
-        drawn = hashlib.sha256(f"{item.original}{shown.caption}{shown.self_replace}".encode()).digest()
+        drawn = hashlib.sha256(f"{item.original}{shown.caption}{shown.strength}".encode()).digest()
         direction, likeness, fit = (0.1 + 0.8 * byte / 255 for byte in drawn[:3])
         changes = {"direction": direction, "image_image": 0.6 + 0.4 * likeness, "text_edited": fit}
         return super().measure(item).model_copy(update=changes)
@@ -86,7 +86,7 @@ async def judged(run: Run, items: list[Item], **thresholds: Any) -> tuple[Judgin
 async def test_a_request_sets_thresholds_and_sweep_and_the_configuration_records_them() -> None:
     world = FakeWorld()
     config, _ = await planned(
-        world.sources(1), fake_services(world), self_replace=[0.2, 0.9],
+        world.sources(1), fake_services(world), strength=[0.2, 0.9],
         thresholds={"image_image": 0.5, "closer": False, "word_similarity": 0.7},
     )  # fmt: skip
     suite = fake_suite().scorer
@@ -97,9 +97,9 @@ async def test_a_request_sets_thresholds_and_sweep_and_the_configuration_records
 
 @pytest.mark.paper("LANCE-A1-1-inputs")
 async def test_the_runs_own_thresholds_decide_what_is_kept() -> None:
-    _, items = await made(thresholds={"image_image": 0.9}, self_replace=[0.5])
+    _, items = await made(thresholds={"image_image": 0.9}, strength=[0.5])
     edits = [item for item in items if item.kind == "edit" and item.result and item.result.scores]
-    assert {item.result.self_replace for item in edits if item.result} == {0.5}
+    assert {item.result.strength for item in edits if item.result} == {0.5}
     assert {item.state for item in edits} == {"done", "filtered"}
     kept = [item.result.scores.image_image for item in edits if item.result and item.result.scores
             if item.state == "done"]  # fmt: skip

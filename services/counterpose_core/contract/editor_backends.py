@@ -1,0 +1,40 @@
+"""The kinds of editors, and what each can do: data that suites, services and methods read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+EditorBackend = Literal["prompt-to-prompt"]
+"""How an editor makes its images; a preset names the one that its settings are for."""
+
+
+class Capabilities(BaseModel):
+    """What an editor can do; what it does not declare, it cannot."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    reconstruct: bool = Field(
+        default=False, description="Returns an image with nothing changed, by the path that its edits take."
+    )
+    captions: bool = Field(default=False, description="Edits by a caption and the caption to match.")
+    instruction: bool = Field(default=False, description="Edits by a sentence that says what to change.")
+    transform: bool = Field(default=False, description="Edits by a named operation and its level.")
+    mask: bool = Field(default=False, description="Keeps everything outside a region, or inside it.")
+    levels: bool = Field(default=False, description="Has an ordered axis of strengths.")
+    tokens: bool = Field(default=False, description="Learns a word from images.")
+    draw: bool = Field(default=False, description="Makes images from text alone.")
+    seeded: bool = Field(default=False, description="Returns the same image for the same request.")
+
+
+CAPABILITIES: Mapping[EditorBackend, Capabilities] = MappingProxyType(
+    {
+        "prompt-to-prompt": Capabilities(
+            reconstruct=True, captions=True, levels=True, tokens=True, draw=True, seeded=True
+        )
+    }
+)
+"""What each backend declares."""
