@@ -73,8 +73,8 @@ def _finding(made: TwoWayFigures) -> str:
     named = made.named_of_met
     return (
         f"Runs of {made.together} classifiers met {figure(made.met, 2)} of {size(made.met)} planted bugs that"
-        f" need two conditions, and named {figure(named, 2)} of those met (n = {size(named)}); of the findings"
-        f" of two conditions, {figure(made.precision, 2)} are true (n = {size(made.precision)}), and"
+        f" need two conditions, and named {figure(named, 2)} of those met (n = {size(named)}); of the"
+        f" findings of two conditions, {figure(made.precision, 2)} are true (n = {size(made.precision)}), and"
         f" {figure(made.false_runs, 2)} of the runs without such bugs prove a false one"
         f" (n = {size(made.false_runs)})."
     )
