@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from counterpose_core.types import Estimate
+from evaluation.evidence.conjunctions import CONJUNCTIONS
 from evaluation.evidence.hunts import HUNTS, headline_coverage
 from evaluation.evidence.markdown import figure
 from evaluation.evidence.validity import VALIDITY
 from evaluation.hunt_validity.report import HuntValidity
 from evaluation.paths import RESULTS, ROOT
 from evaluation.two_stages.report import FindingsValidity
+from evaluation.two_way.report import TwoWayRecord
 from evaluation.validity.report import Agreement, Validity
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,6 +56,14 @@ def test_the_row_of_hunts_tells_precision_and_the_coverage_of_the_headline() -> 
     true, held = HUNTED.figures.precision, headline_coverage(HUNTED.figures)
     row = "findings of hunts that are true; intervals of their rates that hold the rendered rate"
     assert f"| {row} | {figure(true, 2)}; {figure(held, 2)} | {true.n}; {held.n} |" in README
+
+
+def test_the_row_of_two_conditions_tells_those_of_the_fewest_classifiers_a_run() -> None:
+    found = TwoWayRecord.model_validate_json(CONJUNCTIONS.read_bytes()).figures[0]
+    assert {run.size for run in found.runs} == {160}
+    named, true = found.named_of_met, found.precision
+    row = "two-condition bugs that 160 images name, of those met; such findings that are true"
+    assert f"| {row} | {figure(named, 2)}; {figure(true, 2)} | {named.n}; {true.n} |" in README
 
 
 @pytest.mark.parametrize(
