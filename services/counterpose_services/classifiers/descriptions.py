@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
-
 from counterpose_core.contract.classifiers import ClassifierDescription
+from counterpose_core.contract.preparations import NORMALISED
 from counterpose_core.errors import CounterposeError, ModelFormatRefused
 from counterpose_services.classifiers.class_map import read_class_map
 from counterpose_services.classifiers.onnx_file import ONNX_FILE
@@ -60,7 +59,8 @@ def other_preparations(folder: Path) -> dict[str, str]:
     found = read_configuration(folder).get("pretrained_cfg")
     cfg = found if isinstance(found, dict) else {}
     # timm's own default where a folder gives none.
-    return others(cfg.get("mean", IMAGENET_DEFAULT_MEAN), cfg.get("std", IMAGENET_DEFAULT_STD))
+    mean, deviation = NORMALISED["imagenet"]
+    return others(cfg.get("mean", mean), cfg.get("std", deviation))
 
 
 def describe_clip(folder: Path, spec: str) -> ClassifierDescription:
