@@ -10,7 +10,7 @@ from counterpose_core.errors import CounterposeError, ModelFormatRefused
 from counterpose_services.classifiers.class_map import read_class_map
 from counterpose_services.classifiers.onnx_file import ONNX_FILE
 from counterpose_services.classifiers.open_inference import OpenInference
-from counterpose_services.classifiers.preparations import others
+from counterpose_services.classifiers.preparations import alternatives
 from counterpose_services.classifiers.stored_traits import (
     LONGEST_TAG,
     FileTraits,
@@ -50,7 +50,7 @@ def describe_folder(folder: Path, name: str, spec: str) -> ClassifierDescription
     )
 
 
-def other_preparations(folder: Path) -> dict[str, str]:
+def alternative_preparations(folder: Path) -> dict[str, str]:
     """The preparations beside that of a folder's ``config.json``, by name, in words.
 
     Raises:
@@ -60,7 +60,7 @@ def other_preparations(folder: Path) -> dict[str, str]:
     cfg = found if isinstance(found, dict) else {}
     # timm's own default where a folder gives none.
     mean, deviation = NORMALISED["imagenet"]
-    return others(cfg.get("mean", mean), cfg.get("std", deviation))
+    return alternatives(cfg.get("mean", mean), cfg.get("std", deviation))
 
 
 def describe_clip(folder: Path, spec: str) -> ClassifierDescription:

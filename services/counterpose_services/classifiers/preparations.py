@@ -46,7 +46,7 @@ class PreparedForward:
         """
         prepare, inputs = self._prepare, self._inputs
         if prepared is not None:
-            prepare, inputs = otherwise(prepare, prepared), {**inputs, "prepared": prepared}
+            prepare, inputs = alternative(prepare, prepared), {**inputs, "prepared": prepared}
         forward = CachedForward(
             self._store,
             "prediction",
@@ -58,7 +58,7 @@ class PreparedForward:
         return forward(images)
 
 
-def otherwise(prepare: Preparation, name: str) -> Preparation:
+def alternative(prepare: Preparation, name: str) -> Preparation:
     """Put another normalisation, or blue before red, in the place of a network's own.
 
     Each library prepares by numbers of its own files, so these are measured: on a black and a white image.
@@ -87,7 +87,7 @@ def _middle(prepare: Preparation, value: int) -> Tensor:
     return prepared[:, prepared.shape[1] // 2, prepared.shape[2] // 2].view(-1, 1, 1)
 
 
-def others(mean: object, deviation: object) -> dict[str, str]:
+def alternatives(mean: object, deviation: object) -> dict[str, str]:
     """The preparations beside that of three numbers each, in words by name; all of them if these are none."""
     return {
         name: words
@@ -105,7 +105,7 @@ def _is_near(known: Sequence[float], given: object) -> bool:
     )
 
 
-def refuse_other(prepared: str | None, identity: str) -> None:
+def refuse_alternative(prepared: str | None, identity: str) -> None:
     """Refuse another preparation of what prepares its images elsewhere.
 
     Raises:

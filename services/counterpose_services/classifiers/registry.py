@@ -17,10 +17,10 @@ from counterpose_core.types import NEVER_SERVED
 from counterpose_services.classifiers.class_map import read_label_map
 from counterpose_services.classifiers.classifier import Classifier
 from counterpose_services.classifiers.descriptions import (
+    alternative_preparations,
     describe_clip,
     describe_folder,
     describe_remote,
-    other_preparations,
 )
 from counterpose_services.classifiers.onnx_file import ONNX_FILE
 from counterpose_services.classifiers.onnx_network import OnnxClassifier
@@ -111,8 +111,8 @@ class ClassifierRegistry:
         if found is None:
             raise UnknownModel(f"there is no classifier {spec!r} on this machine to describe")
         if scheme == "local" and self._options.models_folder is not None:
-            others = other_preparations(self._options.models_folder / name)
-            return found.model_copy(update={"preparations": others})
+            alternatives = alternative_preparations(self._options.models_folder / name)
+            return found.model_copy(update={"preparations": alternatives})
         return found
 
     def _parted(self, spec: str) -> tuple[str, str]:

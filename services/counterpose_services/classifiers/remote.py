@@ -23,7 +23,7 @@ from counterpose_services.classifiers.class_map import (
 )
 from counterpose_services.classifiers.classifier import OverClasses
 from counterpose_services.classifiers.open_inference import OpenInference, Prepared, Row
-from counterpose_services.classifiers.preparations import refuse_other
+from counterpose_services.classifiers.preparations import refuse_alternative
 from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
 from counterpose_services.outbound.hosts import require_host
 
@@ -94,7 +94,7 @@ class RemoteClassifier:
 
     def predict(self, images: Sequence[str], prepared: str | None = None) -> PassResult:
         """Return ``probabilities`` over the remote head for each image."""
-        refuse_other(prepared, self.identity.id)
+        refuse_alternative(prepared, self.identity.id)
 
         def read(ref: str) -> Prepared:
             return self._remote.prepare(decode_image(self._store.get(ref)))

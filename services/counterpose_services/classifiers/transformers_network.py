@@ -27,7 +27,7 @@ from counterpose_services.classifiers.class_map import (
     require_several,
 )
 from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses
-from counterpose_services.classifiers.preparations import PreparedForward, others
+from counterpose_services.classifiers.preparations import PreparedForward, alternatives
 from counterpose_services.classifiers.stored_traits import short_text, stored_parameters
 from counterpose_services.classifiers.timm_folder import read_configuration
 from counterpose_services.classifiers.timm_zoo import imagenet_classes
@@ -156,16 +156,16 @@ def describe_transformers(folder: Path, spec: str) -> ClassifierDescription:
         architecture=short_text({"named": named}, "named"),
         parameters=stored_parameters(*files) if len(files) == 1 else None,
         classes=head_classes(config, spec).own_names,
-        preparations=_others(folder),
+        preparations=_alternatives(folder),
     )
 
 
-def _others(folder: Path) -> dict[str, str]:
+def _alternatives(folder: Path) -> dict[str, str]:
     try:
         config = read_configuration(folder, PROCESSOR)
     except ModelFormatRefused:
         # Loading says what is wrong with it.
         return {}
     if config.get("do_normalize") is False:
-        return others((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-    return others(config.get("image_mean"), config.get("image_std"))
+        return alternatives((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    return alternatives(config.get("image_mean"), config.get("image_std"))

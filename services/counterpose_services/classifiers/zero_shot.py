@@ -14,7 +14,7 @@ from counterpose_core.images.clip_metrics import unit
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_services.classifiers.class_map import NO_LABEL_MAP, LabelMap
 from counterpose_services.classifiers.classifier import OverClasses
-from counterpose_services.classifiers.preparations import refuse_other
+from counterpose_services.classifiers.preparations import refuse_alternative
 from counterpose_services.models.cached_forward import Arrays, Floats, PassResult
 from counterpose_services.models.clip_encoder import ClipEncoder
 
@@ -58,5 +58,5 @@ class ZeroShotClassifier:
 
     def predict(self, images: Sequence[str], prepared: str | None = None) -> PassResult:
         """Return ``vector`` of each image."""
-        refuse_other(prepared, self.identity.id)
+        refuse_alternative(prepared, self.identity.id)
         return self._images(images)

@@ -62,7 +62,7 @@ def test_the_row_of_two_conditions_tells_those_of_the_fewest_classifiers_a_run()
     found = TwoWayRecord.model_validate_json(CONJUNCTIONS.read_bytes()).figures[0]
     assert {run.size for run in found.runs} == {160}
     named, true = found.named_of_met, found.precision
-    row = "two-condition bugs that 160 images name, of those met; such findings that are true"
+    row = "two-condition bugs that runs of two classifiers name, of those met; such findings that are true"
     assert f"| {row} | {figure(named, 2)}; {figure(true, 2)} | {named.n}; {true.n} |" in README
 
 
