@@ -38,7 +38,7 @@ MOST_ANSWERS = 512
 """Of all classifiers together: a zoo of 64 answers about 8 images each."""
 
 MOST_OTHERWISE = 48
-"""In each other preparation: enough to show a gain of a quarter, and a network on a CPU takes seconds."""
+"""Images shown in each other preparation: enough to tell a gain of a quarter, in seconds on a CPU."""
 
 LEAST_IMAGES = 8
 LEAST_WRONG, LEAST_GAIN, LEVEL = 3, 0.1, 0.05
