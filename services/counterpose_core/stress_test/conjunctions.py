@@ -33,8 +33,8 @@ MOST_PAIRS = 60
 MOST_OF_A_CELL = 3
 """Conjunctions of one classifier and class that are tested: one mistake fits several pairs of phrases."""
 
-ITEMS_EACH = 72
-"""Items of the budget for each: its look costs some twenty, so conjunctions take at most a third of it."""
+ITEMS_EACH = 48
+"""Items of the budget for each: its look costs some eight, so all looks take at most a sixth of it."""
 
 _OFTEN, _SELDOM = (3.0, 1.0), (1.0, 9.0)
 """Beta distributions of the share of mistakes with both phrases, and without them, before any is seen."""

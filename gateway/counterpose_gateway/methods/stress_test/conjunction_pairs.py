@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from counterpose_core.contract.confirmation import ConfirmationScope, ShownConditions
-from counterpose_core.stress_test.confirmation import PairColumns
+from counterpose_core.stress_test.confirmation import PairColumns, is_futile
 from counterpose_core.stress_test.conjunctions import Condition, Conjunction
-from counterpose_gateway.methods.stress_test.fresh_pairs import FreshPair, pair_columns
+from counterpose_gateway.methods.stress_test.fresh_pairs import LOOK_STAGE, FreshPair, pair_columns
 from counterpose_gateway.methods.stress_test.observations import Observation, Place
 
 PARTS: tuple[ShownConditions, ...] = ("first", "second", "both")
@@ -53,14 +53,26 @@ class ChosenConjunction:
         """The pairs as columns of numbers."""
         return pair_columns(self.pairs(classifier), classifier, redrawn=self.scope == "images")
 
-    def of_stage(self, stage: int) -> ChosenConjunction:
-        """The conjunction with the images of one stage only."""
-        places = {
-            place: images
-            for place, images in self.places.items()
-            if all(image.stage == stage for image in images.values())
-        }
-        return ChosenConjunction(self.slot, self.conjunction, self.classifiers, places)
+    def looked(self, classifier: str) -> PairColumns:
+        """The originals beside the images with both conditions that the look made of them."""
+        images = [
+            images["both"]
+            for images in self.places.values()
+            if "both" in images
+            and images["both"].stage == LOOK_STAGE
+            and classifier in images["both"].after
+            and classifier in images["both"].before
+        ]
+        return PairColumns.of(
+            [image.unit for image in images],
+            [image.before[classifier].p_true for image in images],
+            [image.after[classifier].p_true for image in images],
+            redrawn=self.scope == "images",
+        )
+
+    def is_given_up(self, classifier: str) -> bool:
+        """Whether both conditions together cost so little that no test of either alone can matter."""
+        return is_futile(self.looked(classifier))
 
 
 def conjunctions_of(seen: Iterable[Observation]) -> list[ChosenConjunction]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.confirmation import (
@@ -22,7 +21,6 @@ from counterpose_core.stress_test.confirmation import (
     LEAST_REDRAWN,
     LOOK_PAIRS,
     MOST_DRAWS,
-    is_futile,
 )
 from counterpose_core.stress_test.conjunctions import Conjunction, chosen_conjunctions
 from counterpose_core.stress_test.screening import MOST_REDRAWN as MOST_HYPOTHESES
@@ -45,7 +43,10 @@ MOST_PAIRS = 12
 """Pairs of one conjunction: two of each of five sources can reach a smaller p than one of each of nine."""
 
 BUDGET_PARTS = 3
-"""Conjunctions get at most one of so many parts of the budget."""
+"""Conjunctions get one of so many parts of the budget, and what changes leave; half of it at the look."""
+
+ITEMS_OF_A_TEST = MOST_PAIRS * len(PARTS)
+"""Images that a test needs: shared among more, the budget would bring none of them to a small p."""
 
 FIRST_SLOT = 1000
 """Number of a run's first conjunction; those of changes are smaller."""
@@ -53,11 +54,12 @@ FIRST_SLOT = 1000
 
 @dataclass(frozen=True)
 class Meeting:
-    """A source that can show two conditions, the wording that brings in each, and in which draw."""
+    """A source that can show two conditions, by which wordings, in which draw, and on which images."""
 
     source: Observation
     wordings: tuple[Wording, Wording]
     draw: int | None = None
+    parts: tuple[ShownConditions, ...] = PARTS
 
     @property
     def place(self) -> Place:
@@ -70,74 +72,113 @@ class Meeting:
         return {"first": (first, None), "second": (second, None), "both": (first, second)}[part]
 
 
-def conjunction_items(config: StressTestConfig, budget: int, seen: SeenItems) -> list[PlannedItem]:
-    """Plan the first images of the conjunctions that the screen gives rise to, or more of those that live.
+def looked_at(config: StressTestConfig, budget: int, seen: SeenItems) -> list[PlannedItem]:
+    """Plan the first images with both conditions, of the conjunctions that the screen gives rise to.
+
+    Most candidates do no harm, which an image with both conditions shows without those of either alone.
 
     Args:
         config: the run's configuration.
         budget: the items that may be planned for all hypotheses; conjunctions get a part of them.
         seen: all items so far.
     """
-    phrases = Phrases(seen.columns)
-    sources = CaptionedSources(config, seen.captioned)
-    before = conjunctions_of(seen.later)
-    if not before and not seen.later:
-        candidates = fitting_conjunctions(seen, phrases, config.request.classifiers)
-        chosen = chosen_conjunctions(candidates, budget)
-        before = [
-            ChosenConjunction(FIRST_SLOT + number, conjunction, names, {})
-            for number, (conjunction, names) in enumerate(chosen.items())
-        ]
-    living = [each for each in before if not _is_given_up(each)]
-    meetings = [(each, _meetings(config, each, sources, phrases, seen)) for each in living]
-    planned = list[PlannedItem]()
-    for each, own in _in_turns(meetings, budget // BUDGET_PARTS // len(PARTS)):
-        planned += _items_of(config, each, own)
-    return planned
+    phrases, sources = Phrases(seen.columns), CaptionedSources(config, seen.captioned)
+    candidates = fitting_conjunctions(seen, phrases, config.request.classifiers)
+    chosen = [
+        ChosenConjunction(FIRST_SLOT + number, conjunction, names, {})
+        for number, (conjunction, names) in enumerate(chosen_conjunctions(candidates, budget).items())
+    ]
+    wanted = [(each, _to_look_at(config, each, sources, phrases, seen)) for each in chosen]
+    return _planned(config, wanted, budget // BUDGET_PARTS // 2)
 
 
-def _in_turns(
-    meetings: Sequence[tuple[ChosenConjunction, Sequence[Meeting]]], pairs: int
-) -> Iterator[tuple[ChosenConjunction, Sequence[Meeting]]]:
-    """So many meetings at most: the next of each conjunction, then the one after it.
+def gone_on_with(config: StressTestConfig, limit: int, seen: SeenItems) -> list[PlannedItem]:
+    """Plan the pairs of the conjunctions that the look did not give up, the largest losses first.
 
-    Served one after the other, the first would take all, and none of the rest could reach a small p.
+    Args:
+        config: the run's configuration.
+        limit: the items that may be planned.
+        seen: all items so far.
     """
-    turns = sorted((at, number) for number, (_, own) in enumerate(meetings) for at in range(len(own)))
-    counts = Counter(number for _, number in turns[:pairs])
-    for number, (each, own) in enumerate(meetings):
-        yield each, own[: counts[number]]
+    phrases, sources = Phrases(seen.columns), CaptionedSources(config, seen.captioned)
+    living = [each for each in conjunctions_of(seen.later) if _loss(each) is not None]
+    living.sort(key=lambda each: (-(_loss(each) or 0.0), each.slot))
+    tested = living[: max(1, limit // ITEMS_OF_A_TEST)]
+    wanted = [(each, _to_go_on_with(config, each, sources, phrases, seen)) for each in tested]
+    return _planned(config, wanted, limit)
 
 
-def _is_given_up(each: ChosenConjunction) -> bool:
-    return bool(each.places) and all(is_futile(each.columns(name)) for name in each.classifiers)
+def _loss(each: ChosenConjunction) -> float | None:
+    """What the images of the look lost, for the classifier that lost most; None where it is given up."""
+    living = [each.looked(name).mean for name in each.classifiers if not each.is_given_up(name)]
+    return max(living, default=None)
 
 
-def _meetings(
+def _planned(
+    config: StressTestConfig, wanted: Sequence[tuple[ChosenConjunction, Sequence[Meeting]]], limit: int
+) -> list[PlannedItem]:
+    """So many items at most: the next meeting of each conjunction, then the one after it."""
+    turns = sorted((at, number) for number, (_, own) in enumerate(wanted) for at in range(len(own)))
+    served: list[list[Meeting]] = [[] for _ in wanted]
+    for at, number in turns:
+        meeting = wanted[number][1][at]
+        limit -= len(meeting.parts)
+        if limit < 0:
+            break
+        served[number].append(meeting)
+    return [
+        item for (each, _), own in zip(wanted, served, strict=True) for item in _items_of(config, each, own)
+    ]
+
+
+def _to_look_at(
     config: StressTestConfig,
     each: ChosenConjunction,
     sources: CaptionedSources,
     phrases: Phrases,
     seen: SeenItems,
 ) -> list[Meeting]:
-    """The sources and draws that show a conjunction next."""
+    """The sources and draws that show both conditions first."""
+    share = _share_of_edits(each.conjunction, seen)
+    fresh = list(_fitting(sources.fresh_of(each.conjunction.object_class), each.conjunction, phrases))
+    if config.redraw is not None and not has_plenty(len(fresh) * share, MOST_HYPOTHESES):
+        fresh = _drawn(each.conjunction, sources, phrases)
+    return [replace(one, parts=("both",)) for one in fresh[: math.ceil(LOOK_PAIRS / share)]]
+
+
+def _to_go_on_with(
+    config: StressTestConfig,
+    each: ChosenConjunction,
+    sources: CaptionedSources,
+    phrases: Phrases,
+    seen: SeenItems,
+) -> list[Meeting]:
+    """The images that the pairs of the look lack, then further sources and draws."""
     conjunction = each.conjunction
-    share = math.prod(seen.share_of_pairs(one.edit_type) for one in (conjunction.first, conjunction.second))
-    whole = min((len(each.pairs(name)) for name in each.classifiers), default=0)
-    if each.places:
-        # Its own images tell more than those of single changes; one imagined is whole, so that it is above 0.
-        share = (whole + 1) / (len(each.places) + 1)
-    fresh = list(_fitting(sources.fresh_of(conjunction.object_class), conjunction, phrases))
-    plenty = has_plenty(len(fresh) * share, MOST_HYPOTHESES)
-    if config.redraw is not None and (each.scope == "images" if each.places else not plenty):
-        all_of_class = sources.of_class(conjunction.object_class)
-        few = list(_fitting(all_of_class, conjunction, phrases))[:MOST_REDRAWN]
-        if len(few) < LEAST_REDRAWN:
-            return []
-        fresh = [Meeting(one.source, one.wordings, draw) for draw in range(1, MOST_DRAWS + 1) for one in few]
-    wanted = LOOK_PAIRS if not each.places else MOST_PAIRS - whole
-    left = [one for one in fresh if one.place not in each.places]
-    return left[: max(0, math.ceil(wanted / share))]
+    if each.scope == "images":
+        meetings = _drawn(conjunction, sources, phrases)
+    else:
+        meetings = list(_fitting(sources.fresh_of(conjunction.object_class), conjunction, phrases))
+    kept = {place for place, images in each.places.items() if images["both"].done}
+    begun = [replace(one, parts=("first", "second")) for one in meetings if one.place in kept]
+    # Its own images tell more than those of single changes; one imagined is kept, so that it is above 0.
+    share = _share_of_edits(conjunction, seen) * (len(kept) + 1) / (len(each.places) + 1)
+    left = [one for one in meetings if one.place not in each.places]
+    return begun + left[: max(0, math.ceil((MOST_PAIRS - len(begun)) / share))]
+
+
+def _share_of_edits(conjunction: Conjunction, seen: SeenItems) -> float:
+    """The share of images with both conditions, or of both single ones, that will probably be kept."""
+    return math.prod(seen.share_of_pairs(one.edit_type) for one in (conjunction.first, conjunction.second))
+
+
+def _drawn(conjunction: Conjunction, sources: CaptionedSources, phrases: Phrases) -> list[Meeting]:
+    """Several draws of each of a few sources; none where too few can show both conditions."""
+    of_class = sources.of_class(conjunction.object_class)
+    few = list(_fitting(of_class, conjunction, phrases))[:MOST_REDRAWN]
+    if len(few) < LEAST_REDRAWN:
+        return []
+    return [replace(one, draw=draw) for draw in range(1, MOST_DRAWS + 1) for one in few]
 
 
 def _fitting(sources: Iterable[Observation], conjunction: Conjunction, phrases: Phrases) -> Iterator[Meeting]:
@@ -163,7 +204,7 @@ def _items_of(
     hashed = items_hash(config)
     items: list[PlannedItem] = []
     for meeting in meetings:
-        for part in PARTS:
+        for part in meeting.parts:
             wording, second = meeting.wordings_of(part)
             source = meeting.source
             drawn = {} if meeting.draw is None else {"draw": meeting.draw, "redraw": redraw_hash(config)}

@@ -28,7 +28,7 @@ from counterpose_core.stress_test.screening import (
 )
 from counterpose_core.types import EDIT_TYPES, EditType
 from counterpose_gateway.methods.stress_test.captioned import CaptionedSources, Showing
-from counterpose_gateway.methods.stress_test.conjunctions import conjunction_items
+from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS, gone_on_with, looked_at
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
@@ -41,6 +41,7 @@ from counterpose_gateway.methods.stress_test.observations import Observation, Pl
 from counterpose_gateway.methods.stress_test.observed_items import ScreenedGroup
 from counterpose_gateway.methods.stress_test.shots import Wanted, in_turns, planned_items
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems, screened_groups
+from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.runs.stages import StagePlan
 
@@ -64,16 +65,24 @@ def next_stage(run: Run, results: Iterable[Item] | Iterable[RecordedItem]) -> St
     if confirmation is None or confirmation.reason is not None or run.stage >= LAST_STAGE:
         return None
     seen = SeenItems.of(results, config)
-    budget = confirmation.budget - len(seen.later)
     if run.stage < LOOK_STAGE:
+        reserved = looked_at(config, confirmation.budget, seen)
         wanted = _to_look_at(config, confirmation.budget, seen)
+        planned = _shots(config, wanted, seen, confirmation.budget - len(reserved))
     else:
+        budget = confirmation.budget - len(seen.later)
+        limit = min(budget, confirmation.budget // BUDGET_PARTS)
         wanted = _to_go_on_with(config, seen)
-    reserved = conjunction_items(config, budget, seen)
-    shots = in_turns(wanted, seen.later, budget - len(reserved))
-    planned = [*planned_items(config, shots, seen.later)]
+        planned = _shots(config, wanted, seen, budget - len(gone_on_with(config, limit, seen)))
+        reserved = gone_on_with(config, max(limit, budget - len(planned)), seen)
     planned += [replace(each, ordinal=place) for place, each in enumerate(reserved, start=len(planned))]
     return StagePlan(planned) if planned else None
+
+
+def _shots(
+    config: StressTestConfig, wanted: Sequence[Wanted], seen: SeenItems, budget: int
+) -> list[PlannedItem]:
+    return [*planned_items(config, in_turns(wanted, seen.later, budget), seen.later)]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from counterpose_core.stress_test.conjunctions import (
+    ITEMS_EACH,
     AnsweredImages,
     Condition,
     Conjunction,
@@ -81,11 +82,11 @@ def test_more_sources_make_a_better_candidate_and_the_budget_bounds_their_number
     first, second = conjunctions_in("vit", "fly", images)
     assert (first.conjunction.second, second.conjunction.second) == (SAND, DOG)
     assert first.score > second.score
-    assert list(chosen_conjunctions([second, first], budget=100)) == [first.conjunction]
-    assert chosen_conjunctions([second, first], budget=71) == {}
+    assert list(chosen_conjunctions([second, first], budget=2 * ITEMS_EACH - 1)) == [first.conjunction]
+    assert chosen_conjunctions([second, first], budget=ITEMS_EACH - 1) == {}
 
 
 def test_classifiers_with_one_conjunction_share_its_images() -> None:
     images = answered(*APART, (6, True, [SAND, RAIN]))
     both = [*conjunctions_in("vit", "fly", images), *conjunctions_in("resnet", "fly", images)]
-    assert list(chosen_conjunctions(both, budget=72).values()) == [("resnet", "vit")]
+    assert list(chosen_conjunctions(both, budget=ITEMS_EACH).values()) == [("resnet", "vit")]

@@ -150,7 +150,7 @@ def _tested(
         is_futile(each.of_stage(LOOK_STAGE).columns(classifier, placebos))
         for (classifier, _), each in hypotheses
     ]
-    stopped += [is_futile(each.of_stage(LOOK_STAGE).columns(name)) for name, each in meetings]
+    stopped += [each.is_given_up(name) for name, each in meetings]
     figures = [figure_of(suspicion) for suspicion, _ in hypotheses]
     figures += [figure_of_conjunction(name, each.conjunction) for name, each in meetings]
     tests = confirm(columns, stopped, [estimator.generator(f"{figure}/p") for figure in figures])

@@ -16,7 +16,8 @@ from counterpose_gateway.methods.stress_test.conjunction_pairs import PARTS
 from counterpose_gateway.methods.stress_test.conjunctions import (
     BUDGET_PARTS,
     FIRST_SLOT,
-    conjunction_items,
+    ITEMS_OF_A_TEST,
+    gone_on_with,
 )
 from counterpose_gateway.methods.stress_test.draws import by_noise
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
@@ -142,11 +143,15 @@ def test_each_pair_has_an_image_of_either_and_of_both_on_sources_that_show_neith
         assert ["lamp" in captions[part] for part in ("first", "second", "both")] == [False, True, True]
 
 
-def test_conjunctions_take_at_most_their_part_of_the_budget(run: StagedRun) -> None:
+def test_conjunctions_take_at_most_their_part_of_the_budget_and_what_changes_leave(run: StagedRun) -> None:
     assert run.config.confirmation is not None
+    budget = run.config.confirmation.budget
     later = [item for item in run.items if item.stage > 1]
-    assert 0 < len(parts(run)) <= run.config.confirmation.budget / BUDGET_PARTS * 2
-    assert len(later) <= run.config.confirmation.budget
+    look = [item for item in parts(run) if item.stage == 2]
+    changes = len(later) - len(parts(run))
+    assert 0 < len(look) <= budget / BUDGET_PARTS / 2
+    assert len(parts(run)) - len(look) <= max(budget / BUDGET_PARTS, budget - changes)
+    assert len(later) <= budget
 
 
 def test_no_key_or_ordinal_is_used_twice(run: StagedRun) -> None:
@@ -205,9 +210,23 @@ async def test_conjunctions_share_what_is_left_in_turns() -> None:
 
     run = await run_of(Meeting, sources=sources)
     looked = SeenItems.of([item for item in run.items if item.stage < 3], run.config)
-    # For eight images with both conditions: half of what either of the two would take.
-    planned = conjunction_items(run.config, 8 * len(PARTS) * BUDGET_PARTS, looked)
-    assert Counter(item.slot for item in planned) == {
-        FIRST_SLOT: 4 * len(PARTS),
-        FIRST_SLOT + 1: 4 * len(PARTS),
-    }
+    # Twice what a test needs, for two conjunctions that want more than half of it each.
+    planned = gone_on_with(run.config, 2 * ITEMS_OF_A_TEST, looked)
+    counts = Counter(item.slot for item in planned)
+    assert set(counts) == {FIRST_SLOT, FIRST_SLOT + 1}
+    assert abs(counts[FIRST_SLOT] - counts[FIRST_SLOT + 1]) <= len(PARTS)
+    # Half of the images could bring neither to a small p: the one with the larger loss gets them.
+    alone = gone_on_with(run.config, ITEMS_OF_A_TEST, looked)
+    assert len({item.slot for item in alone}) == 1
+    assert len(alone) >= ITEMS_OF_A_TEST - len(PARTS)
+
+
+def test_the_look_makes_images_with_both_conditions_only(run: StagedRun) -> None:
+    by_stage: dict[int, set[str]] = {}
+    for item in parts(run):
+        assert item.instruction is not None
+        assert item.instruction.conjunction is not None
+        by_stage.setdefault(item.stage, set()).add(item.instruction.conjunction.shows)
+    assert by_stage == {2: {"both"}, 3: set(PARTS)}
+    begun = {item.item_group for item in parts(run) if item.stage == 2}
+    assert begun <= {item.item_group for item in parts(run) if item.stage == 3}
