@@ -25,12 +25,15 @@ FAILING_SHARE = 0.5
 """More of the images with both phrases must be answered wrong."""
 
 HARMLESS_SHARE = 0.2
-"""At most so many of the images with one of them may be: else that phrase hurts by itself."""
+"""At most so many of the images with one of them may be, five imagined ones of a tenth counted in.
+
+With more, that phrase hurts by itself; one odd image of three does not say so.
+"""
 
 MOST_PAIRS = 60
 """Pairs of phrases that are counted for a classifier and class, those of the most mistakes first."""
 
-MOST_OF_A_CELL = 3
+MOST_OF_A_CELL = 5
 """Conjunctions of one classifier and class that are tested: one mistake fits several pairs of phrases."""
 
 ITEMS_EACH = 48
@@ -87,8 +90,8 @@ class AnsweredImages:
 def conjunctions_in(classifier: str, object_class: str, images: AnsweredImages) -> list[ConjunctionCandidate]:
     """Return the conjunctions that fit the mistakes on images of a class, the best first.
 
-    Of the images with both phrases more than half must be answered wrong, of those with one of them at most a
-    fifth, each source image with weight 1; of either alone at least one must have been seen to be harmless.
+    Of the images with both phrases more than half must be answered wrong, of those with one of them no more
+    than a fifth can be expected to be, each source image with weight 1; of either alone one must be seen.
     """
     failing = np.flatnonzero(images.wrong).tolist()
     counted = Counter(
@@ -124,7 +127,7 @@ def _fitting(
         return None
     for alone in (first & ~second, second & ~first):
         shares = _wrong_shares(images, alone)
-        if not shares.size or shares.mean() > HARMLESS_SHARE:
+        if not shares.size or _expected(shares) > HARMLESS_SHARE:
             return None
     without = _wrong_shares(images, ~(first & second))
     score = _evidence(both, _OFTEN) + _evidence(without, _SELDOM)
@@ -137,6 +140,12 @@ def _wrong_shares(images: AnsweredImages, at: Flags) -> Floats:
     """The share of wrong answers among these images of each source image that has any."""
     _, index = np.unique(images.sources[at], return_inverse=True)
     return np.asarray(np.bincount(index, weights=images.wrong[at]) / np.bincount(index))
+
+
+def _expected(shares: Floats) -> float:
+    """The share of mistakes to expect of further sources, half of `_SELDOM` counted in."""
+    wrong, right = (number / 2 for number in _SELDOM)
+    return float((shares.sum() + wrong) / (shares.size + wrong + right))
 
 
 def _evidence(shares: Floats, prior: tuple[float, float]) -> float:

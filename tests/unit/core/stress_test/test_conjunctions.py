@@ -48,6 +48,13 @@ def test_a_phrase_that_fails_alone_needs_no_other() -> None:
     assert conjunctions_in("vit", "fly", images) == []
 
 
+def test_one_odd_image_of_three_does_not_say_that_a_phrase_hurts_by_itself() -> None:
+    alone = [(7, False, [RAIN]), (8, False, [RAIN]), (9, False, [SAND])]
+    both = (6, True, [SAND, RAIN])
+    assert len(conjunctions_in("vit", "fly", answered(*alone, (10, True, [RAIN]), both))) == 1
+    assert conjunctions_in("vit", "fly", answered(*alone[1:], (10, True, [RAIN]), both)) == []
+
+
 def test_phrases_that_mostly_go_well_together_are_none() -> None:
     met = [(6, True, [SAND, RAIN]), (7, False, [SAND, RAIN])]
     assert conjunctions_in("vit", "fly", answered(*APART, *met)) == []
