@@ -2,6 +2,7 @@
 
 # Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,13 +21,14 @@ from counterpose_services.settings import ServiceSettings
 
 
 class Sharing(NamedTuple):
-    """Calls share a batch if they ask the same classifier the same question."""
+    """Calls share a batch if they ask the same classifier the same question.
+
+    ``question`` is the body without its images, as JSON: no field of it can be forgotten.
+    """
 
     classifier: str
-    function: str | None
-    classes: tuple[str, ...]
-    features: bool
-    label_map: tuple[tuple[str, tuple[str, ...]], ...]
+    address: str | None
+    question: str
 
 
 class ClassifiersDeployment(EngineService[Classifiers]):
@@ -49,18 +51,11 @@ class ClassifiersDeployment(EngineService[Classifiers]):
     @cached_property
     def _predictions(self) -> MergedCalls[Sharing, BlobRef, contract.Prediction]:
         # Of a zoo larger than the cache, each network is loaded once for all images that wait for it.
-        return self.merged(self._classify, lambda key: self.engine.is_loaded(key.classifier, key.function))
+        return self.merged(self._classify, lambda key: self.engine.is_loaded(key.classifier, key.address))
 
     def _classify(self, key: Sharing, images: list[BlobRef]) -> contract.ClassifyResponse:
-        question = contract.ClassifyRequest(
-            classifier=key.classifier,
-            function=key.function,
-            images=images,
-            classes=list(key.classes),
-            features=key.features,
-            label_map={name: list(named) for name, named in key.label_map},
-        )
-        return self.engine.classify(question)
+        asked = json.loads(key.question) | {"images": images}
+        return self.engine.classify(contract.ClassifyRequest.model_validate(asked))
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``counterpose_core.contract.classifiers``."""
@@ -72,8 +67,8 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
     async def classify(self, body: contract.ClassifyRequest) -> contract.ClassifyResponse:
         """Predict each image."""
-        mapped = tuple((name, tuple(named)) for name, named in sorted(body.label_map.items()))
-        key = Sharing(body.classifier, body.address, tuple(body.classes), body.features, mapped)
+        question = body.model_dump_json(exclude={"images"})
+        key = Sharing(body.classifier, body.address, question)
         part = await self._predictions(key, body.images)
         return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
