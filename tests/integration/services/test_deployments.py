@@ -21,7 +21,6 @@ from counterpose_core.contract.base import (
     SECRET_HEADER,
     Problem,
 )
-from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
 from counterpose_core.errors import AttentionNotHooked, BackendUnavailable
 from counterpose_services.captioner.deployment import CaptionerDeployment
 from counterpose_services.captioner.deployment import build as build_captioner
@@ -178,30 +177,6 @@ async def test_the_classifiers_service_answers_and_lists_its_classifiers() -> No
     assert (described["spec"], described["parameters"]) == ("sure", 7)
     assert problem_of(undescribed, 404).code == "unknown-model"
     assert problem_of(unknown, 404).code == "unknown-model"
-
-
-async def test_the_engine_gets_every_field_of_a_question() -> None:
-    asked: list[ClassifyRequest] = []
-
-    class Asked(FakeClassifiers):
-        def classify(self, request: ClassifyRequest) -> ClassifyResponse:
-            asked.append(request)
-            return super().classify(request)
-
-    body = {
-        "classifier": "sure",
-        "images": [IMAGE],
-        "classes": ["boat", "tram"],
-        "function": f"http://127.0.0.1:9/{'a' * 32}/v2/models/sure/versions/1",
-        "label_map": {"boat": ["speedboat", "canoe"]},
-        "prepared": "blue-first",
-        "features": True,
-    }
-    async with client(application(ClassifiersDeployment(settings(), engine=Asked()))) as http:
-        answer = await http.post("/v1/classify", json=body)
-    assert answer.status_code == 200, answer.text
-    assert asked == [ClassifyRequest.model_validate(body)]
-    assert asked[0].model_fields_set == set(ClassifyRequest.model_fields) == set(body)
 
 
 async def test_health_needs_no_secret_and_reports_the_weights() -> None:
