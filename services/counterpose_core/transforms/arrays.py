@@ -1,0 +1,112 @@
+"""Images as arrays: levels to floats and back, random patterns of a stated size, convolution and sampling."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+from PIL import Image
+
+Pixels = npt.NDArray[np.uint8]
+"""An image as uint8 of shape (H, W, 3), red-green-blue."""
+Mask = npt.NDArray[np.bool_]
+"""Shape (H, W): true where the object is."""
+Floats = npt.NDArray[np.float32]
+"""One or three channels, (H, W) or (H, W, 3); as an image from 0 to 1."""
+
+PUBLISHED_SIDE = 224
+"""The longest side in pixels for which lengths are stated: the corruptions were published at this size."""
+GREY = 128
+"""What a place without image is filled with: neither dark nor light."""
+
+
+def as_floats(pixels: Pixels) -> Floats:
+    """Return the image from 0 to 1."""
+    return pixels.astype(np.float32) / np.float32(255)
+
+
+def as_pixels(image: Floats) -> Pixels:
+    """Return the nearest levels of an image from 0 to 1; what lies outside is cut off."""
+    return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+
+
+def scale(pixels: npt.NDArray[Any]) -> float:
+    """Return by how much lengths stated for `PUBLISHED_SIDE` grow for this image."""
+    return max(pixels.shape[:2]) / PUBLISHED_SIDE
+
+
+def grid(pixels: npt.NDArray[Any]) -> tuple[int, int]:
+    """Return height and width on which patterns are drawn: of the image's form, at `PUBLISHED_SIDE`.
+
+    A pattern drawn here and enlarged to the image looks as published to a network that reduces the image.
+    """
+    height, width = (max(1, round(side / scale(pixels))) for side in pixels.shape[:2])
+    return height, width
+
+
+def nearest(pattern: npt.NDArray[Any], pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a pattern in the size of an image, its grains unblurred."""
+    rows, columns = (
+        np.arange(side) * length // side
+        for side, length in zip(pixels.shape[:2], pattern.shape[:2], strict=True)
+    )
+    return pattern[rows[:, None], columns]
+
+
+def enlarged(pattern: Floats, pixels: npt.NDArray[Any]) -> Floats:
+    """Return a pattern (h, w) in the size of an image, smoothly."""
+    height, width = pixels.shape[:2]
+    if pattern.shape == (height, width):
+        return pattern
+    return np.asarray(Image.fromarray(pattern).resize((width, height), Image.Resampling.BILINEAR))
+
+
+def luminance(image: Floats) -> Floats:
+    """Return an image's brightness, (H, W), by the weights of ITU-R 601."""
+    return image @ np.array([0.299, 0.587, 0.114], np.float32)
+
+
+def gaussian(sigma: float, cut: float = 4.0) -> Floats:
+    """Return the weights of a Gaussian, up to ``cut`` times ``sigma`` from its middle."""
+    reach = int(cut * sigma + 0.5)
+    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / max(sigma, 1e-6)) ** 2)
+    return (weights / weights.sum()).astype(np.float32)
+
+
+def convolved(image: Floats, kernel: Floats, border: Literal["edge", "reflect"] = "edge") -> Floats:
+    """Return an image convolved with a kernel of odd sides, its border repeated or reflected.
+
+    By the Fourier transform: kernels grow with the image, and a direct sum over them takes seconds.
+    """
+    down, across = kernel.shape[0] // 2, kernel.shape[1] // 2
+    rest = ((0, 0),) * (image.ndim - 2)
+    padded = np.pad(image, ((down, down), (across, across), *rest), mode=border)
+    size = [scipy.fft.next_fast_len(side, real=True) for side in padded.shape[:2]]
+    spectrum = scipy.fft.rfft2(padded, size, axes=(0, 1))
+    factor = scipy.fft.rfft2(kernel, size)
+    product = spectrum * factor.reshape(*factor.shape, *(1,) * len(rest))
+    whole = scipy.fft.irfft2(product, size, axes=(0, 1))
+    inside: Floats = whole[2 * down : padded.shape[0], 2 * across : padded.shape[1]]
+    return inside
+
+
+def smoothed(image: Floats, down: float, across: float | None = None) -> Floats:
+    """Return an image blurred by a Gaussian of these standard deviations in pixels; one counts for both."""
+    return convolved(image, np.outer(gaussian(down), gaussian(down if across is None else across)))
+
+
+def sampled(image: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Return the image at these places (H, W) of it, between pixels linearly, reflected at its border."""
+    channels = [
+        scipy.ndimage.map_coordinates(channel, (rows, columns), order=1, mode="reflect")
+        for channel in np.moveaxis(image, -1, 0)
+    ]
+    return np.stack(channels, axis=-1)
+
+
+def places(pixels: npt.NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return the row and the column of each pixel, (H, W) each."""
+    rows, columns = np.indices(pixels.shape[:2], dtype=np.float32)
+    return rows, columns
