@@ -21,6 +21,9 @@ PUBLISHED_SIDE = 224
 GREY = 128
 """What a place without image is filled with: neither dark nor light."""
 
+LEVEL_ROUNDING = 1e-3
+"""Levels by which float32 may miss a whole level."""
+
 
 def as_floats(pixels: Pixels) -> Floats:
     """Return the image from 0 to 1."""
@@ -30,6 +33,15 @@ def as_floats(pixels: Pixels) -> Floats:
 def as_pixels(image: Floats) -> Pixels:
     """Return the nearest levels of an image from 0 to 1; what lies outside is cut off."""
     return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+
+
+def truncated(image: Floats) -> Pixels:
+    """Return the levels at or below an image from 0 to 1, as the published corruptions do; cut off as there.
+
+    Half a level darker on average: rounded, the results would not have the published distribution.
+    """
+    # What is a whole level up to rounding stays this level on every processor.
+    return np.floor(np.clip(image, 0, 1) * 255 + LEVEL_ROUNDING).astype(np.uint8)
 
 
 def scale(pixels: npt.NDArray[Any]) -> float:

@@ -13,13 +13,13 @@ from counterpose_core.transforms.arrays import (
     Floats,
     Pixels,
     as_floats,
-    as_pixels,
     convolved,
     grid,
     nearest,
     places,
     scale,
     smoothed,
+    truncated,
 )
 
 LEAST_REACH = 8
@@ -30,7 +30,7 @@ STEEPEST = 45.0
 
 def gaussian_blur(pixels: Pixels, *, sigma: float) -> Pixels:
     """Blur by a Gaussian."""
-    return as_pixels(smoothed(as_floats(pixels), sigma * scale(pixels)))
+    return truncated(smoothed(as_floats(pixels), sigma * scale(pixels)))
 
 
 def defocus_blur(pixels: Pixels, *, radius: float, edge: float) -> Pixels:
@@ -39,17 +39,19 @@ def defocus_blur(pixels: Pixels, *, radius: float, edge: float) -> Pixels:
     reach = max(LEAST_REACH, math.ceil(wide))
     away = np.arange(-reach, reach + 1)
     disc = (away[:, None] ** 2 + away**2 <= wide**2).astype(np.float32)
+    # As published, the disc is made to sum up to one before its rim is softened: large ones darken a little.
+    disc /= disc.sum()
     rim = np.arange(-2, 3) if radius > LEAST_REACH else np.arange(-1, 2)
     weights = np.exp(-0.5 * (rim / edge) ** 2)
     for axis in (0, 1):
-        disc = scipy.ndimage.correlate1d(disc, weights, axis=axis, mode="mirror")
-    return as_pixels(convolved(as_floats(pixels), disc / disc.sum(), "reflect"))
+        disc = scipy.ndimage.correlate1d(disc, weights / weights.sum(), axis=axis, mode="mirror")
+    return truncated(convolved(as_floats(pixels), disc, "reflect"))
 
 
 def motion_blur(pixels: Pixels, *, radius: float, sigma: float, generator: np.random.Generator) -> Pixels:
     """Blur along a line at a random angle."""
     line = motion(radius * scale(pixels), sigma * scale(pixels), generator.uniform(-STEEPEST, STEEPEST))
-    return as_pixels(convolved(as_floats(pixels), line))
+    return truncated(convolved(as_floats(pixels), line))
 
 
 def motion(radius: float, sigma: float, degrees: float) -> Floats:
@@ -73,27 +75,22 @@ def zoom_blur(pixels: Pixels, *, largest: float, step: float) -> Pixels:
     zooms = 1 + step * np.arange(round((largest - 1) / step) + 1)
     total = pixels.astype(np.float32)
     for zoom in zooms:
-        across, down = (_line(side, zoom) for side in (width, height))
-        layer = image.transform(
-            image.size,
-            Image.Transform.AFFINE,
-            (across[0], 0.0, across[1], 0.0, down[0], down[1]),
-            Image.Resampling.BILINEAR,
-        )
+        # Pillow counts from the corner of the first pixel, not from its middle.
+        (left, across), (top, down) = (enlargement(side, zoom) for side in (width, height))
+        factors = (across, 0.0, left + 0.5 - across / 2, 0.0, down, top + 0.5 - down / 2)
+        layer = image.transform(image.size, Image.Transform.AFFINE, factors, Image.Resampling.BILINEAR)
         total += np.asarray(layer)
-    return as_pixels(total / np.float32(255 * (len(zooms) + 1)))
+    return truncated(total / np.float32(255 * (len(zooms) + 1)))
 
 
-def _line(side: int, zoom: float) -> tuple[float, float]:
-    """Return factor and offset that take a pixel's middle to where it is read, along one side."""
+def enlargement(side: int, zoom: float) -> tuple[float, float]:
+    """Return where the first of a side's pixels lies before an enlargement about the middle, and the step."""
     # As published: a piece of whole pixels is cut out of the middle, and enlarged so that its outermost
     # pixels stay outermost; what is too large is trimmed.
     piece = math.ceil(side / zoom)
-    first = (side - piece) // 2
     length = round(piece * zoom)
-    trimmed = (length - side) // 2
-    factor = (piece - 1) / max(length - 1, 1)
-    return factor, first + (trimmed - 0.5) * factor + 0.5
+    step = (piece - 1) / max(length - 1, 1)
+    return (side - piece) // 2 + (length - side) // 2 * step, step
 
 
 def glass_blur(
@@ -101,7 +98,7 @@ def glass_blur(
 ) -> Pixels:
     """Blur, move each pixel's neighbours at random within ``reach`` onto it, ``rounds`` times, and blur."""
     wide = sigma * scale(pixels)
-    image = as_pixels(smoothed(as_floats(pixels), wide))
+    image = truncated(smoothed(as_floats(pixels), wide))
     shape = grid(pixels)
     at = np.arange(shape[0] * shape[1])
     for _ in range(int(rounds)):
@@ -114,7 +111,7 @@ def glass_blur(
     rows, columns = places(pixels)
     rows = np.clip(np.rint(rows + down), 0, pixels.shape[0] - 1).astype(np.intp)
     columns = np.clip(np.rint(columns + across), 0, pixels.shape[1] - 1).astype(np.intp)
-    return as_pixels(smoothed(as_floats(image[rows, columns]), wide))
+    return truncated(smoothed(as_floats(image[rows, columns]), wide))
 
 
 def _shuffle(shape: tuple[int, int], reach: int, generator: np.random.Generator) -> npt.NDArray[np.intp]:

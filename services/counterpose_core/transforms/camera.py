@@ -47,8 +47,9 @@ def sharpening(pixels: Pixels, *, percent: float, radius: float) -> Pixels:
 def hue(pixels: Pixels, *, degrees: float) -> Pixels:
     """Turn the hue; value and saturation of the HSV model stay."""
     bands = np.array(Image.fromarray(pixels).convert("HSV"))
-    bands[..., 0] = (bands[..., 0] + round(degrees / 360 * 256)) % 256
-    return np.asarray(Image.fromarray(bands, "HSV").convert("RGB"))
+    # Eight bits are one turn, and overflow as angles do.
+    bands[..., 0] += np.uint8(round(degrees / 360 * 256))
+    return np.asarray(Image.fromarray(bands, mode="HSV").convert("RGB"))
 
 
 def exposure(pixels: Pixels, *, stops: float) -> Pixels:

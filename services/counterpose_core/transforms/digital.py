@@ -11,7 +11,6 @@ from counterpose_core.transforms.arrays import (
     Floats,
     Pixels,
     as_floats,
-    as_pixels,
     convolved,
     enlarged,
     gaussian,
@@ -19,6 +18,7 @@ from counterpose_core.transforms.arrays import (
     places,
     sampled,
     scale,
+    truncated,
 )
 
 
@@ -29,7 +29,7 @@ def brightness(pixels: Pixels, *, added: float) -> Pixels:
     lighter = np.minimum(value + added, 1)
     # Black has no hue, and becomes grey.
     ratio = np.divide(lighter, value, out=np.ones_like(value), where=value > 0)
-    return as_pixels(np.where(value > 0, image * ratio, lighter))
+    return truncated(np.where(value > 0, image * ratio, lighter))
 
 
 def saturate(pixels: Pixels, *, factor: float, added: float) -> Pixels:
@@ -42,14 +42,14 @@ def saturate(pixels: Pixels, *, factor: float, added: float) -> Pixels:
     # Grey has no hue: as in every library, the model takes it for red.
     away = np.where(chroma > 0, value - image, value * np.array([0, 1, 1], np.float32))
     ratio = np.divide(aim, saturation, out=np.array(aim), where=saturation > 0)
-    return as_pixels(value - away * ratio)
+    return truncated(value - away * ratio)
 
 
 def contrast(pixels: Pixels, *, factor: float) -> Pixels:
     """Draw each channel towards its mean."""
     image = as_floats(pixels)
     mean = image.mean(axis=(0, 1))
-    return as_pixels((image - mean) * np.float32(factor) + mean)
+    return truncated((image - mean) * np.float32(factor) + mean)
 
 
 def elastic_transform(pixels: Pixels, *, alpha: float, generator: np.random.Generator) -> Pixels:
@@ -59,7 +59,7 @@ def elastic_transform(pixels: Pixels, *, alpha: float, generator: np.random.Gene
     """
     rows, columns = places(pixels)
     down, across = elastic_field(pixels, alpha, generator)
-    return as_pixels(sampled(as_floats(pixels), rows + down, columns + across))
+    return truncated(sampled(as_floats(pixels), rows + down, columns + across))
 
 
 def elastic_field(pixels: Pixels, alpha: float, generator: np.random.Generator) -> tuple[Floats, Floats]:

@@ -9,24 +9,24 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
-from counterpose_core.transforms.arrays import Floats, Pixels, as_floats, as_pixels, grid, nearest
+from counterpose_core.transforms.arrays import Floats, Pixels, as_floats, grid, nearest, truncated
 
 
 def gaussian_noise(pixels: Pixels, *, deviation: float, generator: np.random.Generator) -> Pixels:
     """Add normal noise of this standard deviation, a share of the full range."""
-    return as_pixels(as_floats(pixels) + np.float32(deviation) * normal_grains(pixels, generator))
+    return truncated(as_floats(pixels) + np.float32(deviation) * normal_grains(pixels, generator))
 
 
 def speckle_noise(pixels: Pixels, *, deviation: float, generator: np.random.Generator) -> Pixels:
     """Multiply by one plus normal noise of this standard deviation."""
-    return as_pixels(as_floats(pixels) * (1 + np.float32(deviation) * normal_grains(pixels, generator)))
+    return truncated(as_floats(pixels) * (1 + np.float32(deviation) * normal_grains(pixels, generator)))
 
 
 def shot_noise(pixels: Pixels, *, photons: float, generator: np.random.Generator) -> Pixels:
     """Count photons, of which full white sends so many to a grain."""
     light = as_floats(reduced(pixels))
     noise = generator.poisson(light * photons) / photons - light
-    return as_pixels(as_floats(pixels) + nearest(noise, pixels))
+    return truncated(as_floats(pixels) + nearest(noise, pixels))
 
 
 def impulse_noise(pixels: Pixels, *, share: float, generator: np.random.Generator) -> Pixels:

@@ -5,21 +5,24 @@ Their layers are drawn at 224 pixels, with the published numbers, and enlarged t
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import numpy.typing as npt
 import scipy
 
 from counterpose_core.transforms.arrays import (
     Floats,
     Pixels,
     as_floats,
-    as_pixels,
     convolved,
     enlarged,
     grid,
     luminance,
     smoothed,
+    truncated,
 )
-from counterpose_core.transforms.blur import motion
+from counterpose_core.transforms.blur import enlargement, motion
 
 PLASMA_SIDE = 256
 """Side of a fog's pattern: a power of two, as published for images of 224 pixels."""
@@ -29,6 +32,8 @@ WATER = np.array([175, 238, 238], np.float32) / 255
 MUD = np.array([63, 42, 20], np.float32) / 255
 DEEPEST = 20
 """Pixels from the rim of a splash, beyond which it bends light no more."""
+STEEP = 150 / 255
+"""Least gradient of an edge, as the sum of both Sobel filters."""
 RELIEF = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]], np.float32)
 """Light from one corner on the rims of splashes."""
 
@@ -50,16 +55,18 @@ def snow(
     The scene under it keeps a share ``clear`` and is whitened for the rest.
     """
     image = as_floats(pixels)
-    height, width = grid(pixels)
-    noise = generator.normal(mean, deviation, (round(height / flake) + 1, round(width / flake) + 1))
-    rows, columns = np.meshgrid(np.arange(height) / flake, np.arange(width) / flake, indexing="ij")
+    noise = generator.normal(mean, deviation, grid(pixels))
+    lines = (
+        start + step * np.arange(side) for side in noise.shape for start, step in [enlargement(side, flake)]
+    )
+    rows, columns = np.meshgrid(*lines, indexing="ij")
     flakes = scipy.ndimage.map_coordinates(noise, (rows, columns), order=1, mode="nearest")
     flakes = np.clip(np.where(flakes < least, 0, flakes), 0, 1).astype(np.float32)
     layer = enlarged(convolved(flakes, motion(radius, sigma, generator.uniform(-135, -45))), pixels)[
         ..., None
     ]
     white = np.maximum(image, luminance(image)[..., None] * 1.5 + 0.5)
-    return as_pixels(clear * image + (1 - clear) * white + layer + layer[::-1, ::-1])
+    return truncated(clear * image + (1 - clear) * white + layer + layer[::-1, ::-1])
 
 
 def frost(pixels: Pixels, *, clear: float, ice: float, generator: np.random.Generator) -> Pixels:
@@ -75,7 +82,7 @@ def frost(pixels: Pixels, *, clear: float, ice: float, generator: np.random.Gene
         needles = np.maximum(needles, np.clip(streaks / streaks.std() / 3, 0, 1))
     patches = plasma(generator, 1.7)[: shape[0], : shape[1]]
     crystals = enlarged(np.clip(0.25 + 0.55 * patches + 0.5 * needles * patches, 0, 1), pixels)
-    return as_pixels(clear * as_floats(pixels) + ice * crystals[..., None] * ICE)
+    return truncated(clear * as_floats(pixels) + ice * crystals[..., None] * ICE)
 
 
 def fog(pixels: Pixels, *, density: float, decay: float, generator: np.random.Generator) -> Pixels:
@@ -84,7 +91,7 @@ def fog(pixels: Pixels, *, density: float, decay: float, generator: np.random.Ge
     height, width = grid(pixels)
     cloud = enlarged(plasma(generator, decay)[:height, :width], pixels)
     brightest = float(image.max())
-    return as_pixels((image + density * cloud[..., None]) * (brightest / (brightest + density)))
+    return truncated((image + density * cloud[..., None]) * (brightest / (brightest + density)))
 
 
 def plasma(generator: np.random.Generator, decay: float) -> Floats:
@@ -133,17 +140,17 @@ def spatter(
     if mud:
         cover = smoothed((liquid > least).astype(np.float32), strength)
         cover = enlarged(np.where(cover < 0.8, np.float32(0), cover), pixels)[..., None]
-        return as_pixels(image * (1 - cover) + MUD * cover)
-    light = np.where(liquid < least, 0, liquid) * _rims(liquid >= least)
+        return truncated(image * (1 - cover) + MUD * cover)
+    splashes = np.where(liquid < least, 0, liquid)
+    light = splashes * _rims(splashes)
     light *= strength / max(float(light.max()), 1e-6)
-    return as_pixels(image + enlarged(light.astype(np.float32), pixels)[..., None] * WATER)
+    return truncated(image + enlarged(light.astype(np.float32), pixels)[..., None] * WATER)
 
 
-def _rims(splashed: np.ndarray) -> Floats:
-    """Return how splashes reflect light from a corner, from the distances to their rims."""
-    edge = splashed ^ scipy.ndimage.binary_erosion(splashed)
+def _rims(splashes: Floats) -> Floats:
+    """Return how splashes reflect light from a corner, from the distances to their edges."""
     # Without any edge there is no distance, and SciPy's is arbitrary.
-    depth = np.clip(scipy.ndimage.distance_transform_edt(~edge), 0, DEEPEST)
+    depth = np.clip(scipy.ndimage.distance_transform_edt(~_edges(splashes)), 0, DEEPEST)
     depth = np.maximum(scipy.ndimage.uniform_filter(depth, 3, mode="mirror"), 0).astype(np.intp)
     # Depths become ranks from 0 to 255: rims are as light whether splashes are large or small.
     ranks = np.cumsum(np.bincount(depth.ravel()))
@@ -151,3 +158,20 @@ def _rims(splashed: np.ndarray) -> Floats:
     light = np.clip(scipy.ndimage.correlate(ranks[depth], RELIEF, mode="mirror"), 0, 255)
     rims: Floats = scipy.ndimage.uniform_filter(light.astype(np.float32), 3, mode="mirror")
     return rims
+
+
+def _edges(splashes: Floats) -> npt.NDArray[np.bool_]:
+    """Return where a steep gradient is largest along its own direction (Canny 1986, with one threshold)."""
+    down, across = (scipy.ndimage.sobel(splashes, axis, mode="nearest") for axis in (0, 1))
+    steepness = np.abs(down) + np.abs(across)
+    flat = np.abs(down) < math.tan(math.pi / 8) * np.abs(across)
+    upright = np.abs(across) < math.tan(math.pi / 8) * np.abs(down)
+    falling = ~flat & ~upright & (down * across > 0)
+    rising = ~flat & ~upright & ~falling
+    edges = np.zeros(splashes.shape, bool)
+    for chosen, step in ((flat, (0, 1)), (upright, (1, 0)), (falling, (1, 1)), (rising, (1, -1))):
+        before, after = np.roll(steepness, step, (0, 1)), np.roll(steepness, (-step[0], -step[1]), (0, 1))
+        # Both sides of a step are as steep: the first counts, or there would be no edge at all.
+        edges |= chosen & (steepness > before) & (steepness >= after)
+    edges &= steepness > STEEP
+    return edges
