@@ -13,7 +13,7 @@ Pixels = npt.NDArray[np.uint8]
 """An image as uint8 of shape (H, W, 3), red-green-blue."""
 Mask = npt.NDArray[np.bool_]
 """Shape (H, W): true where the object is."""
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating[Any]]
 """One or three channels, (H, W) or (H, W, 3); as an image from 0 to 1."""
 
 PUBLISHED_SIDE = 224
@@ -32,7 +32,8 @@ def as_floats(pixels: Pixels) -> Floats:
 
 def as_pixels(image: Floats) -> Pixels:
     """Return the nearest levels of an image from 0 to 1; what lies outside is cut off."""
-    return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+    levels: Pixels = np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+    return levels
 
 
 def truncated(image: Floats) -> Pixels:
@@ -41,12 +42,14 @@ def truncated(image: Floats) -> Pixels:
     Half a level darker on average: rounded, the results would not have the published distribution.
     """
     # What is a whole level up to rounding stays this level on every processor.
-    return np.floor(np.clip(image, 0, 1) * 255 + LEVEL_ROUNDING).astype(np.uint8)
+    levels: Pixels = np.floor(np.clip(image, 0, 1) * 255 + LEVEL_ROUNDING).astype(np.uint8)
+    return levels
 
 
 def scale(pixels: npt.NDArray[Any]) -> float:
     """Return by how much lengths stated for `PUBLISHED_SIDE` grow for this image."""
-    return max(pixels.shape[:2]) / PUBLISHED_SIDE
+    height, width = pixels.shape[:2]
+    return float(max(height, width) / PUBLISHED_SIDE)
 
 
 def grid(pixels: npt.NDArray[Any]) -> tuple[int, int]:
@@ -64,7 +67,8 @@ def nearest(pattern: npt.NDArray[Any], pixels: npt.NDArray[Any]) -> npt.NDArray[
         np.arange(side) * length // side
         for side, length in zip(pixels.shape[:2], pattern.shape[:2], strict=True)
     )
-    return pattern[rows[:, None], columns]
+    whole: npt.NDArray[Any] = pattern[rows[:, None], columns]
+    return whole
 
 
 def enlarged(pattern: Floats, pixels: npt.NDArray[Any]) -> Floats:
@@ -84,7 +88,8 @@ def gaussian(sigma: float, cut: float = 4.0) -> Floats:
     """Return the weights of a Gaussian, up to ``cut`` times ``sigma`` from its middle."""
     reach = int(cut * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / max(sigma, 1e-6)) ** 2)
-    return (weights / weights.sum()).astype(np.float32)
+    normalised: Floats = (weights / weights.sum()).astype(np.float32)
+    return normalised
 
 
 def convolved(image: Floats, kernel: Floats, border: Literal["edge", "reflect"] = "edge") -> Floats:
@@ -120,5 +125,6 @@ def sampled(image: Floats, rows: Floats, columns: Floats) -> Floats:
 
 def places(pixels: npt.NDArray[Any]) -> tuple[Floats, Floats]:
     """Return the row and the column of each pixel, (H, W) each."""
-    rows, columns = np.indices(pixels.shape[:2], dtype=np.float32)
-    return rows, columns
+    rows, columns = (np.arange(side, dtype=np.float32) for side in pixels.shape[:2])
+    down, across = np.meshgrid(rows, columns, indexing="ij")
+    return down, across

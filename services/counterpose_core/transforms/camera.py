@@ -64,7 +64,7 @@ def white_balance(pixels: Pixels, *, red: float, blue: float) -> Pixels:
 
 def resolution(pixels: Pixels, *, side: float) -> Pixels:
     """Reduce to this longest side and enlarge again; below 224 pixels, to as large a share of the image."""
-    factor = side / PUBLISHED_SIDE * min(1.0, 1 / scale(pixels))
+    factor = side / PUBLISHED_SIDE / max(scale(pixels), 1.0)
     return resized(pixels, factor, Image.Resampling.LANCZOS, Image.Resampling.BICUBIC)
 
 

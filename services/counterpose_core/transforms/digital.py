@@ -76,14 +76,15 @@ def elastic_field(pixels: Pixels, alpha: float, generator: np.random.Generator) 
 
 
 def pixelate(pixels: Pixels, *, share: float) -> Pixels:
-    """Reduce to a share of 224 pixels by the mean of boxes, and enlarge again in blocks."""
-    return resized(pixels, share / scale(pixels), Image.Resampling.BOX, Image.Resampling.BOX)
+    """Reduce by the mean of boxes to a share of the image, of 224 pixels where it has more, and enlarge."""
+    return resized(pixels, share / max(scale(pixels), 1.0), Image.Resampling.BOX, Image.Resampling.BOX)
 
 
 def resized(pixels: Pixels, factor: float, smaller: Image.Resampling, larger: Image.Resampling) -> Pixels:
     """Reduce an image by a factor and enlarge it to its size again."""
     height, width = pixels.shape[:2]
-    size = max(1, int(width * factor)), max(1, int(height * factor))
+    # Cut off, as published, but a whole number that rounding missed is whole.
+    size = max(1, int(width * factor + 1e-6)), max(1, int(height * factor + 1e-6))
     return np.asarray(Image.fromarray(pixels).resize(size, smaller).resize((width, height), larger))
 
 
