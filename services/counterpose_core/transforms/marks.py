@@ -21,7 +21,7 @@ DAYS = 9_000
 
 
 def text(pixels: Pixels, *, share: float, generator: np.random.Generator) -> Pixels:
-    """Write a word in white with a black edge at a random place, this share of the longest side high."""
+    """Write a word in white with a black edge at a random place, this share of the shorter side high."""
     place = generator.random(2)
     return _written(pixels, str(generator.choice(WORDS)), share, (place[0], place[1]), "white", edge=0.08)
 
@@ -36,7 +36,7 @@ def watermark(pixels: Pixels, *, opacity: float, share: float) -> Pixels:
 
 
 def date_stamp(pixels: Pixels, *, share: float, generator: np.random.Generator) -> Pixels:
-    """Write a random day in the lower right corner, as film does, this share of the longest side high."""
+    """Write a random day in the lower right corner, as film does, this share of the shorter side high."""
     day = np.datetime64("2000-01-01") + int(generator.integers(DAYS))
     return _written(pixels, "'" + str(day)[2:].replace("-", " "), share, (MARGIN, MARGIN), STAMP)
 
@@ -62,7 +62,7 @@ def _written(
     draw = ImageDraw.Draw(image)
     # Long words shrink until they fit.
     widest = WIDEST * image.width / draw.textlength(words, ImageFont.load_default(100)) * 100
-    size = max(1.0, min(share * max(image.size), widest))
+    size = max(1.0, min(share * min(image.size), widest))
     font, stroke = ImageFont.load_default(size), round(edge * size)
     left, top, right, bottom = draw.textbbox((0, 0), words, font, stroke_width=stroke)
     room = image.width - (right - left), image.height - (bottom - top)

@@ -30,7 +30,7 @@ def object_patch(pixels: Pixels, *, share: float, mask: Mask, generator: np.rand
     rows, columns = np.nonzero(mask)
     start = int(generator.integers(len(rows)))
     away = [np.abs(places - places[start]) / (np.ptp(places) + 1) for places in (rows, columns)]
-    # The distance within which the share lies; ties add at most one line of pixels.
+    # The distance within which the share lies; ties add at most a line of pixels on each side.
     reach = np.sort(np.maximum(*away))[max(math.ceil(share * len(rows)), 1) - 1]
     hidden = pixels.copy()
     tall, wide = (int(reach * (np.ptp(places) + 1) + 1e-9) for places in (rows, columns))
