@@ -53,7 +53,8 @@ def test_an_operation_keeps_the_size_and_changes_the_image(
     original = pixels.copy()
     for level in range(1, row.levels + 1):
         result = changed(pixels, row, level)
-        assert (result.shape, result.dtype) == (pixels.shape, np.uint8)
+        assert result.shape == pixels.shape
+        assert result.dtype == np.uint8
         assert result.flags.c_contiguous
         assert result.flags.writeable
         assert difference(result, original) > LEAST_CHANGE

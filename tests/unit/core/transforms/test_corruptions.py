@@ -177,6 +177,11 @@ def test_snow_and_frost_whiten(pixels: Pixels) -> None:
         assert result.mean() > pixels.mean() / 2 + 20
 
 
+def test_flakes_fall_twice_the_second_time_turned_around() -> None:
+    snowy = apply(np.zeros((224, 200, 3), np.uint8), operation("snow"), 1, generator())
+    np.testing.assert_array_equal(snowy, snowy[::-1, ::-1])
+
+
 def test_elastic_displacements_are_smooth_and_grow_with_level_and_size() -> None:
     small, large = (np.zeros((side, side, 3), np.uint8) for side in (224, 448))
     fields = [digital.elastic_field(image, 30, generator())[0] for image in (small, large)]
