@@ -1,0 +1,1 @@
+"""Corruptions held against a published implementation."""
