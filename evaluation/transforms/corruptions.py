@@ -51,8 +51,8 @@ def deterministic(row: Operation, level: int, images: Sequence[Pixels], corrupt:
         np.abs(apply(image, row, level).astype(int) - corrupt(image, level, published)) for image in images
     ]
     return {
-        "mean": float(max(each.mean() for each in away)),
-        "largest": float(max(each.max() for each in away)),
+        "mean": float(max(gap.mean() for gap in away)),
+        "largest": float(max(gap.max() for gap in away)),
     }
 
 
@@ -63,7 +63,7 @@ def random(
     away, apart = [], []
     for place, image in enumerate(images):
         generators = (generator_of(str(place), row.name, level, seed) for seed in range(draws))
-        ours = np.array([_statistics(apply(image, row, level, each), image) for each in generators])
+        ours = np.array([_statistics(apply(image, row, level, generator), image) for generator in generators])
         published = row.name.replace("-", "_")
         theirs = np.array([_statistics(corrupt(image, level, published), image) for _ in range(draws)])
         away.append((ours.mean(0) - theirs.mean(0)) / theirs.std(0))

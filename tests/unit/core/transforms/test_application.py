@@ -20,8 +20,8 @@ LEAST_CHANGE = 0.02
 each_operation = pytest.mark.parametrize("row", OPERATIONS.values(), ids=list(OPERATIONS))
 
 
-def difference(one: Pixels, two: Pixels) -> float:
-    return float(np.abs(one.astype(float) - two).mean())
+def difference(changed: Pixels, pixels: Pixels) -> float:
+    return float(np.abs(changed.astype(float) - pixels).mean())
 
 
 def lost_structure(changed: Pixels, pixels: Pixels) -> float:
