@@ -147,7 +147,6 @@ def proposed(
 def measure(n: int, store: BlobStore) -> Figures:
     """All figures."""
     suite = load_suite("miniature")
-    assert suite.perturber is not None
     oracle = Oracle.load()
     editor = EditorEngine.load(suite.editor, SUITE_WEIGHTS, store)
     captioner = CaptionerEngine.load(suite.captioner, SUITE_WEIGHTS, store)

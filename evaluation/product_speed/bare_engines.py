@@ -56,7 +56,6 @@ class Bare:
 def engines(store: BlobStore) -> Services:
     """Load the suite's engines."""
     suite, root = load_suite("miniature"), SUITE_WEIGHTS
-    assert suite.perturber is not None
     loaded = (
         CaptionerEngine.load(suite.captioner, root, store),
         PerturberEngine.load(suite.perturber, root),

@@ -9,8 +9,8 @@ from typing import Any
 
 from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.suite import ClassifiersSuite, Suite, load_suite
-from counterpose_core.types import Inversion
-from counterpose_services.service_options import Precision, ServiceName
+from counterpose_core.types import Inversion, ServiceName
+from counterpose_services.service_options import Precision
 from evaluation.rehearsal import repositories
 from evaluation.rehearsal.architectures import Size
 from evaluation.rehearsal.repositories import Repository
@@ -65,11 +65,11 @@ class Case:
         if resolution is not None:
             short["editor"]["resolution"] = resolution
         parts: dict[str, Any] = {
-            name: getattr(suite, name).model_copy(update=fields) for name, fields in short.items()
+            f"{name}_part": getattr(suite, name).model_copy(update=fields) for name, fields in short.items()
         }
-        if suite.perturber is not None:
+        if "perturber" in suite.services:
             spoken = {"adapter": None, "max_new_tokens": NEW_TOKENS, "batch": 1}
-            parts["perturber"] = suite.perturber.model_copy(update=spoken)
+            parts["perturber_part"] = suite.perturber.model_copy(update=spoken)
         tested = ClassifiersSuite(
             models={"resnet50": "timm/resnet50"}, zero_shot={"ViT-L-14": "open_clip:ViT-L-14"}
         )
@@ -139,7 +139,12 @@ def chosen(only: str | None) -> list[Case]:
 
 def suite_toml(suite: Suite) -> str:
     """Write a suite as the TOML file that the services read."""
-    return "\n".join(_toml(suite.model_dump(mode="json", exclude_none=True, exclude_unset=True), ())) + "\n"
+    return (
+        "\n".join(
+            _toml(suite.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True), ())
+        )
+        + "\n"
+    )
 
 
 def _toml(section: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:

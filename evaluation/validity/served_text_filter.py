@@ -85,7 +85,6 @@ def measure(
 ) -> FilterFigures:
     """Propose, filter and judge, by the suite's models below ``weights``."""
     suite = load_suite("miniature")
-    assert suite.perturber is not None
     perturber = PerturberEngine.load(suite.perturber, weights)
     with tempfile.TemporaryDirectory() as folder:
         scorer = ScorerEngine.load(suite.scorer, weights, BlobStore(folder))

@@ -136,7 +136,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 async def _serving(settings: GatewaySettings) -> None:
     prepare_event_loop()
     allow_connections(settings.max_requests_in_flight + settings.max_listeners)
-    ledger, store = _ledger(settings), BlobStore(settings.store_url)
+    ledger, store, suite = _ledger(settings), BlobStore(settings.store_url), load_suite(settings.suite)
     # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()
     joined, columns = summary_processes(settings), column_folder(settings)
@@ -152,8 +152,8 @@ async def _serving(settings: GatewaySettings) -> None:
             ledger=ledger,
             store=store,
             services=services_of(caller),
-            suite=load_suite(settings.suite),
-            health=HttpHealth(caller),
+            suite=suite,
+            health=HttpHealth(caller, suite.services),
             joined=joined,
             columns=columns,
             budget=budget,
@@ -266,6 +266,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         ledger.close()
         return
     run_id, sharing = (None, 1) if news is None else (news.run_id, news.workers)
+    in_suite = load_suite(settings.suite).services
     tracing = tracing_to(settings.otlp_endpoint, "counterpose-worker")
     async with calling_services(settings, tracing) as caller:
         worker = Worker(
@@ -273,7 +274,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
             ledger=ledger,
             store=store,
             services=services_of(caller),
-            concurrency=Concurrency(settings.concurrency, HttpHealth(caller), sharing),
+            concurrency=Concurrency(settings.concurrency, HttpHealth(caller, in_suite), sharing),
             lease_seconds=settings.lease_seconds,
             planner=Planner(
                 ledger,

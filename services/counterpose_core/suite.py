@@ -5,7 +5,7 @@ The engines load every suite from the same file formats; nothing branches on a s
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -15,11 +15,11 @@ from counterpose_core.contract.field_errors import sentences
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.contract.tokens import TextualInversionPreset
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.suite_files import suite_sections
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text_form import TextForm
-from counterpose_core.types import Cosine
+from counterpose_core.types import Cosine, ServiceName
 
 _Repository = Annotated[
     str,
@@ -41,6 +41,8 @@ _Server = Annotated[
     Field(pattern=r"\Ahttps?://[^/?#@\s]+(/[^/?#\s]+)*/v1\z"),
     TextForm("must be a server's address that ends in /v1, as https://host/v1, without a user or a query"),
 ]
+_Part = TypeVar("_Part")
+
 Engine = Literal["transformers", "vllm", "openai"]
 """Where a language model runs: in the replica, in a server that the replica starts, or in another's."""
 
@@ -252,7 +254,7 @@ class ClassifiersSuite(_ModelSuite):
 
 
 class Suite(_SuitePart):
-    """The settings of all five services.
+    """The settings of its services; a method that needs one that it leaves out is refused.
 
     ``known_images`` says what the images that the models were trained for measure at least; a suite without
     it says of no image that it lies outside. ``generator_gap`` is the standard deviation of the log-odds by
@@ -262,13 +264,50 @@ class Suite(_SuitePart):
 
     name: str
     description: str
-    captioner: CaptionerSuite
-    perturber: PerturberSuite | None = None
-    editor: EditorSuite
-    scorer: ScorerSuite
+    captioner_part: CaptionerSuite | None = Field(default=None, alias="captioner")
+    perturber_part: PerturberSuite | None = Field(default=None, alias="perturber")
+    editor_part: EditorSuite | None = Field(default=None, alias="editor")
+    scorer_part: ScorerSuite | None = Field(default=None, alias="scorer")
     classifiers: ClassifiersSuite
     known_images: KnownImages | None = None
     generator_gap: float | None = Field(default=None, gt=0.0)
+
+    @property
+    def captioner(self) -> CaptionerSuite:
+        """The captioner's part; raises UnknownModel if the suite has none."""
+        return self._part("captioner", self.captioner_part)
+
+    @property
+    def perturber(self) -> PerturberSuite:
+        """The perturber's part; raises UnknownModel if the suite has none."""
+        return self._part("perturber", self.perturber_part)
+
+    @property
+    def editor(self) -> EditorSuite:
+        """The editor's part; raises UnknownModel if the suite has none."""
+        return self._part("editor", self.editor_part)
+
+    @property
+    def scorer(self) -> ScorerSuite:
+        """The scorer's part; raises UnknownModel if the suite has none."""
+        return self._part("scorer", self.scorer_part)
+
+    @property
+    def services(self) -> tuple[ServiceName, ...]:
+        """The services that it has a part for, in the order of a run."""
+        parts: dict[ServiceName, object] = {
+            "captioner": self.captioner_part,
+            "perturber": self.perturber_part,
+            "editor": self.editor_part,
+            "scorer": self.scorer_part,
+            "classifiers": self.classifiers,
+        }
+        return tuple(name for name, part in parts.items() if part is not None)
+
+    def _part(self, service: ServiceName, part: _Part | None) -> _Part:
+        if part is None:
+            raise UnknownModel(f"the suite {self.name!r} has no {service}; choose a suite with one")
+        return part
 
 
 def load_suite(name_or_file: str) -> Suite:
@@ -288,13 +327,17 @@ def load_suite(name_or_file: str) -> Suite:
         raise InvalidRequest(f"the suite {name_or_file!r}: {_faults(error)}") from error
 
 
+def _sections() -> list[str]:
+    return [field.alias or name for name, field in Suite.model_fields.items()]
+
+
 def _faults(error: ValidationError) -> str:
     errors = error.errors(include_url=False)
     of_sections = {str(each["loc"][0]): each["type"] for each in errors if len(each["loc"]) == 1}
     absent = [name for name, kind in of_sections.items() if kind == "missing"]
     unknown = [name for name, kind in of_sections.items() if kind == "extra_forbidden"]
     within = [each for each in errors if str(each["loc"][0]) not in (*absent, *unknown)]
-    faults = [f"{name!r} is no section{did_you_mean(name, Suite.model_fields)}" for name in unknown]
+    faults = [f"{name!r} is no section{did_you_mean(name, _sections())}" for name in unknown]
     faults += [sentences(within)] if within else []
     if absent:
         names = ", ".join(absent)

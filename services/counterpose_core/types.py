@@ -54,6 +54,9 @@ RunState = Literal[
     "resuming",
     "cancelled",
 ]
+ServiceName = Literal["captioner", "perturber", "editor", "scorer", "classifiers"]
+"""The five services; a suite may leave some out."""
+
 RunKind = Literal[
     "stress-test",
     "dataset-interface",

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-ServiceName = Literal["captioner", "perturber", "editor", "scorer", "classifiers"]
+from counterpose_core.types import ServiceName
+
 Precision = Literal["float32", "float16", "bfloat16"]
 Device = Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")]
 

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, fi
 
 from counterpose_core.secret_files import read_secret
 from counterpose_core.tracing import ENDPOINT_VARIABLE
+from counterpose_core.types import ServiceName
 from counterpose_services.outbound.hosts import bare_loopback
 from counterpose_services.service_options import (
     FLOAT32_SERVICES,
@@ -21,7 +22,6 @@ from counterpose_services.service_options import (
     Device,
     Precision,
     ResolvedOptions,
-    ServiceName,
     ServiceOptions,
     default_dtype,
 )

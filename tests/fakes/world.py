@@ -33,8 +33,8 @@ def fake_suite(*, redraw: str | None = None) -> Suite:
     return suite.model_copy(
         update={
             "known_images": None,
-            "scorer": suite.scorer.model_copy(update=thresholds),
-            "editor": suite.editor.model_copy(
+            "scorer_part": suite.scorer.model_copy(update=thresholds),
+            "editor_part": suite.editor.model_copy(
                 update={
                     "presets": suite.editor.presets | own,
                     "redraw": redraw,

@@ -17,7 +17,7 @@ from counterpose._cli.terminal import connected, exit_on_error, print_note, prin
 from counterpose._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
 from counterpose._stack.environment import DEFAULT_SUITE
 from counterpose._stack.status import SUITE_DISTRIBUTION
-from counterpose_core.contract.services import StoreUse
+from counterpose_core.contract.services import ServiceState, StoreUse
 from counterpose_core.types import format_si
 
 State = Annotated[
@@ -75,14 +75,16 @@ def services(as_json: AsJson = False, url: Url = None) -> None:
     """Show which services are ready; exit code 3 if none is."""
     with connected(url) as client:
         found = client.services.list()
-        rows = [
-            (each.service, "ready" if each.ready else "not ready", "" if each.ready else each.detail)
-            for each in found.services
-        ]
+        rows = [(each.service, _state_of(each), "" if each.ready else each.detail) for each in found.services]
         show(found, str(Table(("service", "state", "detail"), rows)), as_json)
     if found.services and not any(each.ready for each in found.services):
         print_note("no service is ready; on this machine, `counterpose up` starts them")
         raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _state_of(each: ServiceState) -> str:
+    absent = "not ready" if each.in_suite else "absent"
+    return "ready" if each.ready else absent
 
 
 def _greeting(stack: Stack, state: Path | None) -> str:

@@ -15,7 +15,7 @@ from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
-from counterpose_gateway.runs.submission import submit
+from counterpose_gateway.runs.submission import require_services, submit
 
 router = run_router(BUG_HUNT)
 
@@ -34,6 +34,7 @@ async def estimate_bug_hunt(body: BugHuntQuestion, context: Context) -> BugHuntE
 
     Nothing is created; one image of each label is drawn, to see that the generator knows its words.
     """
+    require_services(BUG_HUNT, context.suite)
     return await dry_run(body, context)
 
 

@@ -42,7 +42,7 @@ register_url_convertor("segment", Segment())
 class HealthReader(Protocol):
     """Knows the state of the services.
 
-    ready = all(service.ready for service in await health.services())
+    ready = all(service.ready for service in await health.services() if service.in_suite)
     """
 
     async def services(self) -> list[ServiceState]:

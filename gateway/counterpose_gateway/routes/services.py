@@ -24,7 +24,8 @@ async def list_classifiers(context: Context) -> ClassifierList:
 @router.get("/v1/services", tags=["services"])
 async def list_services(context: Context) -> ServiceList:
     """Return the state of each of the five services, as the gateway sees it, and the use of the store."""
-    presets = sorted(context.suite.editor.presets)
+    editor = context.suite.editor_part
+    presets = [] if editor is None else sorted(editor.presets)
     return ServiceList(services=await context.health.services(), store=context.store_use, presets=presets)
 
 
@@ -36,11 +37,12 @@ async def healthz() -> Health:
 
 @router.get("/readyz", tags=["health"])
 async def readyz(context: Context) -> Health:
-    """Answer 200 when ledger, disks and every service can take a run; 507 for a full disk, otherwise 503."""
+    """Answer 200 when ledger, disks and the suite's services can take a run; 507 for a full disk, or 503."""
     # Any read will do: it raises if the ledger does not answer.
     await asyncio.to_thread(context.ledger.active_runs)
     await asyncio.to_thread(_require_room, context)
-    waiting = [found.service for found in await context.health.services() if not found.ready]
+    states = await context.health.services()
+    waiting = [found.service for found in states if found.in_suite and not found.ready]
     if waiting:
         raise BackendUnavailable(f"not ready: {', '.join(waiting)}; GET /v1/services says why")
     return Health(status="ready", version=VERSION)

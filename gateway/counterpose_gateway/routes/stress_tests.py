@@ -20,7 +20,7 @@ from counterpose_gateway.routes.reports import Part, report_response, summary_re
 from counterpose_gateway.routes.runs import accepted, run_router
 from counterpose_gateway.routes.thresholds import JudgedBy
 from counterpose_gateway.runs.method import ExportChoice
-from counterpose_gateway.runs.submission import submit
+from counterpose_gateway.runs.submission import require_services, submit
 
 router = run_router(STRESS_TEST)
 
@@ -61,6 +61,7 @@ async def estimate_stress_test(body: StressTestQuestion, context: Context) -> St
 
     Each classifier is shown up to 64 of the images, and the suite's models the first eight.
     """
+    require_services(STRESS_TEST, context.suite)
     return await estimate(body, context)
 
 

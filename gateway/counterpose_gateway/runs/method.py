@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from counterpose_core.contract.runs import Run, RunItem
 from counterpose_core.errors import CounterposeError
-from counterpose_core.types import RunKind
+from counterpose_core.types import RunKind, ServiceName
 from counterpose_gateway.runs.context import PairedRuns, RecordedRuns, RunContext, RunLedger
 from counterpose_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
 from counterpose_gateway.runs.large_plans import PlanInputs
@@ -101,6 +101,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     Attributes:
         kind: the kind of its runs.
         title: the kind in words.
+        needs: the services without which none of its runs can be planned or worked on.
         item: the items of its runs.
         plan: resolves a request and plans its items; raises a `RequestError` if it cannot be planned.
         process: works on items.
@@ -124,6 +125,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
 
     kind: RunKind
     title: str
+    needs: tuple[ServiceName, ...]
     item: type[ItemT]
     plan: Callable[[CreateT, RunContext], Awaitable[Plan]]
     process: Process

@@ -23,7 +23,9 @@ from counterpose_core.errors import (
     LeaseLost,
     QuotaExceeded,
     UnknownDataset,
+    UnknownModel,
 )
+from counterpose_core.suite import Suite
 from counterpose_core.tracing import TRACE
 from counterpose_core.types import RunKind
 from counterpose_gateway.runs.context import RunContext, RunLedger
@@ -45,12 +47,28 @@ async def submit(
 
     Raises:
         InvalidRequest: it names functions of the caller's program, and this gateway calls none.
+        UnknownModel: the suite lacks a service that the method needs.
     """
+    require_services(method, context.suite)
     planned, functions = without_functions(create, context)
     calling = replace(context, services=with_functions(context.services, functions))
     return await submit_planned(
         method, create, lambda: method.plan(planned, calling), context, key, functions=functions
     )
+
+
+def require_services(method: Method[Any, Any, Any, Any], suite: Suite) -> None:
+    """Refuse a method that needs what the suite has not.
+
+    Raises:
+        UnknownModel: the suite lacks a service that the method needs.
+    """
+    absent = [service for service in method.needs if service not in suite.services]
+    if absent:
+        raise UnknownModel(
+            f"the suite {suite.name!r} has no {' and no '.join(absent)}, which the method {method.kind!r} "
+            "needs; start the stack with a suite that has it: counterpose up --suite miniature"
+        )
 
 
 async def submit_planned(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, get_args
 
 import httpx
 
@@ -14,11 +14,12 @@ from counterpose_core.contract.base import ServiceHealth
 from counterpose_core.contract.services import CircuitState, ServiceState
 from counterpose_core.errors import BadBackendOutput, CounterposeError
 from counterpose_core.tracing import Tracing
+from counterpose_core.types import ServiceName
 from counterpose_gateway.services.caller import ServiceCaller
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.settings import GatewaySettings
 
-SERVICE_NAMES = ("captioner", "perturber", "editor", "scorer", "classifiers")
+SERVICE_NAMES: tuple[ServiceName, ...] = get_args(ServiceName)
 HEALTH_SECONDS = 3.0
 MAX_CONNECTIONS = 512
 """More than a worker's item groups, with 60 classifiers each, and the routes' threads call at once."""
@@ -165,11 +166,11 @@ class HttpClassifiers:
 class HttpHealth:
     """Asks each service for its state; an unreachable service is not ready, with the reason."""
 
-    def __init__(self, caller: ServiceCaller) -> None:
-        self._caller = caller
+    def __init__(self, caller: ServiceCaller, in_suite: Collection[str] = SERVICE_NAMES) -> None:
+        self._caller, self._in_suite = caller, in_suite
 
     async def services(self) -> list[ServiceState]:
-        """Return the five services' states, asked all at once."""
+        """Return the five services' states; those of the suite are asked all at once."""
         return list(await asyncio.gather(*(self._service(name) for name in SERVICE_NAMES)))
 
     def circuits(self) -> Mapping[str, CircuitState]:
@@ -178,6 +179,8 @@ class HttpHealth:
         return uncalled | dict(self._caller.circuits())
 
     async def _service(self, name: str) -> ServiceState:
+        if name not in self._in_suite:
+            return ServiceState(service=name, ready=False, in_suite=False, detail="not in this suite")
         # Asked even while the circuit is open: the caller wants the current state of the service.
         try:
             found = await self._caller.get(name, "/healthz", ServiceHealth, seconds=HEALTH_SECONDS)

@@ -53,7 +53,7 @@ class Concurrency:
         """Ask the services once; those that do not answer leave the number as it is."""
         if self._health is None:
             return
-        states = await self._health.services()
+        states = [state for state in await self._health.services() if state.in_suite]
         self.occupancy = next((state.occupancy for state in states if state.occupancy is not None), None)
         replicas = [state.replicas for state in states if state.replicas is not None]
         if self._fixed is None and len(replicas) == len(states):

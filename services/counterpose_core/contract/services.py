@@ -18,6 +18,10 @@ class ServiceState(ServiceHealth):
         description="`closed`: calls are made; `open`: calls are held back for a while after failures; "
         "`half-open`: the next call is a trial.",
     )
+    in_suite: bool = Field(
+        default=True,
+        description="Whether the suite has this service; a method that needs one that it has not is refused.",
+    )
 
 
 class StoreUse(ResponseBody):

@@ -29,8 +29,8 @@ from counterpose_services.models.weights import (
     vocabulary_folder,
     weights_folder,
 )
-from counterpose_services.service_options import BYTES, Precision, ServiceName
-from counterpose_services.settings import ServiceSettings
+from counterpose_services.service_options import BYTES, Precision
+from counterpose_services.settings import ServiceName, ServiceSettings
 
 SNAPSHOTS = "snapshots"
 """The hub's cache keeps each revision of a model in a folder of its own below this one."""
@@ -186,13 +186,15 @@ def allowance_bytes(service: ServiceName, suite: Suite, dtype: Precision, folder
 
 
 def _activations(service: ServiceName, suite: Suite, size: int, folder: Path | None) -> Iterator[int]:
+    if service not in suite.services:
+        return
     if service == "editor":
         yield max(_editing(suite.editor, size))
     elif service == "captioner" and suite.captioner.engine != "openai":
         of = suite.captioner
         tokens = of.batch * of.beams * (PROMPT_TOKENS[service] + of.max_tokens)
         yield tokens * size * _token_values(of.model, folder)
-    elif service == "perturber" and suite.perturber is not None and suite.perturber.engine != "openai":
+    elif service == "perturber" and suite.perturber.engine != "openai":
         spoken = suite.perturber
         tokens = spoken.batch * (PROMPT_TOKENS[service] + spoken.max_new_tokens)
         yield tokens * size * _token_values(spoken.model, folder)

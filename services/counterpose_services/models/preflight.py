@@ -120,11 +120,11 @@ def require_licences(settings: ServiceSettings, services: Sequence[ServiceName])
 
 def licence_refusals(settings: ServiceSettings, service: ServiceName) -> list[str]:
     """Return a sentence for each model of ``service`` whose restricted licence the settings do not allow."""
-    part = getattr(load_suite(settings.suite), service)
-    if part is None:
+    suite = load_suite(settings.suite)
+    if service not in suite.services:
         return []
     refusals = []
-    for name, published in part.published.items():
+    for name, published in getattr(suite, service).published.items():
         restricted = restriction(published)
         allowed = {name, published.repository, published.licence} & set(settings.allowed_licences)
         if restricted is not None and not allowed:

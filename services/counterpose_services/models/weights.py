@@ -134,8 +134,9 @@ def require_weights(settings: ServiceSettings, services: Sequence[ServiceName]) 
         ModelFormatRefused: weights are not safetensors.
     """
     suite, root = load_suite(settings.suite), settings.suite_root
-    if "perturber" in services and suite.perturber is None:
-        raise UnknownModel(f"the suite {suite.name!r} has no perturber; choose a suite with one")
+    for service in services:
+        # Raises the error of a suite without it.
+        getattr(suite, service)
     for service in services:
         for name, (find, published) in needed_models(suite).get(service, {}).items():
             try:
@@ -178,22 +179,22 @@ Find = Callable[[Path, str, Published], Path]
 
 def needed_models(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[Find, Published]]]:
     """Return the models of each service with the function that finds each, and where they are published."""
-    captioner, perturber, editor, scorer = suite.captioner, suite.perturber, suite.editor, suite.scorer
-    previews = [] if editor.preview_decoder is None else [editor.preview_decoder]
-    return {
-        "captioner": dict.fromkeys(
-            # A server of another's has the model.
-            [] if captioner.engine == "openai" else [captioner.model],
-            (weights_folder, captioner.published),
-        ),
-        "perturber": {} if perturber is None else _spoken(perturber),
-        "editor": {
+    needed: dict[ServiceName, dict[str, tuple[Find, Published]]] = {}
+    if (captioner := suite.captioner_part) is not None:
+        # A server of another's has the model.
+        own = [] if captioner.engine == "openai" else [captioner.model]
+        needed["captioner"] = dict.fromkeys(own, (weights_folder, captioner.published))
+    if suite.perturber_part is not None:
+        needed["perturber"] = _spoken(suite.perturber_part)
+    if (editor := suite.editor_part) is not None:
+        needed["editor"] = {
             editor.model: (pipeline_folder, editor.published),
-            **dict.fromkeys(previews, (weights_folder, editor.published)),
-        },
-        "scorer": {
+            **dict.fromkeys(_named(editor.preview_decoder), (weights_folder, editor.published)),
+        }
+    if (scorer := suite.scorer_part) is not None:
+        needed["scorer"] = {
             scorer.clip: (clip_folder, scorer.published),
             scorer.sentence: (weights_folder, scorer.published),
             scorer.masked_lm: (weights_folder, scorer.published),
-        },
-    }
+        }
+    return needed

@@ -22,7 +22,8 @@ def require_server(service: ServiceName, suite: Suite, settings: ServiceSettings
     """Raise an error if a service's language model can have no server.
 
     Raises:
-        UnknownModel: there is no program vllm, or the server's host is not listed.
+        UnknownModel: the suite has no such service, there is no program vllm, or the server's host is not
+            listed.
     """
     part = getattr(suite, service)
     if not isinstance(part, PerturberSuite | CaptionerSuite):

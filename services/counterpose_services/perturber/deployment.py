@@ -9,7 +9,6 @@ from typing import Any
 from ray.serve import Application
 
 from counterpose_core.contract import perturber as contract
-from counterpose_core.errors import UnknownModel
 from counterpose_core.suite import PerturberSuite, load_suite
 from counterpose_services.batching.merged_calls import MergedCalls
 from counterpose_services.serving.engine_protocols import Perturber
@@ -71,10 +70,7 @@ class PerturberDeployment(EngineService[Perturber]):
 
 
 def _perturber(settings: ServiceSettings) -> PerturberSuite:
-    suite = load_suite(settings.suite)
-    if suite.perturber is None:
-        raise UnknownModel(f"the suite {suite.name!r} has no perturber; choose a suite with one")
-    return suite.perturber
+    return load_suite(settings.suite).perturber
 
 
 def build(args: ServiceSettings) -> Application:

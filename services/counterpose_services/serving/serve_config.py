@@ -33,8 +33,8 @@ def services_of(settings: ServiceSettings) -> tuple[ServiceName, ...]:
     Raises:
         UnknownModel: there is no such suite.
     """
-    suite = load_suite(settings.suite)
-    return tuple(service for service in SERVICES if getattr(suite, service) is not None)
+    of_suite = load_suite(settings.suite).services
+    return tuple(service for service in SERVICES if service in of_suite)
 
 
 def http_options(settings: ServiceSettings) -> dict[str, Any]:

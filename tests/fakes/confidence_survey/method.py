@@ -13,6 +13,7 @@ from fakes.confidence_survey.summary import summarize
 CONFIDENCE_SURVEY = Method(
     kind="confidence-survey",  # type: ignore[arg-type]  # the test adds it to the closed list
     title="Confidence survey",
+    needs=("classifiers",),
     item=SurveyItem,
     plan=plan,
     process=process,

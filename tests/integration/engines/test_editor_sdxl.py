@@ -196,7 +196,7 @@ def test_tokenizers_that_split_words_differently_are_refused(root: Path, tmp_pat
 
 def test_the_check_counts_both_text_encoders_in_float32(root: Path) -> None:
     suite = ServiceSettings.model_validate({"suite_root": root, "state_dir": root, "dtype": "float16"})
-    named = load_suite("miniature").model_copy(update={"editor": SDXL})
+    named = load_suite("miniature").model_copy(update={"editor_part": SDXL})
     [found] = models_of("editor", named, suite)
     sizes = {
         part: sum(

@@ -73,7 +73,7 @@ async def test_a_gateway_with_another_generator_measures_the_same_description(
     bug = next(each for each in measured.bugs if each.state == "breaks")
     suite = fake_suite()
     other = suite.editor.model_copy(update={"model": "another-generator"})
-    second = suite.model_copy(update={"name": "second", "editor": other})
+    second = suite.model_copy(update={"name": "second", "editor_part": other})
     async with fake_gateway(tmp_path, Clock(), ports=hunted_services, suite=second) as gateway:
         hunt = await AsyncClient(http=gateway.http).bug_hunts.create(
             classifiers=[bug.classifier], labels=[bug.label], descriptions=[bug.description],

@@ -30,7 +30,7 @@ class RecordingEditor(FakeEditor):
 def suite_with(default_preset: str) -> Suite:
     suite = fake_suite()
     editor = suite.editor.model_copy(update={"default_preset": default_preset})
-    return suite.model_copy(update={"editor": editor})
+    return suite.model_copy(update={"editor_part": editor})
 
 
 async def created(gateway: FakeGateway, **changes: object) -> Run:

@@ -276,7 +276,7 @@ async def test_objectionable_images_are_filtered_and_counted(
 
     suite = fake_suite()
     scorer = suite.scorer.model_copy(update={"objectionable": -1.0})
-    monkeypatch.setattr("fakes.gateway.fake_suite", lambda: suite.model_copy(update={"scorer": scorer}))
+    monkeypatch.setattr("fakes.gateway.fake_suite", lambda: suite.model_copy(update={"scorer_part": scorer}))
     async with fake_gateway(tmp_path, clock, ports=benchmark_services) as gateway:
         run = await created(gateway)
         await worked_off(gateway, clock, gateway.services)

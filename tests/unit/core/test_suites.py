@@ -134,7 +134,7 @@ def test_discovering_bugs_draws_and_captions_from_the_paper_s_prompt() -> None:
     assert suite.captioner.labelled_prefix.format(label="fly") == "a realistic photograph of a fly"
     assert suite.classifiers.allow_timm
     # The paper has no language model: hunts of this suite draw the label alone.
-    assert suite.perturber is None
+    assert "perturber" not in suite.services
     request = BugHuntCreate(classifiers=["timm:resnet50"], labels=["fly"], seed=0)
     varied = shares_of(request, suite).varied
     assert varied == 0
@@ -184,7 +184,7 @@ def test_token_learning_defaults_match_the_released_code() -> None:
 def test_dataset_interfaces_filters_with_vit_h_14() -> None:
     suite = load_suite("dataset-interfaces")
     assert suite.scorer.clip == "open_clip:ViT-H-14"
-    assert suite.perturber is None
+    assert "perturber" not in suite.services
 
 
 def test_the_lance_preset_has_the_papers_values_in_the_miniature() -> None:

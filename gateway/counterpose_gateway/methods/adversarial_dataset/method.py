@@ -27,6 +27,7 @@ def _most_items(run: Run) -> int:
 ADVERSARIAL_DATASET = Method(
     kind="adversarial-dataset",
     title="Adversarial dataset",
+    needs=("captioner", "editor", "scorer", "classifiers"),
     item=AdversarialItem,
     plan=plan,
     process=process,

@@ -84,7 +84,7 @@ def shares_of(create: BugHuntCreate, suite: Suite, images: int | None = None) ->
         held_out=create.held_out,
         refine=create.refine,
         # Without a language model there is nobody to edit captions.
-        vary=create.vary if suite.perturber is not None else 0.0,
+        vary=create.vary if "perturber" in suite.services else 0.0,
         mixture=mixture,
     )
     return HuntShares.model_validate(vars(found))

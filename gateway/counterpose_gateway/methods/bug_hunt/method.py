@@ -41,6 +41,7 @@ def _most_items(run: Run) -> int:
 BUG_HUNT = Method(
     kind="bug-hunt",
     title="Bug hunt",
+    needs=("captioner", "editor", "scorer", "classifiers"),
     item=HuntItem,
     plan=plan,
     process=process,

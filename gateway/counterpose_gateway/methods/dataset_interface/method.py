@@ -17,6 +17,7 @@ def _headline(summary: DatasetInterfaceSummary) -> Headline:
 DATASET_INTERFACE = Method(
     kind="dataset-interface",
     title="Dataset interface",
+    needs=("captioner", "editor", "scorer"),
     item=TokenItem,
     plan=plan,
     process=process,

@@ -12,6 +12,7 @@ from counterpose_gateway.runs.method import Method, OfItems, OfSummary, verdict_
 GATE = Method(
     kind="gate",
     title="Gate",
+    needs=("classifiers",),
     item=GateItem,
     plan=plan,
     process=process,

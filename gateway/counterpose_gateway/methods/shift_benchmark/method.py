@@ -67,6 +67,7 @@ def _pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair]:
 SHIFT_BENCHMARK = Method(
     kind="shift-benchmark",
     title="Shift benchmark",
+    needs=("editor", "scorer", "classifiers"),
     item=ImageItem,
     plan=plan,
     process=process,

@@ -98,6 +98,7 @@ def _keep_columns(run: Run, context: RecordedRuns) -> int:
 STRESS_TEST = Method(
     kind="stress-test",
     title="Stress test",
+    needs=("captioner", "perturber", "editor", "scorer", "classifiers"),
     item=Item,
     plan=plan,
     process=process,

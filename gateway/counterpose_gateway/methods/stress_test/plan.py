@@ -19,7 +19,6 @@ from counterpose_core.errors import (
     DatasetEmpty,
     InternalError,
     InvalidRequest,
-    UnknownModel,
 )
 from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.suite import Suite
@@ -228,7 +227,7 @@ def resolve(
 
     Raises:
         InvalidRequest: the suite does not have the preset.
-        UnknownModel: the suite names no perturber.
+        UnknownModel: the suite has no captioner, perturber, editor or scorer.
     """
     preset = suite.editor.default_preset if create.preset is None else create.preset
     if preset not in suite.editor.presets:
@@ -238,8 +237,6 @@ def resolve(
             f"offers {offered}",
             pointer="/preset",
         )
-    if suite.perturber is None:
-        raise UnknownModel(f"suite {suite.name!r} names no perturber")
     redraw = suite.editor.redraw_preset
     return StressTestConfig(
         # Recorded, so that a follow-up of this run takes the same preset under any suite.

@@ -12,6 +12,7 @@ from counterpose_gateway.runs.method import Method, OfItems, OfSummary, verdict_
 TRANSFER = Method(
     kind="transfer",
     title="Transfer",
+    needs=("classifiers",),
     item=TransferItem,
     plan=plan,
     process=process,

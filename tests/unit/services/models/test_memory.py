@@ -73,7 +73,6 @@ def test_keys_and_values_are_counted_from_the_configuration(tmp_path: Path) -> N
     }
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     suite = load_suite("miniature")
-    assert suite.perturber is not None
     # Two heads of 16 numbers, keys and values, in three layers; the prompt has up to 160 tokens.
     expected = suite.perturber.batch * (160 + suite.perturber.max_new_tokens) * (2 * 3 * 2 * 16) * 2
     assert allowance_bytes("perturber", suite, "float16", tmp_path) == LIBRARIES_BYTES + expected
@@ -91,7 +90,7 @@ def test_the_paper_s_models_fit_one_a100_in_half_precision() -> None:
 
 def test_a_half_as_large_image_needs_a_quarter_of_the_editor_s_allowance() -> None:
     large = load_suite("lance")
-    small = large.model_copy(update={"editor": large.editor.model_copy(update={"resolution": 256})})
+    small = large.model_copy(update={"editor_part": large.editor.model_copy(update={"resolution": 256})})
     whole, part = (
         allowance_bytes("editor", each, "float32", None) - LIBRARIES_BYTES for each in (large, small)
     )
@@ -106,7 +105,7 @@ def test_a_gradient_counts_where_a_suite_inverts_by_it_or_learns_tokens() -> Non
         tuning_free.model_dump(exclude_unset=True) | {"textual_inversion": {"steps": 9}}
     )
     needed = [
-        allowance_bytes("editor", lance.model_copy(update={"editor": editor}), "float16", None)
+        allowance_bytes("editor", lance.model_copy(update={"editor_part": editor}), "float16", None)
         for editor in (lance.editor, learning, tuning_free)
     ]
     # 4096 positions with a gradient in half precision, or 512 x 512 pixels in float32.
