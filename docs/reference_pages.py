@@ -1,11 +1,11 @@
-"""``python docs/reference_pages.py``: write docs/reference/{cli,http,settings}.md from the code."""
+"""``python docs/reference_pages.py``: write docs/reference/{cli,http,settings,suites}.md from the code."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,11 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from counterpose._cli.main import app
+from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities
+from counterpose_core.suite import Suite, load_suite
+from counterpose_core.suite_files import suite_names
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_gateway.settings import variable as gateway_variable
 from counterpose_services.service_options import ServiceOptions
@@ -147,6 +152,59 @@ def settings_page() -> str:
     return _page(parts)
 
 
+def suites_page() -> str:
+    """Which methods each suite can run, and what its editor can do, by what they declare."""
+    suites = [load_suite(name) for name in suite_names()]
+    methods = sorted(METHODS.values(), key=lambda method: method.title)
+    abilities = list(Capabilities.model_fields)
+    parts = [
+        "# Suites and methods",
+        GENERATED,
+        "A suite may leave services out. A method that needs one of them is refused by its name before "
+        "anything runs; `counterpose status` says which services a running suite has. "
+        "[Suites](../how-to/suites.md) tells what each is for.",
+        _matrix(
+            "method",
+            [method.title for method in methods],
+            suites,
+            lambda at, suite: _lacks(methods[at], suite),
+        ),
+        "## What the editors can do",
+        "Each editor declares it, and answers with it to `GET /v1/services`.",
+        _matrix(
+            "ability",
+            [f"`{name}`: {_cell(Capabilities.model_fields[name].description or '')}" for name in abilities],
+            suites,
+            lambda at, suite: _able(abilities[at], suite),
+        ),
+    ]
+    return _page(parts)
+
+
+def _matrix(
+    head: str, rows: Sequence[str], suites: Sequence[Suite], cell: Callable[[int, Suite], str]
+) -> str:
+    lines = [
+        f"| {head} | {' | '.join(f'`{suite.name}`' for suite in suites)} |",
+        "| --- " * (len(suites) + 1) + "|",
+    ]
+    lines += [f"| {row} | {' | '.join(cell(at, suite) for suite in suites)} |" for at, row in enumerate(rows)]
+    return "\n".join(lines)
+
+
+def _lacks(method: AnyMethod, suite: Suite) -> str:
+    absent = [service for service in method.needs if service not in suite.services]
+    return f"no {', no '.join(absent)}" if absent else "yes"
+
+
+def _able(ability: str, suite: Suite) -> str:
+    editor = suite.editor_part
+    if editor is None:
+        return "no editor"
+    backend = editor.presets[editor.default_preset].backend
+    return "yes" if getattr(CAPABILITIES[backend], ability) else "no"
+
+
 def _settings(model: type[BaseModel], variables: Mapping[str, str]) -> str:
     rows = ["| variable | meaning | default |", "| --- | --- | --- |"]
     for variable, name in variables.items():
@@ -172,7 +230,12 @@ def _page(parts: list[str]) -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"cli": cli_page, "http": http_page, "settings": settings_page}
+PAGES: Mapping[str, Callable[[], str]] = {
+    "cli": cli_page,
+    "http": http_page,
+    "settings": settings_page,
+    "suites": suites_page,
+}
 
 
 def main() -> None:
