@@ -13,9 +13,10 @@ from counterpose_core.contract.base import (
     ResponseBody,
     require_distinct,
 )
+from counterpose_core.contract.recipes import ImageRef
 from counterpose_core.contract.tokens import ClassName
 from counterpose_core.text_form import TextForm
-from counterpose_core.types import BlobRef, ClassifierSpec, FunctionAddress, FunctionSpec, Name
+from counterpose_core.types import ClassifierSpec, FunctionAddress, FunctionSpec, Name
 
 FUNCTION = FunctionAddress | None
 """The address of the classifier, where it is a function of the caller's program."""
@@ -103,8 +104,11 @@ class ClassifyRequest(RequestBody):
     """``POST /v1/classify``: images to predict the class of."""
 
     classifier: ClassifierSpec = Field(description="The classifier to run.")
-    images: list[BlobRef] = Field(
-        min_length=1, max_length=MAX_BATCH, description="SHA-256 of each image to classify."
+    images: list[ImageRef] = Field(
+        min_length=1,
+        max_length=MAX_BATCH,
+        description="SHA-256 of each image to classify, or a recipe by which it is made of a stored one: "
+        "`source/operation/level/seed/size/mask/other`, the last two of them digests or `-`.",
     )
     classes: list[str] = Field(
         min_length=1,

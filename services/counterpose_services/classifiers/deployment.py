@@ -11,8 +11,8 @@ from ray.serve import Application
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import classifiers as contract
+from counterpose_core.contract.recipes import ImageRef
 from counterpose_core.suite import load_suite
-from counterpose_core.types import BlobRef
 from counterpose_services.batching.merged_calls import MergedCalls
 from counterpose_services.classifiers.options import ClassifierOptions
 from counterpose_services.serving.engine_protocols import Classifiers
@@ -49,11 +49,11 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options)
 
     @cached_property
-    def _predictions(self) -> MergedCalls[Sharing, BlobRef, contract.Prediction]:
+    def _predictions(self) -> MergedCalls[Sharing, ImageRef, contract.Prediction]:
         # Of a zoo larger than the cache, each network is loaded once for all images that wait for it.
         return self.merged(self._classify, lambda key: self.engine.is_loaded(key.classifier, key.address))
 
-    def _classify(self, key: Sharing, images: list[BlobRef]) -> contract.ClassifyResponse:
+    def _classify(self, key: Sharing, images: list[ImageRef]) -> contract.ClassifyResponse:
         asked = json.loads(key.question) | {"images": images}
         return self.engine.classify(contract.ClassifyRequest.model_validate(asked))
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.preparations import NORMALISED, PREPARATIONS
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.images.codecs import decode_image
+from counterpose_core.transforms.recipes import shown_image
 from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
 from counterpose_services.models.image_processors import Preparation
 
@@ -50,7 +50,7 @@ class PreparedForward:
         forward = CachedForward(
             self._store,
             "prediction",
-            read=lambda ref: prepare(decode_image(self._store.get(ref))),
+            read=lambda ref: prepare(shown_image(ref, self._store.get)),
             forward=self._forward,
             inputs=inputs,
             batch=self._batch,

@@ -12,7 +12,7 @@ import numpy as np
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, UnknownModel
-from counterpose_core.images.codecs import decode_image
+from counterpose_core.transforms.recipes import shown_image
 from counterpose_services.batching.outcomes import settle
 from counterpose_services.classifiers.class_map import (
     NAME_THEM,
@@ -97,7 +97,7 @@ class RemoteClassifier:
         refuse_alternative(prepared, self.identity.id)
 
         def read(ref: str) -> Prepared:
-            return self._remote.prepare(decode_image(self._store.get(ref)))
+            return self._remote.prepare(shown_image(ref, self._store.get))
 
         outcomes = settle(
             images,

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import ModelFormatRefused, PromptTooLong
-from counterpose_core.images.codecs import Pixels, decode_image
+from counterpose_core.images.codecs import Pixels
+from counterpose_core.transforms.recipes import shown_image
 from counterpose_services.models.cached_forward import Arrays, CachedForward
 from counterpose_services.models.model_folder import folder_revision
 from counterpose_services.models.weights import CLIP_CONFIGURATION
@@ -59,7 +60,7 @@ class ClipEncoder:
         return CachedForward(
             store,
             "clip-image",
-            read=lambda ref: self.read_image(decode_image(store.get(ref))),
+            read=lambda ref: self.read_image(shown_image(ref, store.get)),
             forward=self.embed_images,
             inputs={"model": self.revision},
             batch=batch,

@@ -1,0 +1,98 @@
+"""Making an image of its recipe: decode, reduce to the working size, carry out the operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from PIL import Image
+
+from counterpose_core.blobs import is_digest
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.images.codecs import decode_image
+from counterpose_core.transforms.application import apply, generator_of
+from counterpose_core.transforms.arrays import Mask, Pixels
+from counterpose_core.transforms.table import operation
+
+Read = Callable[[str], bytes]
+"""Returns the stored bytes of a digest; raises ArtifactMissing if there are none."""
+
+_KEPT = 4
+"""Images at their working size that are kept: the recipes of one photograph come one after the other."""
+
+_INSIDE = 128
+"""The least value of a mask's image that is inside."""
+
+
+def shown_image(ref: str, read: Read) -> Pixels:
+    """Return the pixels of a reference: a stored image as it is, or what its recipe makes of it.
+
+    Args:
+        ref: a digest, or a recipe as `Recipe` writes it.
+        read: reads stored bytes.
+
+    Returns:
+        uint8 (H, W, 3).
+
+    Raises:
+        InvalidRequest: the recipe names no operation or level, or lacks what the operation needs.
+        ImageUndecodable, ImageTooLarge, UnsupportedMedia: as `decode_image`.
+    """
+    return decode_image(read(ref)) if is_digest(ref) else made(Recipe.parsed(ref), read)
+
+
+def made(recipe: Recipe, read: Read) -> Pixels:
+    """Return the pixels that a recipe makes; raises as `shown_image`."""
+    return changed(recipe, _working_image(recipe.source, recipe.size, read), read)
+
+
+@lru_cache(maxsize=_KEPT)
+def _working_image(source: str, size: int | None, read: Read) -> Pixels:
+    pixels = working(decode_image(read(source)), size)
+    # Shared by all operations on it.
+    pixels.setflags(write=False)
+    return pixels
+
+
+def working(pixels: Pixels, size: int | None) -> Pixels:
+    """Return the image reduced to a longest side of ``size`` pixels; one that is smaller stays as it is."""
+    height, width = pixels.shape[:2]
+    if size is None or max(height, width) <= size:
+        return pixels
+    factor = size / max(height, width)
+    shape = max(1, round(width * factor)), max(1, round(height * factor))
+    return np.array(Image.fromarray(pixels).resize(shape, Image.Resampling.LANCZOS))
+
+
+def changed(recipe: Recipe, pixels: Pixels, read: Read) -> Pixels:
+    """Carry out a recipe's operation on an image that has its working size; raises as `shown_image`."""
+    if recipe.operation == IDENTITY:
+        return pixels
+    generator = generator_of(recipe.source, recipe.operation, recipe.level, recipe.seed)
+    if recipe.operation == PLACEBO:
+        steps = generator.integers(-1, 2, pixels.shape, dtype=np.int16)
+        return np.array((pixels + steps).clip(0, 255), dtype=np.uint8)
+    return apply(
+        pixels,
+        operation(recipe.operation),
+        recipe.level,
+        generator,
+        mask=None if recipe.mask is None else _mask(read(recipe.mask), pixels.shape[:2]),
+        other=None if recipe.other is None else decode_image(read(recipe.other)),
+    )
+
+
+def _mask(data: bytes, shape: tuple[int, int]) -> Mask:
+    """Read a mask: light where the object is, in the proportions of its photograph."""
+    pixels = decode_image(data)
+    height, width = pixels.shape[:2]
+    # A pixel of the reduced photograph may round otherwise; more than that is the mask of another image.
+    if abs(width * shape[0] - height * shape[1]) > max(width, height, *shape):
+        raise InvalidRequest(
+            f"the mask has {width} x {height} pixels, which is not the shape of its photograph; give the "
+            "photograph's own mask"
+        )
+    reduced = Image.fromarray(pixels).convert("L").resize(shape[::-1], Image.Resampling.NEAREST)
+    return np.array(np.asarray(reduced) >= _INSIDE, dtype=np.bool_)
