@@ -1,0 +1,129 @@
+"""Operations in a stress test: which are asked for, what came of each image, and what they cost."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from counterpose_core.contract.base import DISTINCT, RequestBody, ResponseBody, require_distinct
+from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
+from counterpose_core.types import Estimate, Name
+
+SMALLEST_SIZE = 32
+OperationState = Literal["breaks", "cannot-tell", "holds"]
+"""A loss is shown, may be there, or is below the margin at every level."""
+
+
+class TransformChoice(RequestBody):
+    """The operations of a stress test: each is carried out on every image, at each of its levels."""
+
+    operations: list[Name] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        json_schema_extra=DISTINCT,
+        description="Names of the operations, or null for the suite's.",
+    )
+    levels: list[Annotated[int, Field(ge=1, le=5)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=5,
+        json_schema_extra=DISTINCT,
+        description="Levels, from 1 for the slightest to 5; null for the suite's. An operation without more or "
+        "less, such as a flip, has level 1 only and is carried out whatever the levels.",
+    )
+    size: int | None = Field(
+        default=WORKING_SIZE,
+        ge=SMALLEST_SIZE,
+        le=LARGEST_SIZE,
+        description="Pixels of the longest side to which an image is reduced before anything is done to it; "
+        "null for its own. No image is enlarged.",
+    )
+
+    @field_validator("operations")
+    @classmethod
+    def _names_once(cls, values: list[str] | None) -> list[str] | None:
+        require_distinct(values or ())
+        return values
+
+    @field_validator("levels")
+    @classmethod
+    def _levels_once(cls, values: list[int] | None) -> list[int] | None:
+        require_distinct(map(str, values or ()))
+        return values
+
+
+class TransformPlan(ResponseBody):
+    """The operations of a run, as they were resolved when it was created."""
+
+    operations: dict[str, list[int]] = Field(description="The levels of each operation, by its name.")
+    left_out: dict[str, str] = Field(
+        default={}, description="Why an operation that was asked for is not carried out, by its name."
+    )
+    size: int | None = Field(description="Pixels of the longest working side, or null for each image's own.")
+
+    @property
+    def images(self) -> int:
+        """The images that are made of each photograph: its control, its placebo, and each level."""
+        return 2 + sum(len(levels) for levels in self.operations.values())
+
+
+class OperationLevel(ResponseBody):
+    """One level of an operation: what it costs a classifier, beside the same images at their working size."""
+
+    level: int = Field(description="The level, from 1 for the slightest.")
+    words: str = Field(description='What the image does or is then; it follows "the image".')
+    accuracy: Estimate = Field(description="Share of the images that are answered rightly.")
+    loss: Estimate = Field(description="Accuracy of the control less this one, over groups of images.")
+    lost: int = Field(description="Number of images that are no longer answered rightly.")
+    gained: int = Field(description="Number of images that are answered rightly only with the operation.")
+    p: float = Field(description="Two-sided p of no change, by the sign test over groups.")
+    shown: bool = Field(description="Whether a loss is shown after correction over all operations.")
+    flipped: list[str] = Field(
+        default=[], description="Ids of images that are no longer answered rightly, the surest before first."
+    )
+
+
+class OperationFigure(ResponseBody):
+    """What an operation costs a classifier, level by level."""
+
+    classifier: str = Field(description="The classifier.")
+    operation: str = Field(description="Name of the operation.")
+    title: str = Field(description="What it is called.")
+    family: str = Field(description="Its family, such as `camera` or `geometry`.")
+    changes: str = Field(description="What it changes, in a line.")
+    keeps: str = Field(description="What it must not change, in a line.")
+    state: OperationState = Field(
+        description="`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the margin; "
+        "`cannot-tell`: neither."
+    )
+    from_level: int | None = Field(
+        default=None, description="The easiest level from which on every level shows a loss, or null."
+    )
+    sentence: str = Field(description="The finding in one sentence.")
+    levels: list[OperationLevel] = Field(description="The levels, the easiest first.")
+
+
+class TransformSummary(ResponseBody):
+    """What operations on the images cost each classifier."""
+
+    images: int = Field(description="Number of images that were answered.")
+    groups: int = Field(description="Number of groups of them: frames of one photograph count once.")
+    size: int | None = Field(description="Pixels of the longest working side, or null for each image's own.")
+    tested: int = Field(description="Number of operations times classifiers, over which is corrected.")
+    margin: float = Field(description="Loss that an operation must exclude to hold.")
+    controls: dict[str, Estimate] = Field(
+        description="Accuracy on the images at their working size with nothing changed, by classifier."
+    )
+    placebos: dict[str, Estimate] = Field(
+        description="Loss by the placebo, every value moved by at most one step, by classifier."
+    )
+    figures: list[OperationFigure] = Field(description="Each operation and classifier, the worst first.")
+    left_out: dict[str, str] = Field(
+        default={}, description="Why an operation that was asked for was not carried out, by its name."
+    )
+    unanswered: int = Field(
+        default=0,
+        description="Number of images that were left out, as an answer to one of theirs is missing.",
+    )

@@ -1,0 +1,144 @@
+"""What operations on images cost a classifier: paired answers, exact tests, the level from which they hurt.
+
+An operation changes the same photographs at ordered levels, and everything is tested that was asked for, so
+nothing is chosen by its outcome and no image is kept back. The unit is a group of photographs. For each
+operation the hardest level is tested first, and an easier one only after all harder ones have shown a loss,
+each at the operation's share of the error rate. An operation of which every level has shown one leaves its
+share to the others: with one level each, this is Holm's correction (the graphs of Bretz et al. 2009).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpose_core.statistics.bootstrap import Flags, Floats
+from counterpose_core.statistics.bounded_mean import bounded_mean
+from counterpose_core.statistics.p_values import sign_flip_p
+from counterpose_core.stress_test.confirmation import MARGIN
+from counterpose_core.stress_test.screening import LEVEL
+from counterpose_core.types import Estimate
+
+
+@dataclass(frozen=True)
+class PairedAnswers:
+    """The answers to photographs at their working size and to what an operation makes of them.
+
+    ``groups`` numbers the group of each photograph (n,); ``before`` and ``after`` tell which are answered
+    rightly (n,).
+    """
+
+    groups: npt.NDArray[np.intp]
+    before: Flags
+    after: Flags
+
+    @property
+    def lost(self) -> int:
+        """The photographs that are no longer answered rightly."""
+        return int((self.before & ~self.after).sum())
+
+    @property
+    def gained(self) -> int:
+        """The photographs that are answered rightly only with the operation."""
+        return int((~self.before & self.after).sum())
+
+    @property
+    def losses(self) -> Floats:
+        """The loss of each group, in [-1, 1]: each counts 1 (groups,)."""
+        _, places = np.unique(self.groups, return_inverse=True)
+        loss = self.before.astype(np.float64) - self.after
+        return np.asarray(np.bincount(places, weights=loss) / np.bincount(places))
+
+    def p(self, generator: np.random.Generator) -> float:
+        """The two-sided p of "the operation changes nothing": who loses and who gains is a coin's side.
+
+        Of photographs that stand alone this is the sign test of those that changed (McNemar's, exact).
+        """
+        losses = self.losses
+        if not losses.any():
+            return 1.0
+        changed = losses[losses != 0.0]
+        if np.isin(changed, (-1.0, 1.0)).all():
+            return _sign_test(int((changed > 0).sum()), changed.size)
+        return min(1.0, 2.0 * sign_flip_p(losses if losses.sum() > 0 else -losses, generator))
+
+    def loss(self, generator: np.random.Generator) -> Estimate:
+        """The mean loss with its 95 % interval, over groups."""
+        return bounded_mean(self.losses, generator)
+
+
+def _sign_test(positive: int, n: int) -> float:
+    tail = sum(math.comb(n, k) for k in range(max(positive, n - positive), n + 1)) / 2**n
+    return min(1.0, 2.0 * tail)
+
+
+@dataclass(frozen=True)
+class LevelTest:
+    """One level of an operation: answers, mean loss, p, and whether a loss is shown after correction."""
+
+    level: int
+    answers: PairedAnswers
+    loss: Estimate
+    p: float
+    shown: bool
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether its interval excludes a loss as large as the margin."""
+        return self.loss.high is not None and self.loss.high < MARGIN
+
+
+Key = tuple[str, str]
+"""A classifier and an operation."""
+
+
+def operation_tests(
+    answers: Mapping[Key, Mapping[int, PairedAnswers]], generators: Mapping[Key, np.random.Generator]
+) -> dict[Key, list[LevelTest]]:
+    """Test every operation of every classifier, each level in order.
+
+    Args:
+        answers: the answers by level, of each classifier and operation.
+        generators: draws the bootstrap and the sign flips of each of them.
+
+    Returns:
+        the levels of each, the easiest first.
+    """
+    drafts: dict[Key, list[LevelTest]] = {}
+    for key, by_level in answers.items():
+        drafts[key] = [
+            LevelTest(level, pairs, pairs.loss(generators[key]), pairs.p(generators[key]), shown=False)
+            for level, pairs in sorted(by_level.items())
+        ]
+    shown = _shown({key: [_one_sided(test) for test in tests] for key, tests in drafts.items()})
+    return {
+        key: [
+            LevelTest(test.level, test.answers, test.loss, test.p, shown=at >= len(tests) - shown[key])
+            for at, test in enumerate(tests)
+        ]
+        for key, tests in drafts.items()
+    }
+
+
+def _one_sided(test: LevelTest) -> float:
+    # A gain is shown by no small p.
+    return test.p if (test.loss.estimate or 0.0) > 0.0 else 1.0
+
+
+def _shown(p_values: Mapping[Key, Sequence[float]]) -> dict[Key, int]:
+    """How many of each sequence's last hypotheses are rejected; a finished sequence leaves its share."""
+    rejected = dict.fromkeys(p_values, 0)
+    while True:
+        open_ = [key for key, values in p_values.items() if rejected[key] < len(values)]
+        before = dict(rejected)
+        for key in open_:
+            left = p_values[key][: len(p_values[key]) - rejected[key]]
+            rejected[key] += next(
+                (at for at, p in enumerate(reversed(left)) if p > LEVEL / len(open_)), len(left)
+            )
+        if rejected == before:
+            return rejected

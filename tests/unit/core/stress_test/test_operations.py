@@ -1,0 +1,90 @@
+"""What operations cost: the sign test, the level from which a loss is shown, and errors over a family."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from counterpose_core.statistics.p_values import holm
+from counterpose_core.stress_test.operations import PairedAnswers, _shown, operation_tests
+
+
+def paired(lost: int, gained: int, n: int = 54, right: int = 47) -> PairedAnswers:
+    """Answers of photographs that stand alone."""
+    before = np.arange(n) < right
+    after = before.copy()
+    after[:lost] = False
+    after[right : right + gained] = True
+    return PairedAnswers(np.arange(n), before, after)
+
+
+def one_each(counts: dict[str, tuple[int, int]]) -> dict[str, bool]:
+    answers = {("net", name): {1: paired(*pair)} for name, pair in counts.items()}
+    generators = {key: np.random.default_rng(0) for key in answers}
+    return {name: tests[0].shown for (_, name), tests in operation_tests(answers, generators).items()}
+
+
+@pytest.mark.parametrize(("lost", "gained"), [(12, 3), (11, 2), (40, 0), (0, 2), (4, 4), (1, 0)])
+def test_photographs_that_stand_alone_are_tested_by_the_sign_test(lost: int, gained: int) -> None:
+    answers = paired(lost, gained)
+    expected = scipy.stats.binomtest(lost, lost + gained).pvalue
+    assert answers.p(np.random.default_rng(0)) == pytest.approx(expected)
+    assert (answers.lost, answers.gained) == (lost, gained)
+
+
+def test_six_of_fifteen_changes_of_one_network_are_shown_on_54_cut_outs() -> None:
+    counts = {
+        "white": (5, 3), "black": (7, 3), "grass": (8, 2), "gravel": (4, 4), "brick": (12, 3),
+        "coffee": (33, 0), "rocket": (9, 4), "blur-2": (18, 1), "blur-4": (40, 0), "greyscale": (11, 2), "jpeg": (20, 1),
+        "dark": (4, 1), "rotated": (13, 1), "upside-down": (26, 1), "mirrored": (0, 2),
+    }  # fmt: skip
+    shown = {name for name, is_shown in one_each(counts).items() if is_shown}
+    assert shown == {"coffee", "blur-2", "blur-4", "jpeg", "rotated", "upside-down"}
+
+
+def test_a_change_that_loses_nothing_excludes_a_loss_of_a_tenth_and_a_gain_is_no_loss() -> None:
+    answers = {("net", "mirrored"): {1: paired(0, 2)}, ("net", "helps"): {1: paired(0, 7)}}
+    found = operation_tests(answers, {key: np.random.default_rng(0) for key in answers})
+    [mirrored], [helps] = found["net", "mirrored"], found["net", "helps"]
+    assert mirrored.is_harmless
+    assert helps.p < 0.05
+    assert not helps.shown
+
+
+def test_the_level_from_which_a_loss_is_shown_has_all_harder_ones_above_it() -> None:
+    # Level 2 looks worse than level 3, which shows nothing: the sequence ends at level 4.
+    by_level = {1: paired(1, 0), 2: paired(20, 0), 3: paired(2, 1), 4: paired(15, 0), 5: paired(30, 0)}
+    answers = {("net", "blur"): by_level}
+    (tests,) = operation_tests(answers, {("net", "blur"): np.random.default_rng(0)}).values()
+    assert [test.level for test in tests] == [1, 2, 3, 4, 5]
+    assert [test.shown for test in tests] == [False, False, False, True, True]
+
+
+def test_frames_of_one_photograph_count_once() -> None:
+    alone = paired(10, 0, n=20, right=20)
+    frames = PairedAnswers(np.repeat([0, 1], 10), alone.before, alone.after)
+    assert alone.p(np.random.default_rng(0)) < 0.01
+    assert frames.p(np.random.default_rng(0)) == 1.0
+    assert frames.loss(np.random.default_rng(0)).n == 2
+    halves = PairedAnswers(np.repeat(np.arange(10), 2), alone.before, np.arange(20) % 2 == 0)
+    assert halves.p(np.random.default_rng(0)) == pytest.approx(2 / 2**10)
+
+
+def test_of_single_levels_the_correction_is_holm_s() -> None:
+    generator = np.random.default_rng(4)
+    for _ in range(200):
+        p = (generator.random(6) ** 4).tolist()
+        rejected = _shown({("net", str(at)): [value] for at, value in enumerate(p)})
+        assert [bool(count) for count in rejected.values()] == [value <= 0.05 for value in holm(p)]
+
+
+@pytest.mark.parametrize("hurts", [0, 3])
+def test_the_hardest_level_alone_keeps_the_family_s_level(hurts: int) -> None:
+    generator = np.random.default_rng(6)
+    false = 0
+    for _ in range(4000):
+        p = {("net", str(at)): generator.random(5).tolist() for at in range(10)}
+        p |= {("net", f"hurts-{at}"): [1e-6] * 5 for at in range(hurts)}
+        false += any(count for (_, name), count in _shown(p).items() if not name.startswith("hurts"))
+    assert 0.035 < false / 4000 < 0.06
