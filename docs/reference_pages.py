@@ -193,7 +193,7 @@ def _matrix(
 
 
 def _lacks(method: AnyMethod, suite: Suite) -> str:
-    absent = [service for service in method.needs if service not in suite.services]
+    absent = method.absent(suite)
     return f"no {', no '.join(absent)}" if absent else "yes"
 
 

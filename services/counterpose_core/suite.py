@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from counterpose_core.contract.dataset_interfaces import LearningPrompts
 from counterpose_core.contract.editor import EditorPreset, GenerationPreset
 from counterpose_core.contract.field_errors import sentences
+from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.contract.tokens import TextualInversionPreset
+from counterpose_core.contract.transforms import SMALLEST_SIZE
 from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.suite_files import suite_sections
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text_form import TextForm
+from counterpose_core.transforms.table import LEVELS, operation
 from counterpose_core.types import Cosine, ServiceName
 
 _Repository = Annotated[
@@ -253,6 +256,24 @@ class ClassifiersSuite(_ModelSuite):
     batch: int = Field(default=32, ge=1)
 
 
+class TransformsSuite(_SuitePart):
+    """Operations on images, which need no network: those of a run that names none, their levels and size."""
+
+    operations: tuple[str, ...] = Field(min_length=1)
+    levels: tuple[Annotated[int, Field(ge=1, le=LEVELS)], ...] = Field(default=(1, 2, 3, 4, 5), min_length=1)
+    size: int | None = Field(default=WORKING_SIZE, ge=SMALLEST_SIZE, le=LARGEST_SIZE)
+
+    @field_validator("operations")
+    @classmethod
+    def _exist(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            try:
+                operation(name)
+            except InvalidRequest as error:
+                raise ValueError(error.detail) from error
+        return names
+
+
 class Suite(_SuitePart):
     """The settings of its services; a method that needs one that it leaves out is refused.
 
@@ -269,6 +290,7 @@ class Suite(_SuitePart):
     editor_part: EditorSuite | None = Field(default=None, alias="editor")
     scorer_part: ScorerSuite | None = Field(default=None, alias="scorer")
     classifiers: ClassifiersSuite
+    transforms: TransformsSuite | None = None
     known_images: KnownImages | None = None
     generator_gap: float | None = Field(default=None, gt=0.0)
 

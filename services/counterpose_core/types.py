@@ -24,6 +24,7 @@ ItemKind = Literal[
     "intervention",
     "caption",
     "confirmation",
+    "transforms",
     "token",
     "image",
     "sample",

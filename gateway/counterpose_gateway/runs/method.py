@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from counterpose_core.contract.runs import Run, RunItem
 from counterpose_core.errors import CounterposeError
+from counterpose_core.suite import Suite
 from counterpose_core.types import RunKind, ServiceName
 from counterpose_gateway.runs.context import PairedRuns, RecordedRuns, RunContext, RunLedger
 from counterpose_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
@@ -87,6 +88,11 @@ def planned_items(run: Run) -> int:
     return run.request_counts.total
 
 
+def never(suite: Suite) -> bool:
+    """Return False: the method needs its services in every suite."""
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     """A method: the types of its requests, items and summaries, and the functions on its runs.
@@ -102,6 +108,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
         kind: the kind of its runs.
         title: the kind in words.
         needs: the services without which none of its runs can be planned or worked on.
+        instead: returns whether it can do without them in a suite.
         item: the items of its runs.
         plan: resolves a request and plans its items; raises a `RequestError` if it cannot be planned.
         process: works on items.
@@ -132,6 +139,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     summarize: Callable[[Run, Iterable[ItemT], ViewT, RecordedRuns], SummaryT]
     report: Callable[[SummaryT, Run, Iterable[ItemT], ReadImage], str]
     headline: Callable[[SummaryT], Headline]
+    instead: Callable[[Suite], bool] = never
     view: ViewT | None = None
     revision: Callable[[str, RecordedRuns], Hashable] = of_events_alone
     next_stage: NextStage | None = None
@@ -141,6 +149,12 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     keep_columns: Callable[[Run, RecordedRuns], int] | None = None
     pairs: PairedRuns | None = None
     export: Callable[[SummaryT, Iterable[ItemT], ExportChoice], tuple[Any, Iterator[Any]]] | None = None
+
+    def absent(self, suite: Suite) -> list[ServiceName]:
+        """The services that it needs and the suite has not."""
+        if self.instead(suite):
+            return []
+        return [service for service in self.needs if service not in suite.services]
 
 
 AnyMethod = Method[Any, Any, Any, Any]

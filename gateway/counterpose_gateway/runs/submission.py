@@ -63,7 +63,7 @@ def require_services(method: Method[Any, Any, Any, Any], suite: Suite) -> None:
     Raises:
         UnknownModel: the suite lacks a service that the method needs.
     """
-    absent = [service for service in method.needs if service not in suite.services]
+    absent = method.absent(suite)
     if absent:
         raise UnknownModel(
             f"the suite {suite.name!r} has no {' and no '.join(absent)}, which the method {method.kind!r} "

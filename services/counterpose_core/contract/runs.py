@@ -130,6 +130,15 @@ class PredictionPair(ResponseBody):
     )
 
 
+class TransformedImage(ResponseBody):
+    """What an operation at a level made of a photograph, by the answers to it."""
+
+    operation: str = Field(description="Name of the operation, `identity` for the control, or `placebo`.")
+    level: int = Field(description="The level, from 1; 0 for the control and the placebo.")
+    recipe: str = Field(description="The recipe from which everybody makes the same pixels.")
+    predictions: dict[str, PredictionPair] = Field(description="Predictions for the image, by classifier.")
+
+
 class Provenance(ResponseBody):
     """Which weights produced an item, and at what cost."""
 
@@ -220,6 +229,13 @@ class ItemResult(Provenance):
     )
     preset: EditorPreset | None = Field(
         default=None, description="The editor's settings for this item, or null if they were not recorded."
+    )
+    transformed: list[TransformedImage] = Field(
+        default=[],
+        # Items of captions are recorded as they were without this field.
+        exclude_if=lambda images: not images,
+        description="What operations made of the source image, the control and the placebo first; empty for "
+        "other items.",
     )
 
 

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
-from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
+from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.baselines import ClassifierBaseline
-from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
-from counterpose_core.contract.editor import EditorPreset, Fraction
+from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.contract.findings import ClassifierVerdict, Finding
 from counterpose_core.contract.groups import Grouping, GroupingSummary
-from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.proofs import Proof
 from counterpose_core.contract.realism import PerplexitySummary, RealismSummary
 from counterpose_core.contract.runs import RunSummary
@@ -25,25 +23,19 @@ from counterpose_core.contract.stress_test_figures import (
     SweepSummary,
     Unanswered,
 )
+from counterpose_core.contract.stress_test_requests import StressTestCreate
 from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
     GateThresholds,
     JudgedAgain,
     TextThresholds,
     Thresholds,
 )
-from counterpose_core.contract.suite_fit import KnownImages, OutsideSuite, SuiteFitSummary
+from counterpose_core.contract.suite_fit import KnownImages, SuiteFitSummary
+from counterpose_core.contract.transforms import TransformPlan, TransformSummary
+from counterpose_core.errors import InternalError
 from counterpose_core.types import (
-    EDIT_TYPES,
-    ClassifierSpec,
-    Cosine,
     Cost,
-    EditType,
     Estimate,
-    Name,
-    RefusedWord,
-    Seed,
-    Selection,
-    SourceName,
 )
 
 __all__ = [
@@ -64,157 +56,19 @@ __all__ = [
 ]
 
 
-class StressTestCreate(FunctionsAsWritten):
-    """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
-
-    dataset: Name = Field(description="Name of the dataset.")
-    classifiers: list[ClassifierSpec] = Field(
-        min_length=1,
-        max_length=64,
-        json_schema_extra=DISTINCT,
-        description="The classifiers to test.",
-    )
-    edit_types: list[EditType] = Field(
-        default=list(EDIT_TYPES),
-        min_length=1,
-        max_length=5,
-        json_schema_extra=DISTINCT,
-        description="Factors to change; `max_edits_per_image` is divided evenly among them.",
-    )
-    interventions: list[Intervention] = Field(
-        default=[],
-        max_length=16,
-        json_schema_extra=DISTINCT,
-        description="Changes of words of your own, each made in every caption that it applies to.",
-    )
-    max_edits_per_image: int = Field(
-        default=5,
-        ge=0,
-        le=50,
-        description="Number of edits of each source image; 0 makes only the interventions.",
-    )
-    lance_r_edits_per_image: int = Field(
-        default=1,
-        ge=0,
-        le=16,
-        description="Number of additional edits of each source image by the random baseline LANCE-R; "
-        "0 for none.",
-    )
-    preset: Name | None = Field(
-        default=None,
-        description="Name of one of the suite's editor presets. If it is omitted, the suite's default is "
-        "used, and the stored request names it.",
-    )
-    selection: Selection = Field(
-        default="paper",
-        description="How to choose from the strength sweep: `paper` makes all values and takes the one "
-        "with the best direction among those that pass the gate; `released` takes the largest value that "
-        "passes and makes no smaller ones, which saves most of the editor's work.",
-    )
-    strength: list[Fraction] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=16,
-        json_schema_extra=DISTINCT,
-        description="Strengths to sweep, in [0, 1]; null for the preset's. For prompt-to-prompt: shares of "
-        "the steps that copy self-attention; larger ones keep more of the image (LANCE: 0.4 to 0.9 by 0.1).",
-    )
-    thresholds: Thresholds = Field(
-        default=Thresholds(),
-        description="Thresholds of the text filters and the image gate, each null for the suite's, which are "
-        "calibrated for its models. The run's configuration records those in force.",
-    )
-    limit: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="Maximum number of source images, taken in order and evenly over the classes; "
-        "null for all.",
-    )
-    refused_words: list[RefusedWord] = Field(
-        default=[],
-        max_length=1000,
-        description="Words that no edit may add, in addition to the built-in list of subjective words.",
-    )
-    exclude: list[SourceName] = Field(
-        default=[],
-        max_length=10_000,
-        description="Images to leave out, by id, by file name, or by class and file name separated by "
-        "a slash.",
-    )
-    confirm: bool = Field(
-        default=True,
-        description="Whether to screen a part of the source images and to test on the others what seemed to "
-        "hurt. Where too few images are left for a test, all are screened and nothing is confirmed.",
-    )
-    confirm_share: float = Field(
-        default=0.65,
-        ge=1e-6,
-        lt=1.0,
-        description="Share of each class's source images that are kept for confirmation.",
-    )
-    near_duplicates: Cosine | None = Field(
-        default=None,
-        gt=0.0,
-        description="Lowest cosine between the CLIP features of two images of a class that are taken for one "
-        "group, as if the dataset named it; null to group only what the dataset names and equal images.",
-    )
-    outside_suite: OutsideSuite = Field(
-        default="stop",
-        description="What to do if most of the first images lie outside what the suite's models were trained "
-        "on, so that no edit of them can be trusted: `stop` the run after these, or `continue`.",
-    )
-    applied_from: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=64,
-        description="Id of the stress test one of whose changes the interventions repeat; the run is listed "
-        "under it. Null for none.",
-    )
-    seed: Seed = Field(description="Seed of every random draw.")
-
-    @field_validator("classifiers", "edit_types")
-    @classmethod
-    def _distinct(cls, values: list[str]) -> list[str]:
-        require_distinct(values)
-        return values
-
-    @field_validator("strength")
-    @classmethod
-    def _values_once(cls, values: list[float] | None) -> list[float] | None:
-        require_distinct(map(str, values or ()))
-        return values
-
-    @field_validator("interventions")
-    @classmethod
-    def _each_once(cls, values: list[Intervention]) -> list[Intervention]:
-        seen: set[object] = set()
-        for each in values:
-            if each.key in seen:
-                raise ValueError(f"the intervention {each.in_words()!r} is listed twice; list it once")
-            seen.add(each.key)
-        return values
-
-    @field_validator("max_edits_per_image")
-    @classmethod
-    def _edits_something(cls, number: int, info: ValidationInfo) -> int:
-        # Invalid interventions are missing here; they have their own errors.
-        if number == 0 and info.data.get("interventions") == []:
-            raise ValueError("max_edits_per_image must be at least 1 without interventions")
-        return number
-
-    @property
-    def tested_types(self) -> list[EditType]:
-        """The edit types for which edits are planned."""
-        return list(self.edit_types) if self.max_edits_per_image else []
-
-
 class StressTestConfig(ResponseBody):
     """Everything a stress test depends on, fixed when its run is created."""
 
     request: StressTestCreate = Field(description="The request that created the run.")
     suite: str = Field(description="Name of the model suite.")
-    preset: EditorPreset = Field(description="Settings of the editor.")
+    preset: EditorPreset | None = Field(
+        description="Settings of the editor, or null where no image is edited by its caption."
+    )
+    transforms: TransformPlan | None = Field(
+        default=None,
+        exclude_if=lambda plan: plan is None,
+        description="The operations that are carried out on every image, or null for none.",
+    )
     gate: GateThresholds = Field(description="Thresholds of the image gate.")
     text: TextThresholds = Field(description="Thresholds of the text filters.")
     models: dict[str, str] = Field(description="Name of each service's model.")
@@ -258,6 +112,13 @@ class StressTestConfig(ResponseBody):
         default=None,
         description="The finding of another run that this run is to prove, or null where it searches itself.",
     )
+
+    @property
+    def editing(self) -> EditorPreset:
+        """The editor's settings; raises InternalError where no image is edited by its caption."""
+        if self.preset is None:
+            raise InternalError("a run of operations has no settings of an editor")
+        return self.preset
 
 
 class StressTestSummary(RunSummary):
@@ -359,6 +220,9 @@ class StressTestSummary(RunSummary):
         description="How these figures differ from the run's own, or null if the reader gave no thresholds.",
     )
 
+    transforms: TransformSummary | None = Field(
+        default=None, description="What operations on the images cost, or null where none were carried out."
+    )
     unanswered: list[Unanswered] = Field(
         default=[], description="The classifiers that failed on images, the most often first."
     )
@@ -377,12 +241,15 @@ class StressTestSummary(RunSummary):
         grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
         warnings = [line for warning in self.warnings for line in (warning, "")]
         as_they_are = [*map(str, self.baseline), ""] if self.baseline else []
-        paragraphs = [*warnings, *as_they_are, self.verdict, "", *self._accuracy()]
+        paragraphs = [*warnings, *as_they_are, self.verdict, "", *self._accuracy(), *self._operations()]
         return "\n".join([*paragraphs, *grouped, *paid, *hints])
 
+    def _operations(self) -> list[str]:
+        return [] if self.transforms is None else [*map(str, self.transforms.figures), ""]
+
     def _accuracy(self) -> list[str]:
-        """Return one line per classifier; a run that has only interventions has none."""
-        if self.interventions and not self.edit_types:
+        """Return one line per classifier; a run that has only interventions or operations has none."""
+        if (self.interventions or self.transforms) and not self.edit_types:
             return []
         lines = [f"{'classifier':24} {'images':16} accuracy"]
         for name, model in self.models.items():

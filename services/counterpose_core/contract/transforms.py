@@ -30,8 +30,8 @@ class TransformChoice(RequestBody):
         min_length=1,
         max_length=5,
         json_schema_extra=DISTINCT,
-        description="Levels, from 1 for the slightest to 5; null for the suite's. An operation without more or "
-        "less, such as a flip, has level 1 only and is carried out whatever the levels.",
+        description="Levels, from 1 for the slightest to 5; null for the suite's. An operation without more "
+        "or less, such as a flip, has level 1 only and is carried out whatever the levels.",
     )
     size: int | None = Field(
         default=WORKING_SIZE,
@@ -95,14 +95,17 @@ class OperationFigure(ResponseBody):
     changes: str = Field(description="What it changes, in a line.")
     keeps: str = Field(description="What it must not change, in a line.")
     state: OperationState = Field(
-        description="`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the margin; "
-        "`cannot-tell`: neither."
+        description="`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the "
+        "margin; `cannot-tell`: neither."
     )
     from_level: int | None = Field(
         default=None, description="The easiest level from which on every level shows a loss, or null."
     )
     sentence: str = Field(description="The finding in one sentence.")
     levels: list[OperationLevel] = Field(description="The levels, the easiest first.")
+
+    def __str__(self) -> str:
+        return f"{self.state:12} {self.sentence}"
 
 
 class TransformSummary(ResponseBody):

@@ -15,8 +15,11 @@ LAST_STAGE = 3
 
 def items_per_source(create: StressTestCreate) -> int:
     """Return the number of items planned for each source: its controls, its edits, and the user's own."""
+    operations = 0 if create.transforms is None else 1
+    if not create.edits_captions:
+        return operations
     edits = create.max_edits_per_image + create.lance_r_edits_per_image + len(create.interventions)
-    return len(CONTROLS) + edits
+    return len(CONTROLS) + edits + operations
 
 
 def most_items(create: StressTestCreate, plan: ConfirmationPlan) -> int:

@@ -72,8 +72,8 @@ class PairedAnswers:
 
 
 def _sign_test(positive: int, n: int) -> float:
-    tail = sum(math.comb(n, k) for k in range(max(positive, n - positive), n + 1)) / 2**n
-    return min(1.0, 2.0 * tail)
+    tail = sum(math.comb(n, k) for k in range(max(positive, n - positive), n + 1))
+    return min(1.0, 2.0 * (tail / (1 << n)))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ async def make_counterfactuals(
     first, and only the edits that fail there go on, together, to the next. Under a preset with ``preview``
     the values are compared by small images, and the gate judges the one that is then decoded in full.
     """
-    preset, drafts = attempt.config.preset, dict[str, Draft]()
+    preset, drafts = attempt.config.editing, dict[str, Draft]()
     trying = [Sweep(kept) for kept in edits]
     selection = attempt.config.request.selection
     for values in rounds(preset.sweep, preset.steps, selection, preset.injection_end):
@@ -78,7 +78,7 @@ def _result(attempt: Attempt, caption: str, sweep: Sweep, chosen: Variant) -> It
         scores=chosen.scores,
         sweep=_sweep_scores(sweep),
         text=sweep.kept.text,
-        preset=attempt.config.preset,
+        preset=attempt.config.editing,
         cost=own_cost(sweep.cost),
     )
 

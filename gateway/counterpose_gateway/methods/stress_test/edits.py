@@ -81,7 +81,7 @@ async def reconstruct(attempt: Attempt, source: LeasedItem, caption: str, servic
     drafts: list[Draft] = []
     if item is None:
         return drafts
-    preset = attempt.config.preset
+    preset = attempt.config.editing
     async with attempt.fail_items_on_error([item]):
         asked = [ReconstructItem(image=source.source_image, caption=caption)]
         request = ReconstructRequest(items=asked, preset=preset)
@@ -115,7 +115,7 @@ async def edit(
 ) -> list[Sweep]:
     """Add the images of each edit at ``values`` of its sweep; edits that fail are recorded and left out."""
     # Guidance evaluates the network twice per step: with and without the caption.
-    evaluations = 2 * attempt.config.preset.steps * len(values)
+    evaluations = 2 * attempt.config.editing.steps * len(values)
     step = min(_MOST_EDITS, max(1, _MOST_EVALUATIONS // evaluations))
     chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
     edited_chunks = await together(
@@ -135,9 +135,9 @@ async def _edit_chunk(
 ) -> list[Sweep]:
     captions = [sweep.kept.proposal.edited_caption for sweep in sweeps]
     items = [EditItem(image=source.source_image, caption=caption, edited_caption=text) for text in captions]
-    order, edited_sweeps = attempt.config.preset.sweep, list[Sweep]()
+    order, edited_sweeps = attempt.config.editing.sweep, list[Sweep]()
     async with attempt.fail_items_on_error([sweep.kept.item for sweep in sweeps]):
-        preset = attempt.config.preset
+        preset = attempt.config.editing
         request = EditRequest(items=items, preset=preset, strength=values, decoder=decoder)
         response = await attempt.call("editor", services.editor.edit, request)
         # A preview uses weights of its own, which are recorded in addition to the editor's.

@@ -9,6 +9,7 @@ from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.errors import UnknownDataset
 from counterpose_core.stress_test.item_counts import LAST_STAGE, most_items
+from counterpose_core.suite import Suite
 from counterpose_gateway.methods.stress_test import proof_stages
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.export import export
@@ -24,6 +25,8 @@ from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.suite_fit import look
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import judging_of, summarize_again
+from counterpose_gateway.methods.stress_test.transforms.report import render_operations
+from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns
 from counterpose_gateway.runs.method import Headline, Method, ReadImage
 from counterpose_gateway.runs.stages import StagePlan, StageResults
@@ -32,6 +35,8 @@ from counterpose_gateway.runs.stages import StagePlan, StageResults
 def _next_stage(run: Run, results: StageResults) -> StagePlan | None:
     """Plan the pairs of fresh sources that confirm what the screen saw, or prove one finding."""
     config = StressTestConfig.model_validate(run.resolved_config)
+    if config.transforms is not None:
+        return None
     if config.proof is not None:
         return proof_stages.next_stage(run, config, results.recorded())
     return next_stage(run, results.recorded())
@@ -57,6 +62,9 @@ def _summarize(
     """
     if view is not None:
         return summarize_again(run, items, view)
+    config = StressTestConfig.model_validate(run.resolved_config)
+    if config.transforms is not None:
+        return summarize_operations(run, items, config)
     columns = read_columns(run, context.ledger, context.columns)
     summary = summarize(run, columns)
     if run.parent is not None:
@@ -67,7 +75,9 @@ def _summarize(
 
 
 def _report(summary: StressTestSummary, run: Run, items: Iterable[Item], read_image: ReadImage) -> str:
-    """Write the report with the pairs that show each insight best."""
+    """Write the report with the pairs that show each insight best, or of what operations cost."""
+    if summary.transforms is not None:
+        return render_operations(summary, run, items, read_image)
     judging = judging_of(summary)
     if isinstance(items, ItemsOfRun) and run.request_counts.total > MOST_READ:
         return render(summary, run, shown_items(summary, run, items, judging), read_image)
@@ -91,14 +101,21 @@ def _joined_state(run_id: str, context: RecordedRuns) -> Hashable:
     return digest, revision_of_proof(run, context.ledger)
 
 
+def _has_operations(suite: Suite) -> bool:
+    return suite.transforms is not None
+
+
 def _keep_columns(run: Run, context: RecordedRuns) -> int:
-    return 0 if context.columns is None else keep_parts(run, context.ledger, context.columns)
+    if context.columns is None or run.resolved_config.get("transforms") is not None:
+        return 0
+    return keep_parts(run, context.ledger, context.columns)
 
 
 STRESS_TEST = Method(
     kind="stress-test",
     title="Stress test",
     needs=("captioner", "perturber", "editor", "scorer", "classifiers"),
+    instead=_has_operations,
     item=Item,
     plan=plan,
     process=process,

@@ -13,7 +13,12 @@ from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Run
-from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from counterpose_core.contract.stress_tests import (
+    GateThresholds,
+    StressTestConfig,
+    StressTestCreate,
+    TextThresholds,
+)
 from counterpose_core.errors import (
     ClassMapMismatch,
     DatasetEmpty,
@@ -29,6 +34,11 @@ from counterpose_gateway.methods.stress_test.division import Division, divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
+from counterpose_gateway.methods.stress_test.transforms.plan import (
+    resolved,
+    transform_items,
+    with_operations,
+)
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.items import Plan, PlannedItem
@@ -86,6 +96,7 @@ def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, Sourc
     if create.applied_from is not None:
         context.ledger.run(create.applied_from, "stress-test")
     # Multiplied out before the sources are read: too large a plan would not fit into memory.
+    create = with_operations(create, context.suite)
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
@@ -103,6 +114,8 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
     chosen = choose_sources(left, config.classes, config.request.limit)
     # Those that a dataset names may have changed since, and others were found by a service.
     grouped = chosen.in_groups({} if config.grouping is None else config.grouping.groups)
+    if config.transforms is not None:
+        return transform_items(config, grouped, first)
     division = divide(config.request, grouped, redraws=config.redraw is not None)
     if division.plan != config.confirmation:
         raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
@@ -137,8 +150,10 @@ async def plan_stress_test(
     prepared = await prepare_stress_test(
         create, dataset=dataset, sources=sources, suite=suite, services=services, policy_words=policy_words
     )
-    division = prepared.division
-    return prepared.config, plan_items(prepared.config, division.screened, division.fresh)
+    config, division = prepared.config, prepared.division
+    if config.transforms is not None:
+        return config, transform_items(config, division.screened)
+    return config, plan_items(config, division.screened, division.fresh)
 
 
 @dataclass(frozen=True)
@@ -170,6 +185,7 @@ async def prepare_stress_test(
             intervention is not plain text, or there are too many images to find near-duplicates among.
         BackendError: near-duplicates are asked for, and the scorer is down.
     """
+    create = with_operations(create, suite)
     check_interventions(create.interventions)
     require_several_classes(dataset)
     # Of 100,000 sources each step takes a second, and nobody else would be answered meanwhile.
@@ -180,12 +196,15 @@ async def prepare_stress_test(
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
     config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
-    division = await off_loop(grouped, divide, create, grouped, redraws=config.redraw is not None)
+    if config.transforms is not None:
+        division = Division(grouped, grouped.take(np.array([], dtype=np.intp)), None)
+    else:
+        division = await off_loop(grouped, divide, create, grouped, redraws=config.redraw is not None)
     known = {
         "excluded": excluded,
         "confirmation": division.plan,
         "grouping": grouping,
-        "notes": planning_notes(create, grouped, division.plan),
+        "notes": [] if config.transforms else planning_notes(create, grouped, division.plan),
     }
     config = config.model_copy(update=known)
     await check_classifiers(
@@ -229,6 +248,19 @@ def resolve(
         InvalidRequest: the suite does not have the preset.
         UnknownModel: the suite has no captioner, perturber, editor or scorer.
     """
+    if create.transforms is not None and suite.transforms is not None:
+        return StressTestConfig(
+            request=create,
+            suite=suite.name,
+            preset=None,
+            transforms=resolved(create.transforms, suite.transforms),
+            gate=GateThresholds(),
+            text=TextThresholds(),
+            models={},
+            versions=VERSIONS,
+            dataset_digest=dataset.digest,
+            classes=list(dataset.classes),
+        )
     preset = suite.editor.default_preset if create.preset is None else create.preset
     if preset not in suite.editor.presets:
         offered = ", ".join(sorted(suite.editor.presets))

@@ -16,6 +16,7 @@ from counterpose_gateway.methods.stress_test.lance_r import replace_random_words
 from counterpose_gateway.methods.stress_test.proposals import draw_proposals, write_caption
 from counterpose_gateway.methods.stress_test.suite_fit import record_fit
 from counterpose_gateway.methods.stress_test.text_filters import drop_refused, keep_edits
+from counterpose_gateway.methods.stress_test.transforms.process import answer_operations
 from counterpose_gateway.runs.attempt import finish_group, together
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.objectionable import drop_objectionable
@@ -33,10 +34,12 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     Raises:
         LeaseLost: another worker owns the items now.
     """
-    attempts = [
-        (Attempt(part, config, record, store), part)
-        for part, config in by_noise(group, StressTestConfig.model_validate(group.config))
-    ]
+    config = StressTestConfig.model_validate(group.config)
+    if config.transforms is not None:
+        attempt = Attempt(group, config, record, store)
+        await finish_group(attempt, group, answer_operations(attempt, group.items[0], services))
+        return
+    attempts = [(Attempt(part, own, record, store), part) for part, own in by_noise(group, config)]
     await together(
         finish_group(attempt, part, _work_through(attempt, part.items[0], services))
         for attempt, part in attempts

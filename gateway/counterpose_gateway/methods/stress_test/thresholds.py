@@ -128,7 +128,7 @@ class JudgingAgain:
         """Choose again among the sweep's images; None for an item that has no scores to judge."""
         if result.scores is None or result.strength is None:
             return None
-        preset, criteria = result.preset or self._config.preset, CRITERIA[item.kind]
+        preset, criteria = result.preset or self._config.editing, CRITERIA[item.kind]
         if not result.sweep and len(result.strengths_tried) > 1:
             return self._judge_alone(item, result)
         sweep: list[tuple[float, Scores]] = [(each.strength, each) for each in result.sweep]

@@ -36,7 +36,8 @@ def test_photographs_that_stand_alone_are_tested_by_the_sign_test(lost: int, gai
 def test_six_of_fifteen_changes_of_one_network_are_shown_on_54_cut_outs() -> None:
     counts = {
         "white": (5, 3), "black": (7, 3), "grass": (8, 2), "gravel": (4, 4), "brick": (12, 3),
-        "coffee": (33, 0), "rocket": (9, 4), "blur-2": (18, 1), "blur-4": (40, 0), "greyscale": (11, 2), "jpeg": (20, 1),
+        "coffee": (33, 0), "rocket": (9, 4), "blur-2": (18, 1), "blur-4": (40, 0), "greyscale": (11, 2),
+        "jpeg": (20, 1),
         "dark": (4, 1), "rotated": (13, 1), "upside-down": (26, 1), "mirrored": (0, 2),
     }  # fmt: skip
     shown = {name for name, is_shown in one_each(counts).items() if is_shown}

@@ -142,7 +142,7 @@ def _sweep(columns: ItemColumns, config: StressTestConfig) -> SweepSummary:
     tried = columns.tried[columns.screened & columns.with_result]
     return SweepSummary(
         selection=config.request.selection,
-        values=len(config.preset.sweep),
+        values=len(config.editing.sweep),
         edits=total(tried > 0),
         made=int(tried.sum()),
     )

@@ -1,0 +1,116 @@
+"""Plan the operations of a stress test: resolve the choice, leave out what cannot be done, list the items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from counterpose_core.blobs import cache_key
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from counterpose_core.contract.transforms import TransformChoice, TransformPlan
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.suite import Suite, TransformsSuite
+from counterpose_core.transforms.table import Operation, operation
+from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.source_table import SourceTable
+
+CAPTIONED = (
+    "edit_types",
+    "interventions",
+    "preset",
+    "selection",
+    "strength",
+    "thresholds",
+    "refused_words",
+    "near_duplicates",
+    "outside_suite",
+)
+"""Fields of a request that only edits of captions read."""
+
+_NO_MASK = "it needs a mask of the object, and the images have none"
+_NO_OTHER = "it needs another photograph, and the run has none"
+
+
+def with_operations(create: StressTestCreate, suite: Suite) -> StressTestCreate:
+    """Return the request with the operations of a suite that has nothing else, in the place of edits.
+
+    Raises:
+        InvalidRequest: operations are asked for beside edits, of a suite without them, or with a field that
+            they do not read.
+    """
+    own = suite.transforms
+    if own is None or "captioner" in suite.services:
+        if create.transforms is not None:
+            raise InvalidRequest(
+                f"the suite {suite.name!r} has no operations on images; start one that has: counterpose up "
+                "--suite photographs",
+                pointer="/transforms",
+            )
+        return create
+    fields = StressTestCreate.model_fields
+    unread = [name for name in CAPTIONED if getattr(create, name) != fields[name].get_default()]
+    if unread:
+        raise InvalidRequest(
+            f"{unread[0]} is for edits of captions, and the suite {suite.name!r} makes none; leave it out, "
+            "or start a suite with a captioner: counterpose up --suite miniature",
+            pointer=f"/{unread[0]}",
+        )
+    return create.model_copy(
+        update={
+            "transforms": create.transforms or TransformChoice(size=own.size),
+            "max_edits_per_image": 0,
+            "lance_r_edits_per_image": 0,
+        }
+    )
+
+
+def resolved(choice: TransformChoice, own: TransformsSuite) -> TransformPlan:
+    """Return the operations with their levels; those that the images have not what it takes are left out.
+
+    Raises:
+        InvalidRequest: an operation does not exist, or nothing is left to do.
+    """
+    rows = [operation(name) for name in choice.operations or own.operations]
+    levels = choice.levels or list(own.levels)
+    left_out = {row.name: why for row in rows if (why := _why_not(row)) is not None}
+    kept = {row.name: _levels(row, levels) for row in rows if row.name not in left_out}
+    if not kept:
+        name, why = next(iter(left_out.items()))
+        raise InvalidRequest(f"no operation is left: {name!r} is left out, as {why}", pointer="/transforms")
+    return TransformPlan(operations=kept, left_out=left_out, size=choice.size)
+
+
+def _why_not(row: Operation) -> str | None:
+    if row.needs_mask:
+        return _NO_MASK
+    return _NO_OTHER if row.needs_other else None
+
+
+def _levels(row: Operation, levels: list[int]) -> list[int]:
+    return sorted(levels) if row.levels > 1 else [1]
+
+
+def transform_items(config: StressTestConfig, sources: SourceTable, first: int = 0) -> Iterator[PlannedItem]:
+    """Plan one item of each image, from the ordinal ``first`` on."""
+    hashed = cache_key(config=config.model_dump(mode="json", include=_HASHED))
+    for ordinal, source in islice(enumerate(sources.rows(0)), first, None):
+        yield PlannedItem(
+            item_key=cache_key(source=source.id, object_class=source.label, kind="transforms", config=hashed),
+            ordinal=ordinal,
+            kind="transforms",
+            item_group=source.id,
+            source_image=source.image,
+            label=source.label,
+            caption=source.caption,
+        )
+
+
+_HASHED: dict[str, Any] = {
+    "request": {"dataset", "classifiers", "label_map", "seed"},
+    "suite": True,
+    "transforms": True,
+    "models": True,
+    "dataset_digest": True,
+    "classes": True,
+}

@@ -1,0 +1,131 @@
+"""The report of a run of operations: what hurts with its images, every level in one table, what is open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from counterpose_core.commands import repeat_command, repeat_notes
+from counterpose_core.contract.recipes import IDENTITY, Recipe
+from counterpose_core.contract.runs import Item, PredictionPair, Run, TransformedImage
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.contract.transforms import OperationFigure, OperationLevel
+from counterpose_core.images.codecs import encode_png
+from counterpose_core.transforms.recipes import shown_image
+from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
+from counterpose_gateway.reports.environment import TEMPLATES
+from counterpose_gateway.reports.images import Album, Inline
+
+SHOWN = 8
+"""Operations of each state that are shown with images."""
+
+PHOTOGRAPHS = 3
+"""Photographs that are shown of each of them."""
+
+SHADES = (0.05, 0.15, 0.3)
+"""Losses from which a cell is shaded more darkly."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A photograph at its working size and with an operation, with the answers to both."""
+
+    item: str
+    label: str
+    before: Inline | None
+    after: Inline | None
+    said_before: str
+    said_after: str
+
+
+def render_operations(
+    summary: StressTestSummary, run: Run, items: Iterable[Item], read_image: Callable[[str], bytes]
+) -> str:
+    """Write the report; ``read_image`` returns an image's bytes by its digest.
+
+    The images of operations are made here from their recipes, as they were made to be classified.
+    """
+
+    def read(ref: str) -> bytes:
+        return encode_png(shown_image(ref, read_image)) if "/" in ref else read_image(ref)
+
+    album = Album(read)
+    told = summary.transforms
+    figures = [] if told is None else told.figures
+    wanted = {
+        source: None
+        for figure in figures
+        for source in _hardest(figure).flipped[:PHOTOGRAPHS]
+        if figure.state == "breaks"
+    }
+    found = {item.item_group: item for item in items if item.item_group in wanted and item.result is not None}
+    breaking = [each for each in figures if each.state == "breaks"]
+    config = StressTestConfig.model_validate(summary.config)
+    context = {
+        "summary": summary,
+        "told": told,
+        "run": run,
+        "baseline": baseline_rows(summary.baseline, album),
+        "breaking": [
+            (each, _hardest(each), _photographs(each, found, album, run.id)) for each in breaking[:SHOWN]
+        ],
+        "more": breaking[SHOWN:],
+        "open": [each for each in figures if each.state == "cannot-tell"],
+        "held": [each for each in figures if each.state == "holds"],
+        "levels": sorted({level.level for each in figures for level in each.levels}),
+        "rows": [(each, {level.level: (level, shade(level)) for level in each.levels}) for each in figures],
+        "command": repeat_command(config.request, config.proof),
+        "command_notes": repeat_notes(config.request),
+        "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
+    }
+    return TEMPLATES.get_template("stress_test/operations.html.j2").render(context, images=album.images)
+
+
+def shade(level: OperationLevel) -> int:
+    """Return how darkly a level's cell is shaded, from 0."""
+    return sum((level.loss.estimate or 0.0) >= least for least in SHADES)
+
+
+def _hardest(figure: OperationFigure) -> OperationLevel:
+    """The easiest level that shows a loss: what is seen there is not the extreme; else the hardest level."""
+    return next((level for level in figure.levels if level.shown), figure.levels[-1])
+
+
+def _photographs(figure: OperationFigure, items: Mapping[str, Item], album: Album, run: str) -> list[Shown]:
+    level = _hardest(figure)
+    return [
+        shown
+        for source in level.flipped[:PHOTOGRAPHS]
+        if source in items and (shown := _shown(items[source], figure, level.level, album, run)) is not None
+    ]
+
+
+def _shown(item: Item, figure: OperationFigure, level: int, album: Album, run: str) -> Shown | None:
+    made = () if item.result is None else item.result.transformed
+    of = {(each.operation, each.level): each for each in made}
+    control, changed = of.get((IDENTITY, 0)), of.get((figure.operation, level))
+    if control is None or changed is None:
+        return None
+    return Shown(
+        item=item.id,
+        label=item.label,
+        before=_image(control, album, run, item.id),
+        after=_image(changed, album, run, item.id),
+        said_before=_said(control.predictions.get(figure.classifier)),
+        said_after=_said(changed.predictions.get(figure.classifier)),
+    )
+
+
+def _image(made: TransformedImage, album: Album, run: str, item: str) -> Inline | None:
+    recipe = Recipe.parsed(made.recipe)
+    if recipe.operation == IDENTITY:
+        return album.original(made.recipe)
+    return album.generated(made.recipe, run=run, item=item)
+
+
+def _said(pair: PredictionPair | None) -> str:
+    if pair is None or not pair.top:
+        return "no answer"
+    name, p = pair.top[0]
+    return f"{name} {100 * p:.0f} %"

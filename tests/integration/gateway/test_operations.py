@@ -1,0 +1,166 @@
+"""A stress test of operations on images through the API: planned, worked off, summed up and reported."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
+from counterpose_core.contract.recipes import IDENTITY, Recipe
+from counterpose_core.contract.runs import Run
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.suite import load_suite
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ports import FakeClassifiers, fake_services
+from fakes.world import FakeWorld
+
+SUITE = load_suite("photographs")
+ALL = {"operations": ["rotation", "gaussian-blur", "upside-down"], "levels": [1, 3, 5]}
+BODY: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady", "leaning"], "seed": 3, "transforms": ALL}
+
+
+class MisledByRotation(FakeClassifiers):
+    """``leaning`` misses an image that is turned by level 3 or more; it makes no image, but reads recipes."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        super().__init__(world)
+        self.recipes: list[Recipe] = []
+
+    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+        if "/" not in image:
+            return super().predict(request, image)
+        recipe = Recipe.parsed(image)
+        self.recipes.append(recipe)
+        misled = request.classifier == "leaning" and (recipe.operation, recipe.level >= 3) == (
+            "rotation",
+            True,
+        )
+        label = self.world.shown[recipe.source].label
+        p_true = 0.1 if misled else 0.9
+        rest = (1.0 - p_true) / (len(request.classes) - 1)
+        probabilities = [p_true if name == label else rest for name in request.classes]
+        top = sorted(range(len(probabilities)), key=lambda index: -probabilities[index])[:5]
+        return Prediction(probabilities=probabilities, top=top)
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
+    def ports(world: FakeWorld) -> Any:
+        return fake_services(world, classifiers=MisledByRotation(world))
+
+    async with fake_gateway(tmp_path, suite=SUITE, ports=ports) as made:
+        yield made
+
+
+async def finished(gateway: FakeGateway, per_class: int = 6, **changes: object) -> StressTestSummary:
+    await gateway.upload("demo", per_class)
+    answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
+    assert answer.status_code == 202, answer.text
+    run = Run.model_validate_json(answer.content)
+    await gateway.worker().work_off()
+    assert gateway.ledger.run(run.id).state == "completed"
+    summary = await gateway.http.get(f"/v1/stress-tests/{run.id}/summary")
+    assert summary.status_code == 200, summary.text
+    return StressTestSummary.model_validate_json(summary.content)
+
+
+async def test_an_operation_that_hurts_is_shown_from_the_level_on_at_which_it_does(
+    gateway: FakeGateway,
+) -> None:
+    summary = await finished(gateway)
+    told = summary.transforms
+    assert told is not None
+    worst = told.figures[0]
+    assert (worst.classifier, worst.operation, worst.state, worst.from_level) == (
+        "leaning",
+        "rotation",
+        "breaks",
+        3,
+    )
+    assert [(level.level, level.lost, level.shown) for level in worst.levels] == [
+        (1, 0, False), (3, told.images, True), (5, told.images, True),
+    ]  # fmt: skip
+    assert worst.sentence.startswith("leaning loses 100 points of accuracy once the image is turned by ")
+    assert {each.state for each in told.figures[1:]} == {"holds"} if told.images > 40 else True
+    assert (told.tested, told.groups, told.size) == (6, told.images, 512)
+    assert [(each.classifier, each.state) for each in summary.verdicts][1][0] == "leaning"
+    assert summary.counts["done"] == told.images
+    assert str(summary).count("gaussian") or "blur" in str(summary)
+
+
+async def test_every_image_has_a_control_and_a_placebo_and_each_level_once(gateway: FakeGateway) -> None:
+    summary = await finished(gateway, per_class=2)
+    assert summary.transforms is not None
+    asked = gateway.services.classifiers.recipes  # type: ignore[attr-defined]
+    of_one = {(each.operation, each.level) for each in asked if each.source == asked[0].source}
+    assert of_one == {
+        (IDENTITY, 0), ("placebo", 0), ("upside-down", 1),
+        *(("rotation", level) for level in (1, 3, 5)), *(("gaussian-blur", level) for level in (1, 3, 5)),
+    }  # fmt: skip
+    assert len(asked) == len(set(map(str, asked))) * 2
+    assert set(summary.transforms.controls) == {"steady", "leaning"}
+    assert all(each.estimate == 0.0 for each in summary.transforms.placebos.values())
+
+
+async def test_a_suite_of_operations_alone_carries_out_its_own(gateway: FakeGateway) -> None:
+    summary = await finished(gateway, per_class=1, transforms=None)
+    assert SUITE.transforms is not None
+    plan = summary.config["transforms"]
+    assert list(plan["operations"]) == list(SUITE.transforms.operations)
+    assert plan["operations"]["upside-down"] == [1]
+    assert plan["operations"]["rotation"] == [1, 3, 5]
+
+
+async def test_the_report_shows_photographs_before_and_after(gateway: FakeGateway) -> None:
+    summary = await finished(gateway)
+    answer = await gateway.http.get(f"/v1/stress-tests/{summary.run_id}/report")
+    assert answer.status_code == 200, answer.text
+    page = answer.text
+    assert page.count("<symbol id=") >= 2
+    assert "What hurts" in page
+    assert "leaning loses 100 points" in page
+    assert "No generator is involved" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "sentence"),
+    [
+        ({"transforms": {"operations": ["rotatoin"]}}, None, "did you mean 'rotation'"),
+        ({"transforms": {"operations": ["background-grey"]}}, "/transforms", "it needs a mask of the object"),
+        ({"transforms": {"levels": [6]}}, "/transforms/levels/0", "less than or equal to 5"),
+        ({"transforms": {"size": 8}}, "/transforms/size", "greater than or equal to 32"),
+        ({"edit_types": ["background"]}, "/edit_types", "makes none"),
+        ({"preset": "quick"}, "/preset", "makes none"),
+    ],
+)
+async def test_what_cannot_be_carried_out_is_refused_before_anything_runs(
+    gateway: FakeGateway, changes: dict[str, Any], pointer: str | None, sentence: str
+) -> None:
+    await gateway.upload("demo", 1)
+    for path in ("/v1/stress-tests", "/v1/stress-tests:estimate"):
+        answer = await gateway.http.post(path, json=BODY | changes)
+        assert answer.status_code == 422, answer.text
+        assert sentence in answer.text
+        if pointer is not None:
+            assert pointer in answer.text
+
+
+async def test_a_suite_without_operations_refuses_them_by_name(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        await gateway.upload("demo", 1)
+        answer = await gateway.http.post("/v1/stress-tests", json=BODY)
+    assert answer.status_code == 422
+    assert "'miniature' has no operations on images" in answer.json()["detail"]
+    assert "--suite photographs" in answer.json()["detail"]
+
+
+async def test_other_methods_are_refused_by_the_service_that_they_need(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    answer = await gateway.http.post(
+        "/v1/bug-hunts", json={"labels": ["plate"], "classifiers": ["steady"], "seed": 1}
+    )
+    assert answer.status_code == 404, answer.text
+    assert "has no captioner and no editor and no scorer" in answer.json()["detail"]
