@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from counterpose_core.contract.mixtures import Mixture
     from counterpose_core.contract.sampling_rules import SamplingRule
     from counterpose_core.contract.suite_fit import OutsideSuite
+    from counterpose_core.contract.transforms import TransformChoice
     from counterpose_core.types import EditType, Selection
 
 LabelMap = Mapping[str, Sequence[str]]
@@ -80,6 +81,8 @@ class StressTestOptions(TypedDict, total=False):
         this; None groups only what the dataset names and equal images.
     outside_suite: ``"stop"`` a run whose first images are unlike those that the suite was trained on, or
         ``"continue"``.
+    transforms: operations on the images, of a suite that has them, such as ``{"operations": ["rotation"],
+        "levels": [1, 3, 5], "size": 512}``; `TransformChoice` describes them.
     applied_from: id of the stress test one of whose changes ``interventions`` repeat, to be listed under it.
     """
 
@@ -100,6 +103,7 @@ class StressTestOptions(TypedDict, total=False):
     near_duplicates: float | None
     outside_suite: OutsideSuite
     applied_from: str | None
+    transforms: TransformChoice | Mapping[str, Any] | None
 
 
 class HuntOptions(LabelImageOptions, total=False):

@@ -18,6 +18,7 @@ from counterpose._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, sta
 from counterpose._stack.environment import DEFAULT_SUITE
 from counterpose._stack.status import SUITE_DISTRIBUTION
 from counterpose_core.contract.services import ServiceState, StoreUse
+from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import format_si
 
 State = Annotated[
@@ -43,14 +44,43 @@ ServicesPort = Annotated[
         help="Where the services listen; default: 8101.",
     ),
 ]  # fmt: skip
+Suite = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SUITE", help="Suite to start with: a name, or a TOML file; default: COUNTERPOSE_SUITE, else "
+        "miniature.", show_default=False,
+    ),
+]  # fmt: skip
 
 
-def up(state: State = None, port: Port = None, services_port: ServicesPort = None) -> None:
+def up(
+    state: State = None, port: Port = None, services_port: ServicesPort = None, suite: Suite = None
+) -> None:
     """Start Counterpose on this machine and leave it running."""
     with exit_on_error(), Steps() as steps:
-        stack = open_stack(state, port=port, services_port=services_port, tell=steps.tell, watch=steps.watch)
+        stack = open_stack(
+            state, port=port, services_port=services_port, suite=suite, tell=steps.tell, watch=steps.watch
+        )
         stack.left_running()
     print_result(_greeting(stack, state))
+
+
+def require_suite(suite: str | None, url: str) -> None:
+    """Start Counterpose on this machine with a suite, where it does not run yet; without one, do nothing.
+
+    Raises:
+        InvalidRequest: it runs with another suite, or ``url`` is not where it would run.
+    """
+    if suite is None:
+        return
+    with Steps() as steps:
+        stack = open_stack(suite=suite, tell=steps.tell, watch=steps.watch)
+        if stack.url != url.rstrip("/"):
+            raise InvalidRequest(
+                f"--suite starts Counterpose on this machine, at {stack.url}, but the run is for {url}; "
+                "leave out --suite, or --url"
+            )
+        stack.left_running()
 
 
 def down(state: State = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -32,13 +32,16 @@ from counterpose._cli.options import (
     ThresholdsGiven,
     thresholds_given,
 )
+from counterpose._cli.stack import require_suite
 from counterpose._cli.terminal import print_note, show
 from counterpose._python_function.function import PREFIX
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
 from counterpose_core.contract.interventions import Intervention, interventions_of
+from counterpose_core.contract.recipes import NATIVE
 from counterpose_core.contract.stress_tests import StressTestCreate
-from counterpose_core.errors import UnknownEditType
+from counterpose_core.contract.transforms import TransformChoice
+from counterpose_core.errors import InvalidRequest, UnknownEditType
 from counterpose_core.types import EDIT_TYPES, EditType
 
 Anyway = Annotated[
@@ -52,6 +55,46 @@ Anyway = Annotated[
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", metavar="", help="Say what it takes and can prove, and start nothing."),
+]
+SuiteOfRun = Annotated[
+    str | None,
+    typer.Option(
+        "--suite",
+        metavar="SUITE",
+        help="Start Counterpose here with this suite if it does not run; default: what runs.",
+        show_default=False,
+    ),
+]
+Operations = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--operation",
+        metavar="NAME",
+        help="Operation on images, such as rotation; repeat it; default: the suite's.",
+        show_default=False,
+        rich_help_panel=EDITS,
+    ),
+]
+Levels = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--level",
+        metavar="N",
+        min=1,
+        max=5,
+        help="Level of the operations, from 1 to 5; repeat it; default: the suite's.",
+        show_default=False,
+        rich_help_panel=EDITS,
+    ),
+]
+Size = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PIXELS",
+        help="Longest side to which images are reduced before an operation, or native; default: 512.",
+        show_default=False,
+        rich_help_panel=EDITS,
+    ),
 ]
 NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run's seed plus one.")]
 
@@ -105,6 +148,10 @@ def stress_test(
     classifier: Classifiers,
     fields: Fields,
     *,
+    operation: Operations = None,
+    level: Levels = None,
+    size: Size = None,
+    suite: SuiteOfRun = None,
     threshold: ThresholdsGiven = None,
     anyway: Anyway = False,
     dry_run: DryRun = False,
@@ -119,13 +166,15 @@ def stress_test(
     limit_of_drop = drop_limit(max_drop, strict)
     own = own_texts(captions, names)
     # The whole request is checked before a folder is uploaded: a mistake must leave nothing behind.
-    fixed = {
+    fixed: dict[str, Any] = {
         "dataset": UNRESOLVED,
         "classifiers": _names(classifier),
         "thresholds": thresholds_given(threshold),
         "outside_suite": "continue" if anyway else "stop",
     }
+    fixed |= _transforms(operation, level, size)
     settings = settings_of(StressTestCreate.model_validate(fixed | fields))
+    require_suite(suite, client.address)
     if dry_run:
         specs = reachable(client, classifier, detach=False)
         found = client.stress_tests.estimate(
@@ -169,6 +218,24 @@ def apply(
         return applied
 
     create_and_follow(create, output)
+
+
+def _transforms(
+    operations: list[str] | None, levels: list[int] | None, size: str | None
+) -> dict[str, TransformChoice]:
+    """Return the choice of operations; nothing where none is made.
+
+    Raises:
+        InvalidRequest: the size is no number of pixels.
+    """
+    given: dict[str, object] = {"operations": operations or None, "levels": levels or None}
+    if not any(given.values()) and size is None:
+        return {}
+    if size is not None:
+        if size != NATIVE and not size.isdecimal():
+            raise InvalidRequest(f"--size is a number of pixels or {NATIVE}, not {size!r}")
+        given["size"] = None if size == NATIVE else int(size)
+    return {"transforms": TransformChoice.model_validate(given)}
 
 
 def _names(classifiers: list[str]) -> list[str]:

@@ -21,10 +21,15 @@ FOLDERS = (
 
 
 def environment_of(
-    state: Path, port: int, services_port: int, environ: Mapping[str, str] | None = None
+    state: Path,
+    port: int,
+    services_port: int,
+    environ: Mapping[str, str] | None = None,
+    suite: str | None = None,
 ) -> dict[str, str]:
-    """Return the caller's environment with this stack's addresses, state and quiet Ray in it."""
+    """Return the caller's environment with this stack's addresses, state, suite and quiet Ray in it."""
     inherited = dict(os.environ if environ is None else environ)
+    inherited |= {} if suite is None else {SUITE_VARIABLE: suite}
     return (
         inherited
         | {name: str(Path(inherited[name]).absolute()) for name in FOLDERS if inherited.get(name)}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from counterpose._stack import readiness
 from counterpose._stack.demo_datasets import DemoDatasets
-from counterpose._stack.environment import SUITE_VARIABLE, environment_of
+from counterpose._stack.environment import SUITE_VARIABLE, environment_of, suite_of
 from counterpose._stack.programs import GATEWAY, SERVICES, Programs
 from counterpose._stack.readiness import last_lines, require_free
 from counterpose._stack.record import (
@@ -61,6 +61,7 @@ class Stack:
     port: int = DEFAULT_PORT
     services_port: int = DEFAULT_SERVICES_PORT
     programs: Programs | None = None
+    suite: str | None = None
     tell: Tell = field(default=lambda _: None, repr=False)
     watch: Watch = field(default=lambda _: None, repr=False)
     started: list[ProcessName] = field(default_factory=list)
@@ -94,7 +95,7 @@ class Stack:
 
     def environment(self) -> dict[str, str]:
         """Return the environment of every process of the stack."""
-        return environment_of(self.state, self.port, self.services_port)
+        return environment_of(self.state, self.port, self.services_port, suite=self.suite)
 
     def datasets(self) -> DemoDatasets:
         """Return what renders and registers the demo's datasets in this stack."""
@@ -266,6 +267,7 @@ def open_stack(
     port: int | None = None,
     services_port: int | None = None,
     any_port: bool = False,
+    suite: str | None = None,
     tell: Tell = lambda _: None,
     watch: Watch = lambda _: None,
 ) -> Stack:
@@ -276,25 +278,38 @@ def open_stack(
         port: where the gateway listens; None is where it runs, else the default.
         services_port: where the services listen; None likewise.
         any_port: take another port where a default is taken by another program.
+        suite: the suite to start with; None is that of the environment.
         tell: called with each step.
         watch: called with the files of weights that services read while they start.
 
     Raises:
-        InvalidRequest: it runs on other ports than those that were given, or its record is damaged.
+        InvalidRequest: it runs on other ports or with another suite than those that were given, or its record
+            is damaged.
     """
     folder = default_state() if state is None else state.absolute()
     record = read_record(folder)
     if record is not None and record.running():
         _require_same("--port", port, record.port)
         _require_same("--services-port", services_port, record.services_port)
-        return Stack(folder, record.port, record.services_port, tell=tell, watch=watch)
+        _require_suite(suite, record.suite)
+        # What is missing is started with the suite of the rest.
+        return Stack(folder, record.port, record.services_port, suite=record.suite, tell=tell, watch=watch)
     return Stack(
         folder,
         port or _default(DEFAULT_PORT, any_port),
         services_port or _default(DEFAULT_SERVICES_PORT, any_port),
+        suite=suite,
         tell=tell,
         watch=watch,
     )
+
+
+def _require_suite(given: str | None, running: str) -> None:
+    if given is not None and suite_of({SUITE_VARIABLE: given}) != running:
+        raise InvalidRequest(
+            f"--suite {given}: Counterpose already runs from this state folder with the suite {running!r}; "
+            "stop it with `counterpose down`, or choose another --state"
+        )
 
 
 def _require_same(option: str, given: int | None, running: int) -> None:
