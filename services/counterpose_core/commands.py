@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import ARROW, Intervention, interventions_of
 from counterpose_core.contract.proofs import Proof
+from counterpose_core.contract.recipes import NATIVE
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
+from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.errors import InvalidRequest
 
 SHORT_ID = 8
@@ -129,6 +131,7 @@ def _options(request: StressTestCreate) -> Iterator[str]:
         if value != StressTestCreate.model_fields[field].get_default(call_default_factory=True):
             for one in value if isinstance(value, list) else [value]:
                 yield from (flag, str(one))
+    yield from _of_operations(request.transforms)
     if request.label_map:
         yield from ("--label-map", json.dumps(request.label_map, ensure_ascii=False))
     for name, threshold in request.thresholds.given().items():
@@ -141,6 +144,16 @@ def _options(request: StressTestCreate) -> Iterator[str]:
 
 def _written(edit: Intervention) -> str:
     return f"{edit.removed}{ARROW}{edit.added}"
+
+
+def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
+    if choice is None:
+        return
+    for name in choice.operations or ():
+        yield from ("--operation", name)
+    for level in choice.levels or ():
+        yield from ("--level", str(level))
+    yield from ("--size", NATIVE if choice.size is None else str(choice.size))
 
 
 def _is_written(edit: Intervention) -> bool:
