@@ -153,6 +153,8 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
         yield from ("--operation", name)
     for level in choice.levels or ():
         yield from ("--level", str(level))
+    if choice.among != "dataset":
+        yield from ("--among", choice.among)
     yield from ("--size", NATIVE if choice.size is None else str(choice.size))
 
 

@@ -96,6 +96,16 @@ Size = Annotated[
         rich_help_panel=EDITS,
     ),
 ]
+AmongClasses = Annotated[
+    str | None,
+    typer.Option(
+        "--among",
+        metavar="CLASSES",
+        help="Classes that a classifier may answer: dataset, or model for all of its own; default: dataset.",
+        show_default=False,
+        rich_help_panel=EDITS,
+    ),
+]
 NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run's seed plus one.")]
 
 
@@ -151,6 +161,7 @@ def stress_test(
     operation: Operations = None,
     level: Levels = None,
     size: Size = None,
+    among: AmongClasses = None,
     suite: SuiteOfRun = None,
     threshold: ThresholdsGiven = None,
     anyway: Anyway = False,
@@ -172,7 +183,7 @@ def stress_test(
         "thresholds": thresholds_given(threshold),
         "outside_suite": "continue" if anyway else "stop",
     }
-    fixed |= _transforms(operation, level, size)
+    fixed |= _transforms(operation, level, size, among)
     settings = settings_of(StressTestCreate.model_validate(fixed | fields))
     require_suite(suite, client.address)
     if dry_run:
@@ -221,7 +232,7 @@ def apply(
 
 
 def _transforms(
-    operations: list[str] | None, levels: list[int] | None, size: str | None
+    operations: list[str] | None, levels: list[int] | None, size: str | None, among: str | None
 ) -> dict[str, TransformChoice]:
     """Return the choice of operations; nothing where none is made.
 
@@ -229,6 +240,7 @@ def _transforms(
         InvalidRequest: the size is no number of pixels.
     """
     given: dict[str, object] = {"operations": operations or None, "levels": levels or None}
+    given |= {} if among is None else {"among": among}
     if not any(given.values()) and size is None:
         return {}
     if size is not None:

@@ -15,6 +15,10 @@ OperationState = Literal["breaks", "cannot-tell", "holds"]
 """A loss is shown, may be there, or is below the margin at every level."""
 
 
+Among = Literal["dataset", "model"]
+"""Among which classes a classifier answers: the dataset's, or all of its own besides."""
+
+
 class TransformChoice(RequestBody):
     """The operations of a stress test: each is carried out on every image, at each of its levels."""
 
@@ -41,6 +45,11 @@ class TransformChoice(RequestBody):
         "null for its own. No image is enlarged.",
     )
 
+    among: Among = Field(
+        default="dataset",
+        description="Classes that a classifier may answer: the dataset's only, or all of its own besides.",
+    )
+
     @field_validator("operations")
     @classmethod
     def _names_once(cls, values: list[str] | None) -> list[str] | None:
@@ -62,6 +71,11 @@ class TransformPlan(ResponseBody):
         default={}, description="Why an operation that was asked for is not carried out, by its name."
     )
     size: int | None = Field(description="Pixels of the longest working side, or null for each image's own.")
+    others: dict[str, list[str]] = Field(
+        default={},
+        description="Classes of each classifier that are none of the dataset's, among which it answers too; "
+        "empty where it answers among the dataset's only.",
+    )
 
     @property
     def images(self) -> int:
@@ -114,6 +128,9 @@ class TransformSummary(ResponseBody):
     images: int = Field(description="Number of images that were answered.")
     groups: int = Field(description="Number of groups of them: frames of one photograph count once.")
     size: int | None = Field(description="Pixels of the longest working side, or null for each image's own.")
+    among: dict[str, int] = Field(
+        description="Number of classes among which each classifier answers, the dataset's first."
+    )
     tested: int = Field(description="Number of operations times classifiers, over which is corrected.")
     margin: float = Field(description="Loss that an operation must exclude to hold.")
     controls: dict[str, Estimate] = Field(

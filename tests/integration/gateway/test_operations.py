@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
+from counterpose_core.contract.classifiers import (
+    ClassifierDescription,
+    ClassifyRequest,
+    DescribeRequest,
+    Prediction,
+)
 from counterpose_core.contract.recipes import IDENTITY, Recipe
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestSummary
@@ -28,6 +33,12 @@ class MisledByRotation(FakeClassifiers):
     def __init__(self, world: FakeWorld) -> None:
         super().__init__(world)
         self.recipes: list[Recipe] = []
+
+    async def describe(self, request: DescribeRequest) -> ClassifierDescription:
+        """``leaning`` says what its own classes are, one of which the dataset has."""
+        found = await super().describe(request)
+        own = ["plate", "spoon", "fork"] if request.classifier == "leaning" else None
+        return found.model_copy(update={"classes": own})
 
     def predict(self, request: ClassifyRequest, image: str) -> Prediction:
         if "/" not in image:
@@ -112,6 +123,31 @@ async def test_a_suite_of_operations_alone_carries_out_its_own(gateway: FakeGate
     assert list(plan["operations"]) == list(SUITE.transforms.operations)
     assert plan["operations"]["upside-down"] == [1]
     assert plan["operations"]["rotation"] == [1, 3, 5]
+
+
+async def test_a_classifier_may_answer_all_of_its_own_classes(gateway: FakeGateway) -> None:
+    summary = await finished(
+        gateway, per_class=2, classifiers=["leaning"], transforms={"levels": [3], "among": "model"}
+    )
+    assert summary.transforms is not None
+    classes = len(summary.config["classes"])
+    assert summary.config["transforms"]["others"] == {"leaning": ["spoon", "fork"]}
+    assert summary.transforms.among == {"leaning": classes + 2}
+    # Nine in ten of the true class, the rest spread over all that may be answered.
+    items = list(gateway.ledger.recorded_items(summary.run_id))
+    assert items[0].result is not None
+    pair = items[0].result["predictions"]["leaning"]
+    assert pair["top"][1][1] == pytest.approx(0.1 / (classes + 1))
+
+
+async def test_of_a_classifier_whose_classes_are_not_known_only_the_dataset_s_are_asked(
+    gateway: FakeGateway,
+) -> None:
+    await gateway.upload("demo", 1)
+    body = BODY | {"classifiers": ["steady"], "transforms": {"among": "model"}}
+    answer = await gateway.http.post("/v1/stress-tests", json=body)
+    assert answer.status_code == 422
+    assert "the classes of the classifier 'steady' are not known" in answer.json()["detail"]
 
 
 async def test_the_report_shows_photographs_before_and_after(gateway: FakeGateway) -> None:

@@ -38,7 +38,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "confirm_share": 0.5,
     "near_duplicates": 0.999,
     "outside_suite": "continue",
-    "transforms": {"operations": ["rotation", "fog"], "levels": [5, 1], "size": None},
+    "transforms": {"operations": ["rotation", "fog"], "levels": [5, 1], "size": None, "among": "model"},
     "label_map": {"bus": ["trolleybus", "a 'minibus'"]},
 }  # fmt: skip
 

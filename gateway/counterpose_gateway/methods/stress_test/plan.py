@@ -35,6 +35,7 @@ from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
 from counterpose_gateway.methods.stress_test.transforms.plan import (
+    further_classes,
     resolved,
     transform_items,
     with_operations,
@@ -210,6 +211,10 @@ async def prepare_stress_test(
     await check_classifiers(
         create.classifiers, dataset.classes, chosen.image(0), services, label_map=create.label_map
     )
+    if config.transforms is not None:
+        others = await further_classes(create, dataset.classes, services)
+        plan = config.transforms.model_copy(update={"others": others})
+        config = config.model_copy(update={"transforms": plan})
     baseline = await measure_baseline(create, chosen, dataset.classes, services)
     return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division)
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from counterpose_core.blobs import cache_key
+from counterpose_core.contract.classifiers import DescribeRequest
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.contract.transforms import TransformChoice, TransformPlan
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import Suite, TransformsSuite
+from counterpose_core.text.imagenet_hierarchy import class_key
 from counterpose_core.transforms.table import Operation, operation
+from counterpose_gateway.runs.classifiers import placed
 from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.services.ports import Services
 
 CAPTIONED = (
     "edit_types",
@@ -89,6 +93,32 @@ def _why_not(row: Operation) -> str | None:
 
 def _levels(row: Operation, levels: list[int]) -> list[int]:
     return sorted(levels) if row.levels > 1 else [1]
+
+
+async def further_classes(
+    create: StressTestCreate, classes: Sequence[str], services: Services
+) -> dict[str, list[str]]:
+    """Return each classifier's own classes that are none of the dataset's, if it answers among these too.
+
+    Raises:
+        InvalidRequest: it does, and the classes of a classifier are not known.
+        UnknownModel: a classifier does not exist.
+    """
+    if create.transforms is None or create.transforms.among == "dataset":
+        return {}
+    taken = {class_key(name) for name in classes}
+    taken |= {class_key(name) for named in create.label_map.values() for name in named}
+    found: dict[str, list[str]] = {}
+    for at, spec in enumerate(create.classifiers):
+        with placed(at):
+            known = (await services.classifiers.describe(DescribeRequest(classifier=spec))).classes
+        if known is None:
+            raise InvalidRequest(
+                f"the classes of the classifier {spec!r} are not known; let it answer among the dataset's",
+                pointer="/transforms/among",
+            )
+        found[spec] = [name for name in known if class_key(name) not in taken]
+    return found
 
 
 def transform_items(config: StressTestConfig, sources: SourceTable, first: int = 0) -> Iterator[PlannedItem]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.contract.runs import ItemResult, PredictionPair, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import CounterposeError, InternalError
 from counterpose_gateway.methods.stress_test.attempt import Attempt
+from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.runs.items import LeasedItem
-from counterpose_gateway.runs.predictions import Answers, answered_pairs, classify_images
+from counterpose_gateway.runs.predictions import Answers, classify_images, prediction_pair
 from counterpose_gateway.services.ports import Services
 
 IMAGES_A_CALL = 32
@@ -44,12 +45,9 @@ async def answer_operations(attempt: Attempt, item: LeasedItem, services: Servic
     unanswered: dict[str, str] = {}
     for first in range(0, len(recipes), IMAGES_A_CALL):
         part = recipes[first : first + IMAGES_A_CALL]
-        answers = await classify_images(
-            attempt, config.request.classifiers, [str(each) for each in part], config.classes, services,
-            spare=attempt.is_last,
-        )  # fmt: skip
+        answers = await _answers(attempt, [str(each) for each in part], services)
         for recipe in part:
-            pairs, missing = _pairs(answers, recipe, item.label, config.classes)
+            pairs, missing = _pairs(answers, recipe, item.label, config)
             unanswered = missing | unanswered
             made.append(
                 TransformedImage(
@@ -67,13 +65,36 @@ async def answer_operations(attempt: Attempt, item: LeasedItem, services: Servic
     await attempt.done(item, result)
 
 
+def classes_of(config: StressTestConfig, classifier: str) -> list[str]:
+    """The classes that a classifier may answer: the dataset's, and its own besides if they are asked for."""
+    others = {} if config.transforms is None else config.transforms.others
+    return [*config.classes, *others.get(classifier, ())]
+
+
+async def _answers(attempt: Attempt, images: list[str], services: Services) -> dict[str, Answers]:
+    """Ask the classifiers that answer among the same classes together."""
+    config = attempt.config
+    asked: dict[tuple[str, ...], list[str]] = {}
+    for name in config.request.classifiers:
+        asked.setdefault(tuple(classes_of(config, name)), []).append(name)
+    found = await together(
+        classify_images(attempt, names, images, classes, services, spare=attempt.is_last)
+        for classes, names in asked.items()
+    )
+    return {name: answers for each in found for name, answers in each.items()}
+
+
 def _pairs(
-    answers: dict[str, Answers], recipe: Recipe, label: str, classes: Sequence[str]
+    answers: dict[str, Answers], recipe: Recipe, label: str, config: StressTestConfig
 ) -> tuple[dict[str, PredictionPair], dict[str, str]]:
-    try:
-        return answered_pairs(answers, str(recipe), label, classes)
-    except CounterposeError as error:
-        if recipe.operation == IDENTITY:
-            # Without the control, no other image of this photograph can be compared.
-            raise
-        return {}, dict.fromkeys(answers, error.detail)
+    pairs, missing = dict[str, PredictionPair](), dict[str, str]()
+    for name, outcomes in answers.items():
+        try:
+            answer = outcomes[str(recipe)].unwrap()
+            pairs[name] = prediction_pair(answer, label, classes_of(config, name))
+        except CounterposeError as error:
+            missing[name] = error.detail
+            if recipe.operation == IDENTITY and len(missing) == len(answers):
+                # Without the control, no other image of this photograph can be compared.
+                raise
+    return pairs, missing

@@ -25,6 +25,7 @@ from counterpose_core.stress_test.operations import LevelTest, PairedAnswers, op
 from counterpose_core.transforms.table import OPERATIONS
 from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.transforms.process import classes_of
 from counterpose_gateway.runs.accounting import ends_of, wall_seconds
 
 FLIPPED = 12
@@ -127,6 +128,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
             images=images,
             groups=max((len(set(found.groups)) for found in answered.values()), default=0),
             size=None if plan is None else plan.size,
+            among={name: len(classes_of(config, name)) for name in config.request.classifiers},
             tested=len(figures),
             margin=MARGIN,
             controls={name: _accuracy(found, (IDENTITY, 0)) for name, found in answered.items()},
