@@ -64,7 +64,7 @@ def proportion(successes: int, n: int) -> Estimate:
 
 def _trial_ends(successes: int, n: int) -> tuple[float, float]:
     exact = n < LEAST_TRIALS_FOR_WILSON or successes in (0, n)
-    return _clopper_pearson(successes, n) if exact else _wilson(successes, n)
+    return _clopper_pearson(successes, n) if exact else wilson(successes, n)
 
 
 def _clopper_pearson(successes: int, n: int) -> tuple[float, float]:
@@ -74,8 +74,9 @@ def _clopper_pearson(successes: int, n: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _wilson(successes: int, n: int) -> tuple[float, float]:
-    # Wilson 1927. Not scipy's binomtest: it gives the same, but first runs an exact test that costs far more.
+def wilson(successes: int, n: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a rate of independent trials (1927)."""
+    # Not scipy's binomtest: it gives the same, but first runs an exact test that costs far more.
     rate, weight = successes / n, _NORMAL**2 / n
     middle = (rate + weight / 2.0) / (1.0 + weight)
     half = _NORMAL * math.sqrt((rate * (1.0 - rate) + weight / 4.0) / n) / (1.0 + weight)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from counterpose_core.statistics.bootstrap import Flags, Floats
 from counterpose_core.statistics.bounded_mean import bounded_mean
 from counterpose_core.statistics.p_values import sign_flip_p
+from counterpose_core.statistics.paired_proportions import paired_difference
 from counterpose_core.stress_test.confirmation import MARGIN
 from counterpose_core.stress_test.screening import LEVEL
 from counterpose_core.types import Estimate
@@ -67,8 +68,11 @@ class PairedAnswers:
         return min(1.0, 2.0 * sign_flip_p(losses if losses.sum() > 0 else -losses, generator))
 
     def loss(self, generator: np.random.Generator) -> Estimate:
-        """The mean loss with its 95 % interval, over groups."""
-        return bounded_mean(self.losses, generator)
+        """The mean loss over groups with its 95 % interval; by Newcombe's method if photographs stand alone."""
+        if np.unique(self.groups).size < self.groups.size:
+            return bounded_mean(self.losses, generator)
+        both, neither = int((self.before & self.after).sum()), int((~self.before & ~self.after).sum())
+        return paired_difference(both, self.lost, self.gained, neither)
 
 
 def _sign_test(positive: int, n: int) -> float:

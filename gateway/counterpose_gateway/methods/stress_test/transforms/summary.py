@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -202,12 +203,19 @@ def _sentence(name: str, level: OperationLevel, images: int, state: str) -> str:
     points = round(100 * (level.loss.estimate or 0.0))
     told = f"{level.lost} of {images} images answered wrong that were right, {level.gained} the other way"
     if state == "breaks":
-        return f"{name} loses {points} points of accuracy once the image {level.words}: {told}."
-    low, high = (round(100 * (end or 0.0)) for end in (level.loss.low, level.loss.high))
+        return f"{name} loses {_points(points)} of accuracy once the image {level.words}: {told}."
+    # Upwards: what is ruled out must not lie inside the interval.
+    low, high = math.floor(100 * (level.loss.low or 0.0)), math.ceil(100 * (level.loss.high or 0.0))
     if state == "holds":
-        return f"{name} holds where the image {level.words}: a loss above {high} points is ruled out; {told}."
-    span = f"{max(0, low)} to {high} points"
+        return (
+            f"{name} holds where the image {level.words}: a loss above {_points(high)} is ruled out; {told}."
+        )
+    span = f"{max(0, low)} to {_points(high)}"
     return f"{name} may lose {span} where the image {level.words}: {told}; more images decide."
+
+
+def _points(number: int) -> str:
+    return "1 point" if number == 1 else f"{number} points"
 
 
 def _verdict(name: str, figures: Sequence[OperationFigure], found: Answered) -> ClassifierVerdict:
