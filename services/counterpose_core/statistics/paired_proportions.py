@@ -36,9 +36,9 @@ def paired_difference(both: int, lost: int, gained: int, neither: int) -> Estima
 
 
 def _correlation(both: int, lost: int, gained: int, neither: int) -> float:
-    product = both * neither - lost * gained
-    if product > 0:
-        product = max(product - (both + lost + gained + neither) / 2, 0)
+    product = float(both * neither - lost * gained)
+    if product > 0.0:
+        product = max(product - (both + lost + gained + neither) / 2.0, 0.0)
     margins = (both + lost) * (gained + neither) * (both + gained) * (lost + neither)
     return product / math.sqrt(margins) if margins else 0.0
 

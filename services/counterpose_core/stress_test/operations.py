@@ -68,7 +68,7 @@ class PairedAnswers:
         return min(1.0, 2.0 * sign_flip_p(losses if losses.sum() > 0 else -losses, generator))
 
     def loss(self, generator: np.random.Generator) -> Estimate:
-        """The mean loss over groups with its 95 % interval; by Newcombe's method if photographs stand alone."""
+        """The mean loss over groups with its 95 % interval; Newcombe's where photographs stand alone."""
         if np.unique(self.groups).size < self.groups.size:
             return bounded_mean(self.losses, generator)
         both, neither = int((self.before & self.after).sum()), int((~self.before & ~self.after).sum())
