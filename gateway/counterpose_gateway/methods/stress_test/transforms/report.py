@@ -14,6 +14,7 @@ from counterpose_core.contract.transforms import OperationFigure, OperationLevel
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.transforms.recipes import shown_image
 from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
+from counterpose_gateway.methods.stress_test.transforms.summary import told_level
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album, Inline
 
@@ -56,7 +57,7 @@ def render_operations(
     wanted = {
         source: None
         for figure in figures
-        for source in _hardest(figure).flipped[:PHOTOGRAPHS]
+        for source in told_level(figure.levels).flipped[:PHOTOGRAPHS]
         if figure.state == "breaks"
     }
     found = {item.item_group: item for item in items if item.item_group in wanted and item.result is not None}
@@ -68,7 +69,8 @@ def render_operations(
         "run": run,
         "baseline": baseline_rows(summary.baseline, album),
         "breaking": [
-            (each, _hardest(each), _photographs(each, found, album, run.id)) for each in breaking[:SHOWN]
+            (each, told_level(each.levels), _photographs(each, found, album, run.id))
+            for each in breaking[:SHOWN]
         ],
         "more": breaking[SHOWN:],
         "open": [each for each in figures if each.state == "cannot-tell"],
@@ -87,13 +89,8 @@ def shade(level: OperationLevel) -> int:
     return sum((level.loss.estimate or 0.0) >= least for least in SHADES)
 
 
-def _hardest(figure: OperationFigure) -> OperationLevel:
-    """The easiest level that shows a loss: what is seen there is not the extreme; else the hardest level."""
-    return next((level for level in figure.levels if level.shown), figure.levels[-1])
-
-
 def _photographs(figure: OperationFigure, items: Mapping[str, Item], album: Album, run: str) -> list[Shown]:
-    level = _hardest(figure)
+    level = told_level(figure.levels)
     return [
         shown
         for source in level.flipped[:PHOTOGRAPHS]

@@ -162,7 +162,13 @@ def _figures(answered: Mapping[str, Answered], estimator: LanceEstimator) -> lis
 
 
 def _worst(figure: OperationFigure) -> float:
-    return max(level.loss.estimate or 0.0 for level in figure.levels)
+    """The loss that its sentence tells."""
+    return told_level(figure.levels).loss.estimate or 0.0
+
+
+def told_level(levels: Sequence[OperationLevel]) -> OperationLevel:
+    """The easiest level that shows a loss, what is seen there being no extreme; else the hardest level."""
+    return next((level for level in levels if level.shown), levels[-1])
 
 
 def _figure(name: str, operation: str, tests: Sequence[LevelTest], found: Answered) -> OperationFigure:
@@ -181,10 +187,10 @@ def _figure(name: str, operation: str, tests: Sequence[LevelTest], found: Answer
         )
         for test in tests
     ]
-    shown = next((level for level in levels if level.shown), None)
+    told = told_level(levels)
     holds = all(test.is_harmless for test in tests)
     undecided: OperationState = "holds" if holds else "cannot-tell"
-    state = undecided if shown is None else "breaks"
+    state = "breaks" if told.shown else undecided
     return OperationFigure(
         classifier=name,
         operation=operation,
@@ -193,8 +199,8 @@ def _figure(name: str, operation: str, tests: Sequence[LevelTest], found: Answer
         changes=row.changes,
         keeps=row.keeps,
         state=state,
-        from_level=None if shown is None else shown.level,
-        sentence=_sentence(name, shown or levels[-1], len(found.sources), state),
+        from_level=told.level if told.shown else None,
+        sentence=_sentence(name, told, len(found.sources), state),
         levels=levels,
     )
 
