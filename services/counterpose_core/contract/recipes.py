@@ -8,7 +8,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from counterpose_core.blobs import is_digest
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.text_form import TextForm
 
@@ -77,7 +76,7 @@ class Recipe:
         Raises:
             InvalidRequest: the text is no recipe, or its size is 0 or above `LARGEST_SIZE`.
         """
-        if _FORM.fullmatch(text) is None or is_digest(text):
+        if _FORM.fullmatch(text) is None or "/" not in text:
             raise InvalidRequest(f"{text!r} is no recipe of an image")
         source, operation, level, seed, size, mask, other = text.split("/")
         if size != NATIVE and not 1 <= int(size) <= LARGEST_SIZE:

@@ -11,7 +11,7 @@ from torch import Tensor
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.preparations import NORMALISED, PREPARATIONS
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.transforms.recipes import shown_image
+from counterpose_core.image_recipes import shown_image
 from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
 from counterpose_services.models.image_processors import Preparation
 

@@ -12,7 +12,7 @@ import numpy as np
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, UnknownModel
-from counterpose_core.transforms.recipes import shown_image
+from counterpose_core.image_recipes import shown_image
 from counterpose_services.batching.outcomes import settle
 from counterpose_services.classifiers.class_map import (
     NAME_THEM,

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import ModelFormatRefused, PromptTooLong
+from counterpose_core.image_recipes import shown_image
 from counterpose_core.images.codecs import Pixels
-from counterpose_core.transforms.recipes import shown_image
 from counterpose_services.models.cached_forward import Arrays, CachedForward
 from counterpose_services.models.model_folder import folder_revision
 from counterpose_services.models.weights import CLIP_CONFIGURATION

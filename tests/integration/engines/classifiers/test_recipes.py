@@ -7,8 +7,8 @@ import pytest
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
+from counterpose_core.image_recipes import made
 from counterpose_core.images.codecs import encode_raw
-from counterpose_core.transforms.recipes import made
 from counterpose_services.classifiers.engine import ClassifiersEngine
 from evaluation.reference.same_answers import FLOAT32
 from fakes.tiny_classifiers import ask, code_of, predictions, put_image

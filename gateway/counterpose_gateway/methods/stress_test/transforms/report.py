@@ -11,8 +11,8 @@ from counterpose_core.contract.recipes import IDENTITY, Recipe
 from counterpose_core.contract.runs import Item, PredictionPair, Run, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.contract.transforms import OperationFigure, OperationLevel
+from counterpose_core.image_recipes import shown_image
 from counterpose_core.images.codecs import encode_png
-from counterpose_core.transforms.recipes import shown_image
 from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
 from counterpose_gateway.methods.stress_test.transforms.summary import told_level
 from counterpose_gateway.reports.environment import TEMPLATES

@@ -11,10 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 from counterpose_core.blobs import digest
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, ImageRef, Recipe, stored_image
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.image_recipes import shown_image, working
 from counterpose_core.images.codecs import encode_png, encode_raw
 from counterpose_core.transforms.application import apply, generator_of
 from counterpose_core.transforms.arrays import Mask, Pixels
-from counterpose_core.transforms.recipes import shown_image, working
 from counterpose_core.transforms.table import operation
 
 DIGEST = "ab" * 32

@@ -8,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 from PIL import Image
 
-from counterpose_core.blobs import is_digest
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import decode_image
@@ -40,7 +39,7 @@ def shown_image(ref: str, read: Read) -> Pixels:
         InvalidRequest: the recipe names no operation or level, or lacks what the operation needs.
         ImageUndecodable, ImageTooLarge, UnsupportedMedia: as `decode_image`.
     """
-    return decode_image(read(ref)) if is_digest(ref) else made(Recipe.parsed(ref), read)
+    return made(Recipe.parsed(ref), read) if "/" in ref else decode_image(read(ref))
 
 
 def made(recipe: Recipe, read: Read) -> Pixels:
