@@ -68,11 +68,20 @@ class StressTestEstimate(ResponseBody):
     baseline: list[ClassifierBaseline] = Field(
         default=[], description="What each classifier answers to the first images as they are."
     )
+    operations: int | None = Field(
+        default=None,
+        description="Number of images that operations make of all photographs, or null for edits of captions.",
+    )
     reason: str | None = Field(description="Why nothing can be confirmed, or null if something can.")
 
     @property
     def sentences(self) -> list[str]:
         """What can be proven, the least share first, one line for classes of which the same can be."""
+        if self.operations is not None:
+            return [
+                f"A loss is shown once {self.least_pairs} images are lost and none is gained; "
+                f"{self.hypotheses} operations times classifiers share the error rate."
+            ]
         if self.reason is not None:
             return [f"Nothing can be confirmed: {self.reason}."]
         alike: dict[tuple[float, int, ConfirmationScope], list[str]] = {}
@@ -96,6 +105,9 @@ class StressTestEstimate(ResponseBody):
                 f"about {_minutes(self.minutes)} ({self.fastest:.0f} to {self.slowest:.0f}, by "
                 f"{self.runs} earlier run{'s' if self.runs != 1 else ''})"
             )
+        if self.operations is not None:
+            made = f"{self.images} images, of which operations make {self.operations}; {took}"
+            return "\n".join([made, *self.sentences, *map(str, self.baseline)])
         tested = f"{self.hypotheses} change{'s' if self.hypotheses != 1 else ''} tested together"
         return "\n".join(
             [

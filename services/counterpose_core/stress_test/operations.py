@@ -80,6 +80,11 @@ def _sign_test(positive: int, n: int) -> float:
     return min(1.0, 2.0 * (tail / (1 << n)))
 
 
+def least_lost(tested: int) -> int:
+    """Return the photographs that show a loss if they are lost and none is gained, of so many operations."""
+    return math.ceil(math.log2(2 * max(1, tested) / LEVEL))
+
+
 @dataclass(frozen=True)
 class LevelTest:
     """One level of an operation: answers, mean loss, p, and whether a loss is shown after correction."""

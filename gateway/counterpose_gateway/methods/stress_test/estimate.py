@@ -22,11 +22,12 @@ from counterpose_core.stress_test.confirmation import (
     MOST_REDRAWN_PAIRS,
 )
 from counterpose_core.stress_test.item_counts import items_per_source
+from counterpose_core.stress_test.operations import least_lost
 from counterpose_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
 from counterpose_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
 from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
 from counterpose_gateway.methods.stress_test.division import Division
-from counterpose_gateway.methods.stress_test.plan import prepare
+from counterpose_gateway.methods.stress_test.plan import Prepared, prepare
 from counterpose_gateway.methods.stress_test.suite_fit import look_ahead
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.earlier_rates import EARLIER_RUNS, minutes_of, seconds_per_item
@@ -44,6 +45,8 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
     asked, functions = without_functions(create, context)
     context = replace(context, services=with_functions(context.services, functions))
     prepared = await prepare(asked, context)
+    if prepared.config.transforms is not None:
+        return await _of_operations(prepared, context)
     await look_ahead(prepared.config, prepared.division, context.services)
     division, sources, plan = prepared.division, prepared.sources, prepared.division.plan
     redraws = prepared.config.redraw is not None
@@ -77,6 +80,34 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
         ],
         baseline=prepared.config.baseline,
         reason=_reason(create, division, pairs),
+    )
+
+
+async def _of_operations(prepared: Prepared, context: RunContext) -> StressTestEstimate:
+    """What a run of operations would take: an item each photograph, all of which stand in its tests."""
+    config, images = prepared.config, len(prepared.sources)
+    plan = config.transforms
+    made = 0 if plan is None else plan.images
+    tested = (0 if plan is None else len(plan.operations)) * max(1, len(config.request.classifiers))
+    earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
+    alike = config.model_dump(mode="json", include={"transforms"})
+
+    def is_alike(run: Run) -> bool:
+        return run.resolved_config.get("transforms") == alike["transforms"]
+
+    return StressTestEstimate(
+        images=images,
+        screened=images,
+        fresh=0,
+        items=images,
+        **minutes_of(images, seconds_per_item(earlier.runs, is_alike)),
+        hypotheses=tested,
+        least_pairs=least_lost(tested),
+        power=POWER,
+        classes=[],
+        baseline=config.baseline,
+        operations=images * made,
+        reason=None,
     )
 
 

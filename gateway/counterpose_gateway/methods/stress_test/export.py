@@ -8,6 +8,7 @@ from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.perturber import WordSpan
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import ItemKind
 from counterpose_gateway.exports.answers import answers_of
 from counterpose_gateway.exports.card import Card
@@ -28,7 +29,15 @@ _IMAGE_SOURCES: dict[ItemKind, str] = {
 def export(
     summary: StressTestSummary, items: Iterable[Item], choice: ExportChoice
 ) -> tuple[Card, Iterator[Record]]:
-    """Return the counterfactuals, judged as in the summary."""
+    """Return the counterfactuals, judged as in the summary.
+
+    Raises:
+        InvalidRequest: the run carried out operations, whose images are not kept.
+    """
+    if summary.transforms is not None:
+        raise InvalidRequest(
+            "a run of operations keeps recipes and no images: its results name each with what was answered"
+        )
     judging = judging_of(summary)
     judged = items if judging is None else judging.items(items)
     records = counterfactual_records(summary, judged, dropped=choice.dropped)

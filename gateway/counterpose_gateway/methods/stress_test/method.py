@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
-from counterpose_core.errors import UnknownDataset
+from counterpose_core.errors import InvalidRequest, UnknownDataset
 from counterpose_core.stress_test.item_counts import LAST_STAGE, most_items
 from counterpose_core.suite import Suite
 from counterpose_gateway.methods.stress_test import proof_stages
@@ -60,11 +60,13 @@ def _summarize(
 
     ``view`` are thresholds to judge the recorded scores by; None for the run's own.
     """
-    if view is not None:
-        return summarize_again(run, items, view)
     config = StressTestConfig.model_validate(run.resolved_config)
     if config.transforms is not None:
+        if view is not None:
+            raise InvalidRequest("operations on images are judged by no threshold; leave them out")
         return summarize_operations(run, items, config)
+    if view is not None:
+        return summarize_again(run, items, view)
     columns = read_columns(run, context.ledger, context.columns)
     summary = summarize(run, columns)
     if run.parent is not None:

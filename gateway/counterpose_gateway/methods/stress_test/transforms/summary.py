@@ -104,7 +104,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
         for name, found in answered.items():
             found.add(item.item_group, groups.get(item.item_group, item.item_group), _of(name, item.result))
     figures = _figures(answered, estimator)
-    verdicts = [_verdict(name, figures, answered[name]) for name in config.request.classifiers]
+    verdicts = [_verdict(name, figures, answered[name]) for name in _worst_first(config, figures)]
     return StressTestSummary(
         run_id=run.id,
         dataset=run.dataset,
@@ -222,6 +222,12 @@ def _sentence(name: str, level: OperationLevel, images: int, state: str) -> str:
 
 def _points(number: int) -> str:
     return "1 point" if number == 1 else f"{number} points"
+
+
+def _worst_first(config: StressTestConfig, figures: Sequence[OperationFigure]) -> list[str]:
+    """The classifiers as their worst operations stand; those without any last."""
+    order = {each.classifier: place for place, each in reversed(list(enumerate(figures)))}
+    return sorted(config.request.classifiers, key=lambda name: order.get(name, len(figures)))
 
 
 def _verdict(name: str, figures: Sequence[OperationFigure], found: Answered) -> ClassifierVerdict:
