@@ -15,11 +15,11 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.suite import Suite
+from counterpose_core.types import ServiceName
 from counterpose_miniature.world import UNIFORM, caption, render, scene_for
 from counterpose_miniature.world.scene import VALUES
 from counterpose_miniature.world.seeds import DEVELOPMENT
 from counterpose_services.editor.work import planned_evaluations
-from counterpose_services.service_options import ServiceName
 
 ITEMS = "item"
 EVALUATIONS = "network evaluation"

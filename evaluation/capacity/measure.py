@@ -9,7 +9,7 @@ from pathlib import Path
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.suite import load_suite
-from counterpose_services.service_options import ServiceName
+from counterpose_core.types import ServiceName
 from counterpose_services.settings import ServiceSettings
 from evaluation.benchmarks.interleaved import interleaved
 from evaluation.capacity.calls import SERVICES, Album, deployment

@@ -6,7 +6,7 @@ from statistics import median
 
 from pydantic import Field
 
-from counterpose_services.service_options import ServiceName
+from counterpose_core.types import ServiceName
 from evaluation.benchmarks.report import Machine, Part
 from evaluation.paths import RESULTS
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from counterpose_core.suite import Suite, load_suite
+from counterpose_core.types import ServiceName
 from counterpose_services.models.inventory import SIZES, allowance_bytes
 from counterpose_services.models.weights import Published, needed_models
-from counterpose_services.service_options import BYTES, Precision, ServiceName
+from counterpose_services.service_options import BYTES, Precision
 from evaluation.evidence.markdown import NONE, table
 from evaluation.gpu_minutes.counts import Counted, Counts, Operations, Work, read_counts
 from evaluation.paths import ROOT

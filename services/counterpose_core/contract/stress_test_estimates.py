@@ -70,7 +70,7 @@ class StressTestEstimate(ResponseBody):
     )
     operations: int | None = Field(
         default=None,
-        description="Number of images that operations make of all photographs, or null for edits of captions.",
+        description="Number of images that operations make of all photographs, or null for edits.",
     )
     reason: str | None = Field(description="Why nothing can be confirmed, or null if something can.")
 

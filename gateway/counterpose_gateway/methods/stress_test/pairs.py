@@ -27,7 +27,7 @@ def counterfactual_pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair
     config = recorded_config(StressTestConfig, run)
     if config.transforms is not None:
         raise InvalidRequest(
-            f"the stress test {run.id!r} carries out operations on images and keeps no edits for a gate; name "
+            f"the stress test {run.id!r} carries out operations and keeps no edits for a gate; name "
             "one that edits captions",
             pointer="/baseline",
         )
