@@ -189,7 +189,10 @@ def _by_source(items: Sequence[PlannedItem], outcomes: Sequence[Outcome[T]]) -> 
     return {item.item_group: each.value for item, each in pairs if each.value is not None}
 
 
-GO_ON = "start it with outside_suite='continue' (--anyway) to go on all the same"
+GO_ON = (
+    "start it with outside_suite='continue' (--anyway) to go on all the same, or test photographs by operations "
+    "on images, which need no generator: counterpose down, then --suite photographs"
+)
 
 
 def summarize_fits(suite: str, results: Iterable[Mapping[str, Any] | None]) -> SuiteFitSummary | None:
