@@ -34,6 +34,7 @@ QUESTIONS = {
     "compare two runs over time": f"{SHORT}#can-i-compare-two-runs-or-follow-a-model-over-time",
     "detection, segmentation, multi-label": f"{SHORT}#does-it-test-detection-segmentation-multi-label",
     "corruptions, blur": f"{SHORT}#does-it-test-corruptions-such-as-blur-or-noise",
+    "my own photographs": "how-to/photographs/",
     "macOS, Windows": "start/install/",
     "does anything leave my machine": "start/privacy/",
     "privacy": "start/privacy/",
@@ -46,7 +47,6 @@ NOT_YET = {
     "exclude edits by hand": "Not yet",
     "compare two runs": "not yet",
     "segmentation": "not supported",
-    "corruptions": "not yet",
 }
 """What is typed, and what the first hit says of it."""
 

@@ -190,8 +190,8 @@ def _by_source(items: Sequence[PlannedItem], outcomes: Sequence[Outcome[T]]) -> 
 
 
 GO_ON = (
-    "start it with outside_suite='continue' (--anyway) to go on all the same, or test photographs by operations "
-    "on images, which need no generator: counterpose down, then --suite photographs"
+    "start it with outside_suite='continue' (--anyway) to go on all the same, or test photographs by "
+    "operations, which need no generator: counterpose down, then --suite photographs"
 )
 
 
