@@ -61,9 +61,9 @@ class Stack:
     port: int = DEFAULT_PORT
     services_port: int = DEFAULT_SERVICES_PORT
     programs: Programs | None = None
-    suite: str | None = None
     tell: Tell = field(default=lambda _: None, repr=False)
     watch: Watch = field(default=lambda _: None, repr=False)
+    suite: str | None = None
     started: list[ProcessName] = field(default_factory=list)
     _children: dict[ProcessName, Program] = field(default_factory=dict, init=False, repr=False)
 
