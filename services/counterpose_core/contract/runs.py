@@ -137,6 +137,11 @@ class TransformedImage(ResponseBody):
     level: int = Field(description="The level, from 1; 0 for the control and the placebo.")
     recipe: str = Field(description="The recipe from which everybody makes the same pixels.")
     predictions: dict[str, PredictionPair] = Field(description="Predictions for the image, by classifier.")
+    problem: str | None = Field(
+        default=None,
+        exclude_if=lambda problem: problem is None,
+        description="Why a classifier has no prediction for it, or null if all have.",
+    )
 
 
 class Provenance(ResponseBody):

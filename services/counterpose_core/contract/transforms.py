@@ -115,6 +115,11 @@ class OperationFigure(ResponseBody):
     from_level: int | None = Field(
         default=None, description="The easiest level from which on every level shows a loss, or null."
     )
+    images: int = Field(description="Number of images with an answer to each of its levels.")
+    left_out: int = Field(
+        default=0,
+        description="Number of images that it was not carried out on, such as those that are too small.",
+    )
     sentence: str = Field(description="The finding in one sentence.")
     levels: list[OperationLevel] = Field(description="The levels, the easiest first.")
 
@@ -142,8 +147,4 @@ class TransformSummary(ResponseBody):
     figures: list[OperationFigure] = Field(description="Each operation and classifier, the worst first.")
     left_out: dict[str, str] = Field(
         default={}, description="Why an operation that was asked for was not carried out, by its name."
-    )
-    unanswered: int = Field(
-        default=0,
-        description="Number of images that were left out, as an answer to one of theirs is missing.",
     )

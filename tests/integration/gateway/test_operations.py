@@ -255,3 +255,22 @@ async def test_such_a_run_is_estimated_before_it_is_made(gateway: FakeGateway) -
     assert (found.hypotheses, found.least_pairs) == (6, 8)
     assert "8 images, of which operations make 72" in str(found)
     assert "once 8 images are lost" in str(found)
+
+
+async def test_images_too_small_for_an_operation_lose_that_operation_alone(tmp_path: Path) -> None:
+    class Small(MisledByRotation):
+        def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+            if "/gaussian-blur/" in image:
+                raise KeyError(image)
+            return super().predict(request, image)
+
+    def ports(world: FakeWorld) -> Any:
+        return fake_services(world, classifiers=Small(world))
+
+    async with fake_gateway(tmp_path, suite=SUITE, ports=ports) as gateway:
+        told = (await finished(gateway)).transforms
+    assert told is not None
+    assert {each.operation for each in told.figures} == {"rotation", "upside-down"}
+    assert all(each.images == told.images for each in told.figures)
+    assert list(told.left_out) == ["gaussian-blur"]
+    assert "nobody knows what image" in told.left_out["gaussian-blur"]

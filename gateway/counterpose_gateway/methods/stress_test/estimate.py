@@ -93,7 +93,7 @@ async def _of_operations(prepared: Prepared, context: RunContext) -> StressTestE
     alike = config.model_dump(mode="json", include={"transforms"})
 
     def is_alike(run: Run) -> bool:
-        return run.resolved_config.get("transforms") == alike["transforms"]
+        return bool(run.resolved_config.get("transforms") == alike["transforms"])
 
     return StressTestEstimate(
         images=images,

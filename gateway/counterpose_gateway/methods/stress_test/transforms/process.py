@@ -51,7 +51,11 @@ async def answer_operations(attempt: Attempt, item: LeasedItem, services: Servic
             unanswered = missing | unanswered
             made.append(
                 TransformedImage(
-                    operation=recipe.operation, level=recipe.level, recipe=str(recipe), predictions=pairs
+                    operation=recipe.operation,
+                    level=recipe.level,
+                    recipe=str(recipe),
+                    predictions=pairs,
+                    problem=next(iter(missing.values()), None),
                 )
             )
     control = made[0]

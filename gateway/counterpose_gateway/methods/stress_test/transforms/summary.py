@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from counterpose_core.contract.findings import ClassifierVerdict
-from counterpose_core.contract.recipes import IDENTITY, PLACEBO
-from counterpose_core.contract.runs import Item, ItemResult, PredictionPair, Run
+from counterpose_core.contract.recipes import PLACEBO
+from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary, Unanswered
 from counterpose_core.contract.transforms import (
     OperationFigure,
@@ -26,6 +25,7 @@ from counterpose_core.stress_test.operations import LevelTest, PairedAnswers, op
 from counterpose_core.transforms.table import OPERATIONS
 from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.transforms.answered import CONTROL, Answered, Image
 from counterpose_gateway.methods.stress_test.transforms.process import classes_of
 from counterpose_gateway.runs.accounting import ends_of, wall_seconds
 
@@ -33,53 +33,6 @@ FLIPPED = 12
 """Images that are listed of each level: those of the surest answers before."""
 
 _WORST_FIRST = {"breaks": 0, "cannot-tell": 1, "holds": 2}
-Image = tuple[str, int]
-"""An operation and a level."""
-
-
-@dataclass
-class Answered:
-    """The answers of one classifier, photograph by photograph; those without all answers are left out.
-
-    ``pairs`` has for each operation and level the answer to each photograph, in the order of ``sources``.
-    """
-
-    sources: list[str] = field(default_factory=list)
-    groups: list[str] = field(default_factory=list)
-    pairs: dict[Image, list[PredictionPair]] = field(default_factory=lambda: defaultdict(list))
-    left_out: int = 0
-
-    def add(self, source: str, group: str, of_images: Mapping[Image, PredictionPair | None]) -> None:
-        """Take one photograph, unless an answer to one of its images is missing."""
-        if any(pair is None for pair in of_images.values()):
-            self.left_out += 1
-            return
-        self.sources.append(source)
-        self.groups.append(group)
-        for image, pair in of_images.items():
-            if pair is not None:
-                self.pairs[image].append(pair)
-
-    @property
-    def units(self) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-        """The number of each photograph's group (n,)."""
-        _, units = np.unique(np.array(self.groups, dtype=object), return_inverse=True)
-        return units.astype(np.intp)
-
-    def right(self, image: Image) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which photographs are answered rightly (n,)."""
-        return np.array([pair.rank_true == 1 for pair in self.pairs[image]], dtype=np.bool_)
-
-    def paired(self, image: Image) -> PairedAnswers:
-        """The answers beside those to the control."""
-        return PairedAnswers(self.units, self.right((IDENTITY, 0)), self.right(image))
-
-    def flipped(self, image: Image) -> list[str]:
-        """The photographs that are no longer answered rightly, the surest before first."""
-        answers = self.paired(image)
-        lost = np.flatnonzero(answers.before & ~answers.after)
-        sure = np.array([self.pairs[IDENTITY, 0][at].p_true for at in lost.tolist()])
-        return [self.sources[lost[at]] for at in np.argsort(-sure, kind="stable").tolist()][:FLIPPED]
 
 
 def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConfig) -> StressTestSummary:
@@ -87,7 +40,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
     plan = config.transforms
     estimator = LanceEstimator(config.request.seed)
     groups = {} if config.grouping is None else config.grouping.groups
-    answered = {name: Answered() for name in config.request.classifiers}
+    answered = {name: Answered(name) for name in config.request.classifiers}
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
     cost, seconds, images = Cost(), Counter[str](), 0
     for item in items:
@@ -101,8 +54,9 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
         images += 1
         for name, why in item.result.unanswered.items():
             missing[name][why] += 1
-        for name, found in answered.items():
-            found.add(item.item_group, groups.get(item.item_group, item.item_group), _of(name, item.result))
+        for found in answered.values():
+            group = groups.get(item.item_group, item.item_group)
+            found.add(item.item_group, group, item.result.transformed)
     figures = _figures(answered, estimator)
     verdicts = [_verdict(name, figures, answered[name]) for name in _worst_first(config, figures)]
     return StressTestSummary(
@@ -127,30 +81,35 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
         unanswered=_unanswered(missing, images),
         transforms=TransformSummary(
             images=images,
-            groups=max((len(set(found.groups)) for found in answered.values()), default=0),
+            groups=max((len(set(found.groups.values())) for found in answered.values()), default=0),
             size=None if plan is None else plan.size,
             among={name: len(classes_of(config, name)) for name in config.request.classifiers},
             tested=len(figures),
             margin=MARGIN,
-            controls={name: _accuracy(found, (IDENTITY, 0)) for name, found in answered.items()},
+            controls={name: _accuracy(found, CONTROL) for name, found in answered.items()},
             placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
             figures=figures,
-            left_out={} if plan is None else plan.left_out,
-            unanswered=max((found.left_out for found in answered.values()), default=0),
+            left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
         ),
     )
 
 
-def _of(classifier: str, result: ItemResult) -> dict[Image, PredictionPair | None]:
-    return {(each.operation, each.level): each.predictions.get(classifier) for each in result.transformed}
+def _impossible(answered: Iterable[Answered]) -> dict[str, str]:
+    """Why an operation has no figure of any classifier, by its name."""
+    told, shown = dict[str, str](), set[str]()
+    for found in answered:
+        told |= {name: next(iter(of.values())) for name, of in found.why.items()}
+        shown |= {name for name in found.operations if found.sources(name)}
+    return {name: why for name, why in told.items() if name not in shown}
 
 
 def _figures(answered: Mapping[str, Answered], estimator: LanceEstimator) -> list[OperationFigure]:
-    by_level: dict[tuple[str, str], dict[int, PairedAnswers]] = defaultdict(dict)
+    by_level: dict[tuple[str, str], dict[int, PairedAnswers]] = {}
     for name, found in answered.items():
-        for operation, level in found.pairs:
-            if operation not in (IDENTITY, PLACEBO):
-                by_level[name, operation][level] = found.paired((operation, level))
+        for operation in found.operations:
+            if found.sources(operation):
+                levels = found.levels(operation)
+                by_level[name, operation] = {level: found.paired((operation, level)) for level in levels}
     generators = {key: estimator.generator(f"operation/{'/'.join(key)}") for key in by_level}
     figures = [
         _figure(name, operation, tests, answered[name])
@@ -183,7 +142,7 @@ def _figure(name: str, operation: str, tests: Sequence[LevelTest], found: Answer
             gained=test.answers.gained,
             p=test.p,
             shown=test.shown,
-            flipped=found.flipped((operation, test.level)),
+            flipped=found.flipped((operation, test.level), FLIPPED),
         )
         for test in tests
     ]
@@ -200,7 +159,9 @@ def _figure(name: str, operation: str, tests: Sequence[LevelTest], found: Answer
         keeps=row.keeps,
         state=state,
         from_level=told.level if told.shown else None,
-        sentence=_sentence(name, told, len(found.sources), state),
+        images=len(found.sources(operation)),
+        left_out=len(found.why.get(operation, {})),
+        sentence=_sentence(name, told, len(found.sources(operation)), state),
         levels=levels,
     )
 
@@ -240,24 +201,21 @@ def _verdict(name: str, figures: Sequence[OperationFigure], found: Answered) -> 
     if counts["breaks"]:
         sentence = f"{own[0].sentence} In all {counts['breaks']} of {len(own)} operations hurt, {rest}"
         return ClassifierVerdict(classifier=name, state="breaks", finding=None, sentence=sentence)
-    sentence = (
-        f"{name}: of {len(own)} operations on {len(found.sources)} images none is shown to hurt; {rest}"
-    )
+    sentence = f"{name}: of {len(own)} operations on {len(found.groups)} images none is shown to hurt; {rest}"
     state: OperationState = "cannot-tell" if counts["cannot-tell"] else "holds"
     return ClassifierVerdict(classifier=name, state=state, finding=None, sentence=sentence)
 
 
 def _accuracy(found: Answered, image: Image) -> Estimate:
-    right = found.right(image)
-    if len(set(found.groups)) == len(found.groups):
+    right, units = found.right(image), found.paired(image).groups
+    if np.unique(units).size == units.size:
         return proportion(int(right.sum()), right.size)
-    units = found.units
     means = np.bincount(units, weights=right) / np.bincount(units)
     return bounded_mean(means, np.random.default_rng(0), bounds=(0.0, 1.0))
 
 
 def _placebo(name: str, found: Answered, estimator: LanceEstimator) -> Estimate:
-    if not found.sources:
+    if not found.sources(PLACEBO):
         return proportion(0, 0)
     return found.paired((PLACEBO, 0)).loss(estimator.generator(f"operation/{name}/{PLACEBO}"))
 

@@ -89,11 +89,11 @@ async def test_the_noise_depends_on_the_draw_and_on_nothing_beside_it() -> None:
     later = [item for stage in run.stages[1:] for item in stage]
     (group, *_) = lease_all(run.config, [item for item in later if item.item_group == later[0].item_group])
     parts = list(by_noise(group, run.config))
-    seeds = [config.preset.seed for _, config in parts]
+    seeds = [config.editing.seed for _, config in parts]
     assert len(set(seeds)) == len(parts) > 2
     for part, config in parts:
         alone = list(by_noise(replace(group, items=part.items[:1]), run.config))
-        assert [each.preset.seed for _, each in alone] == [config.preset.seed]
+        assert [each.editing.seed for _, each in alone] == [config.editing.seed]
         assert len({item.kind for item in part.items}) == 1
 
 

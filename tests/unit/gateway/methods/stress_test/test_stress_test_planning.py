@@ -27,7 +27,7 @@ async def test_each_source_gets_its_edits_a_reconstruction_and_a_placebo() -> No
     assert len(items) == 8 * 7
     assert [item.ordinal for item in items] == list(range(56))
     assert len({item.item_key for item in items}) == 56
-    assert config.preset.steps == 20
+    assert config.editing.steps == 20
     assert config.classes == list(CLASSES)
 
 
