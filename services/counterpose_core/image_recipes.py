@@ -18,8 +18,9 @@ from counterpose_core.transforms.table import operation
 Read = Callable[[str], bytes]
 """Returns the stored bytes of a digest; raises ArtifactMissing if there are none."""
 
-_KEPT = 4
-"""Images at their working size that are kept: the recipes of one photograph come one after the other."""
+SMALL_SIDE = 1024
+_KEPT_SMALL, _KEPT_LARGE = 16, 2
+"""Images at their working size that are kept, in 50 or 100 MB: the recipes of one photograph come together."""
 
 _INSIDE = 128
 """The least value of a mask's image that is inside."""
@@ -44,15 +45,20 @@ def shown_image(ref: str, read: Read) -> Pixels:
 
 def made(recipe: Recipe, read: Read) -> Pixels:
     """Return the pixels that a recipe makes; raises as `shown_image`."""
-    return changed(recipe, _working_image(recipe.source, recipe.size, read), read)
+    small = recipe.size is not None and recipe.size <= SMALL_SIDE
+    pixels = (_small_image if small else _large_image)(recipe.source, recipe.size, read)
+    return changed(recipe, pixels, read)
 
 
-@lru_cache(maxsize=_KEPT)
 def _working_image(source: str, size: int | None, read: Read) -> Pixels:
     pixels = working(decode_image(read(source)), size)
     # Shared by all operations on it.
     pixels.setflags(write=False)
     return pixels
+
+
+_small_image = lru_cache(maxsize=_KEPT_SMALL)(_working_image)
+_large_image = lru_cache(maxsize=_KEPT_LARGE)(_working_image)
 
 
 def working(pixels: Pixels, size: int | None) -> Pixels:

@@ -92,6 +92,6 @@ class Recipe:
         )
 
 
-def stored_image(ref: str) -> str:
-    """Return the digest of the stored image that a reference names or begins with."""
-    return ref.partition("/")[0]
+def is_recipe(ref: str) -> bool:
+    """Return whether a text is a recipe; a text with a slash need not be one."""
+    return "/" in ref and _FORM.fullmatch(ref) is not None

@@ -13,7 +13,7 @@ from safetensors.numpy import load, save
 
 from counterpose_core.blobs import BlobStore, cache_key, is_digest
 from counterpose_core.contract.base import Outcome
-from counterpose_core.contract.recipes import stored_image
+from counterpose_core.contract.recipes import is_recipe
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing, BadBackendOutput
 from counterpose_services.batching.outcomes import settle
 
@@ -75,10 +75,11 @@ class CachedForward(Generic[Input]):
         return PassResult([found[item] for item in items], computed)
 
     def _prepare(self, item: str) -> _Wanted[Input]:
-        # An image is named by its digest or a recipe that begins with it; what is made of it goes with it.
-        # Other items are texts.
-        source = stored_image(item)
-        key, of = cache_key(item=item, **self._inputs), source if is_digest(source) else ""
+        if is_recipe(item):
+            # Twenty a photograph, each made and answered once: keeping them would cost more than it saves.
+            return _Wanted("", "", None, self._read(item))
+        # An image is named by its digest; what is made of it goes with it. Other items are texts.
+        key, of = cache_key(item=item, **self._inputs), item if is_digest(item) else ""
         known = self._recall(key, of)
         return _Wanted(key, of, known, None if known is not None else self._read(item))
 
@@ -86,7 +87,8 @@ class CachedForward(Generic[Input]):
         if wanted.known is None:
             if not all(np.isfinite(array).all() for array in arrays.values()):
                 raise BadBackendOutput("the model returned numbers that are not finite")
-            self._store.remember(self._kind, wanted.key, self._store.put(save(arrays)), of=wanted.of)
+            if wanted.key:
+                self._store.remember(self._kind, wanted.key, self._store.put(save(arrays)), of=wanted.of)
         return arrays
 
     def _recall(self, key: str, of: str) -> Arrays | None:

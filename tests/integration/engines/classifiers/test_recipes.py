@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,19 @@ def test_a_recipe_is_answered_as_the_image_that_it_makes(
     ]
     np.testing.assert_allclose(found, expected, atol=FLOAT32, rtol=0.0)
     assert len({tuple(np.round(row, 6)) for row in expected}) > 1
+
+
+def test_answers_to_recipes_are_not_kept(engine: ClassifiersEngine, store: BlobStore, tmp_path: Path) -> None:
+    source = put_image(store, 0)
+
+    def files() -> int:
+        return sum(path.is_file() for path in tmp_path.rglob("*"))
+
+    before = files()
+    predictions(ask(engine, "resnet", [str(Recipe(source, "rotation", level=2))]))
+    assert files() == before
+    predictions(ask(engine, "resnet", [source]))
+    assert files() > before
 
 
 def test_a_recipe_that_cannot_be_made_fails_alone(engine: ClassifiersEngine, store: BlobStore) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from counterpose_core.blobs import digest
-from counterpose_core.contract.recipes import IDENTITY, PLACEBO, ImageRef, Recipe, stored_image
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO, ImageRef, Recipe, is_recipe
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.image_recipes import shown_image, working
 from counterpose_core.images.codecs import encode_png, encode_raw
@@ -45,7 +45,8 @@ def stored() -> Stored:
 def test_a_recipe_is_read_as_it_was_written(recipe: Recipe) -> None:
     assert Recipe.parsed(str(recipe)) == recipe
     assert REFERENCE.validate_python(str(recipe)) == str(recipe)
-    assert stored_image(str(recipe)) == recipe.source
+    assert is_recipe(str(recipe))
+    assert not is_recipe(recipe.source)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,7 @@ def test_a_recipe_is_read_as_it_was_written(recipe: Recipe) -> None:
     ],
 )
 def test_what_is_no_recipe_is_refused(text: str) -> None:
+    assert not is_recipe(text)
     with pytest.raises(InvalidRequest, match="no recipe"):
         Recipe.parsed(text)
     if text != DIGEST:
