@@ -20,7 +20,7 @@ Read = Callable[[str], bytes]
 
 SMALL_SIDE = 1024
 _KEPT_SMALL, _KEPT_LARGE = 16, 2
-"""Images at their working size that are kept, in 50 or 100 MB: the recipes of one photograph come together."""
+"""Images at their working size that are kept, in 50 or 100 MB: a photograph's recipes come together."""
 
 _INSIDE = 128
 """The least value of a mask's image that is inside."""
