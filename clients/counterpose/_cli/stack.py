@@ -15,7 +15,7 @@ from counterpose._cli.steps import Steps
 from counterpose._cli.tables import Table
 from counterpose._cli.terminal import connected, exit_on_error, print_note, print_result, show
 from counterpose._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
-from counterpose._stack.environment import DEFAULT_SUITE
+from counterpose._stack.environment import DEFAULT_SUITE, SUITE_VARIABLE
 from counterpose._stack.status import SUITE_DISTRIBUTION
 from counterpose_core.contract.services import ServiceState, StoreUse
 from counterpose_core.errors import InvalidRequest
@@ -119,12 +119,14 @@ def _state_of(each: ServiceState) -> str:
 
 def _greeting(stack: Stack, state: Path | None) -> str:
     named = "" if state is None else f" --state {quote(str(state))}"
+    own = stack.environment()[SUITE_VARIABLE] != DEFAULT_SUITE
+    tested = "FOLDER --classifier timm:resnet50" if own else "demo --classifier leaning-resnet"
     lines = [
         f"Counterpose answers at {stack.url}",
         f"State and logs: {stack.state}",
         "Next:",
         *([] if stack.port == DEFAULT_PORT else [f"  export COUNTERPOSE_URL={stack.url}"]),
-        "  counterpose stress-test demo --classifier leaning-resnet --report report.html",
+        f"  counterpose stress-test {tested} --report report.html",
         f"  counterpose status{named}",
         f"  counterpose down{named}",
     ]
