@@ -86,6 +86,40 @@ def test_a_taken_port_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"port {port} is taken" in ended.stderr
 
 
+def test_another_suite_than_the_one_that_runs_is_refused_by_name(gateway: FakeGateway) -> None:
+    for words in (
+        ["up", "--suite", "photographs"],
+        [
+            "stress-test",
+            "demo",
+            "--classifier",
+            "a",
+            "--suite",
+            "photographs",
+            "--url",
+            f"http://127.0.0.1:{gateway.port}",
+        ],
+    ):
+        ended = run(*words)
+        assert ended.exit_code == ExitCode.USAGE, ended.output
+        assert "already runs from this state folder with the suite 'miniature'" in ended.stderr
+    assert open_stack(None, suite="miniature").suite == "miniature"
+
+
+def test_a_suite_is_started_here_and_not_at_another_address(gateway: FakeGateway) -> None:
+    ended = run(
+        "stress-test", "demo", "--classifier", "a", "--suite", "miniature", "--url", "http://gateway.example"
+    )
+    assert ended.exit_code == ExitCode.USAGE, ended.output
+    assert f"--suite starts Counterpose on this machine, at http://127.0.0.1:{gateway.port}" in ended.stderr
+
+
+def test_a_started_suite_reaches_every_process(tmp_path: Path) -> None:
+    own = open_stack(tmp_path / "own", suite="photographs").environment()
+    assert own["COUNTERPOSE_SUITE"] == "photographs"
+    assert open_stack(tmp_path / "own").environment()["COUNTERPOSE_SUITE"] == "miniature"
+
+
 def test_down_of_nothing_says_so_and_succeeds(tmp_path: Path) -> None:
     ended = run("down")
     assert (ended.exit_code, ended.stdout) == (
