@@ -18,6 +18,7 @@ def method_of(kind: RunKind, **abilities: Any) -> AnyMethod:
     """Return a method of a kind whose fields are the given ones."""
     fields = {
         "title": kind,
+        "needs": (),
         "item": Item,
         "plan": never,
         "process": never,

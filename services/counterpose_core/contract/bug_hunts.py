@@ -39,6 +39,9 @@ forms (``refinement``), ``photographs`` of the user's, the ``held-out`` samples 
 captions of those of the label alone (``mentions``), and samples of the prompts of a ``mixture`` and of the
 ``pilot`` by which these are divided."""
 
+OF_THE_USER: HuntPhase = "photographs"
+"""The phase in which a hunt makes no image."""
+
 HypothesisSource = Literal["words", "caption", "sentence", "combination", "part", "adjective", "user"]
 """Where a description comes from: words that captions of failures have more often than those of successes,
 the whole caption of one failure, one of its sentences, or the ``combination`` of sentences of all failures;
