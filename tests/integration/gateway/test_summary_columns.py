@@ -23,7 +23,7 @@ SUMMARY = "summary_of_documents.json"
 OF_THE_MACHINE = ("run_id", "service_seconds", "wall_s", "config", "cost")
 NEWER = (
     "failure", "baseline", "suite_fit", "judged_again", "pairs_left", "least_pairs", "conjunction",
-    "frechet_corrected", "policy",
+    "transforms", "frechet_corrected", "policy",
 )  # fmt: skip
 """Fields that summaries got since."""
 
