@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -20,6 +22,8 @@ from counterpose._stack.status import SUITE_DISTRIBUTION
 from counterpose_core.contract.services import ServiceState, StoreUse
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import format_si
+
+LOCAL_HOSTS = ("127.0.0.1", "localhost")
 
 State = Annotated[
     Path | None,
@@ -73,9 +77,18 @@ def require_suite(suite: str | None, url: str) -> None:
     """
     if suite is None:
         return
+    address = urlsplit(url)
+    local = address.hostname in LOCAL_HOSTS
+    services_port = os.environ.get("COUNTERPOSE_SERVICES_PORT")
     with Steps() as steps:
-        stack = open_stack(suite=suite, tell=steps.tell, watch=steps.watch)
-        if stack.url != url.rstrip("/"):
+        stack = open_stack(
+            port=address.port if local else None,
+            services_port=int(services_port) if services_port else None,
+            suite=suite,
+            tell=steps.tell,
+            watch=steps.watch,
+        )
+        if not local:
             raise InvalidRequest(
                 f"--suite starts Counterpose on this machine, at {stack.url}, but the run is for {url}; "
                 "leave out --suite, or --url"

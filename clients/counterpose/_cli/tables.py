@@ -90,15 +90,15 @@ def stress_test_figures(summary: StressTestSummary) -> str:
         for name, model in summary.models.items()
     ]
     accuracies = Table(("classifier", "original", "reconstruction", "counterfactual"), rows)
-    # A run of the caller's own interventions alone has no accuracy over all edits.
-    shown = [] if summary.interventions and not summary.edit_types else [str(accuracies), ""]
+    # A run of own interventions alone has no accuracy over all edits, and one of operations none.
+    none = (summary.interventions or summary.transforms) and not summary.edit_types
+    shown = [] if none else [str(accuracies), ""]
     counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
     warnings = [line for told in summary.warnings for line in (told, "")]
-    as_they_are = [*map(str, summary.baseline), ""] if summary.baseline else []
-    told = [*warnings, *as_they_are, *_verdicts(summary), "", *_findings(summary)]
-    return "\n".join([*told, *shown, *counts, *insights])
+    warnings += [*map(str, summary.baseline), ""] if summary.baseline else []
+    return "\n".join([*warnings, *_verdicts(summary), "", *_findings(summary), *shown, *counts, *insights])
 
 
 def _verdicts(summary: StressTestSummary) -> list[str]:
@@ -108,7 +108,7 @@ def _verdicts(summary: StressTestSummary) -> list[str]:
 
 
 def _findings(summary: StressTestSummary) -> list[str]:
-    found = []
+    found = [] if summary.transforms is None else [*map(str, summary.transforms.figures)]
     for each in summary.findings[:SHOWN_INSIGHTS]:
         found.append(f"finding {each.number} ({each.state.replace('-', ' ')}): {each.sentence}")
         step = next_step(summary, each)

@@ -168,7 +168,7 @@ class Stack:
                 raise
 
     def _start_all(self, images: Images) -> None:
-        self.tell("starting Ray and five services")
+        self.tell("starting Ray and the services")
         self._start("services", SERVICES, "up")
         # Meanwhile Ray starts, which takes longer.
         self.tell("preparing the demo's images")
