@@ -63,6 +63,9 @@ def marked_png(ref: str, store: Store, marks: Mapping[str, str]) -> bytes:
 DIGITAL_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrainedAlgorithmicMedia"
 """IPTC's term for an edit of a photograph by a trained model."""
 
+OPERATION_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/algorithmicallyEnhanced"
+"""A photograph that an operation changed, without any network."""
+
 GENERATED_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
 """IPTC's term for an image that a trained model made from words and noise alone."""
 

@@ -108,7 +108,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
         kind: the kind of its runs.
         title: the kind in words.
         needs: the services without which none of its runs can be planned or worked on.
-        instead: returns whether it can do without them in a suite.
+        can_do_without: returns whether it needs none of them in a suite.
         item: the items of its runs.
         plan: resolves a request and plans its items; raises a `RequestError` if it cannot be planned.
         process: works on items.
@@ -139,7 +139,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     summarize: Callable[[Run, Iterable[ItemT], ViewT, RecordedRuns], SummaryT]
     report: Callable[[SummaryT, Run, Iterable[ItemT], ReadImage], str]
     headline: Callable[[SummaryT], Headline]
-    instead: Callable[[Suite], bool] = never
+    can_do_without: Callable[[Suite], bool] = never
     view: ViewT | None = None
     revision: Callable[[str, RecordedRuns], Hashable] = of_events_alone
     next_stage: NextStage | None = None
@@ -152,7 +152,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
 
     def absent(self, suite: Suite) -> list[ServiceName]:
         """The services that it needs and the suite has not."""
-        if self.instead(suite):
+        if self.can_do_without(suite):
             return []
         return [service for service in self.needs if service not in suite.services]
 

@@ -39,7 +39,7 @@ forms (``refinement``), ``photographs`` of the user's, the ``held-out`` samples 
 captions of those of the label alone (``mentions``), and samples of the prompts of a ``mixture`` and of the
 ``pilot`` by which these are divided."""
 
-OF_THE_USER: HuntPhase = "photographs"
+PHOTOGRAPHS_PHASE: HuntPhase = "photographs"
 """The phase in which a hunt makes no image."""
 
 HypothesisSource = Literal["words", "caption", "sentence", "combination", "part", "adjective", "user"]

@@ -38,7 +38,7 @@ ImageRef = Annotated[
 
 @dataclass(frozen=True)
 class Recipe:
-    """An operation on a stored image, from which everybody makes the same pixels.
+    """An operation on a stored image, by which its pixels can be made again.
 
     >>> str(Recipe("0" * 64, "rotation", level=3, size=None))
     '00...0/rotation/3/0/native/-/-'

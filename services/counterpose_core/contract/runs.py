@@ -135,7 +135,7 @@ class TransformedImage(ResponseBody):
 
     operation: str = Field(description="Name of the operation, `identity` for the control, or `placebo`.")
     level: int = Field(description="The level, from 1; 0 for the control and the placebo.")
-    recipe: str = Field(description="The recipe from which everybody makes the same pixels.")
+    recipe: str = Field(description="The recipe by which its pixels can be made again.")
     predictions: dict[str, PredictionPair] = Field(description="Predictions for the image, by classifier.")
     problem: str | None = Field(
         default=None,

@@ -80,7 +80,7 @@ class StressTestEstimate(ResponseBody):
         if self.operations is not None:
             return [
                 f"A loss is shown once {self.least_pairs} images are lost and none is gained; "
-                f"{self.hypotheses} operations times classifiers share the error rate."
+                f"{self.hypotheses} tests, one for each operation and classifier, share the error rate."
             ]
         if self.reason is not None:
             return [f"Nothing can be confirmed: {self.reason}."]

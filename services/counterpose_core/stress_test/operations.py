@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy.special
 
 from counterpose_core.statistics.bootstrap import Flags, Floats
 from counterpose_core.statistics.bounded_mean import bounded_mean
@@ -76,8 +77,7 @@ class PairedAnswers:
 
 
 def _sign_test(positive: int, n: int) -> float:
-    tail = sum(math.comb(n, k) for k in range(max(positive, n - positive), n + 1))
-    return min(1.0, 2.0 * (tail / (1 << n)))
+    return min(1.0, 2.0 * float(scipy.special.bdtr(min(positive, n - positive), n, 0.5)))
 
 
 def least_lost(tested: int) -> int:

@@ -170,6 +170,8 @@ async def test_the_report_shows_photographs_before_and_after(gateway: FakeGatewa
         ({"transforms": {"size": 8}}, "/transforms/size", "greater than or equal to 32"),
         ({"edit_types": ["background"]}, "/edit_types", "makes none"),
         ({"preset": "quick"}, "/preset", "makes none"),
+        ({"max_edits_per_image": 3}, "/max_edits_per_image", "makes none"),
+        ({"confirm": False}, "/confirm", "makes none"),
     ],
 )
 async def test_what_cannot_be_carried_out_is_refused_before_anything_runs(

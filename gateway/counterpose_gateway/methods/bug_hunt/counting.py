@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from counterpose_core.contract.bug_hunt_summary import LabelObject
-from counterpose_core.contract.bug_hunts import OF_THE_USER, HuntInstruction, HuntPhase
+from counterpose_core.contract.bug_hunts import PHOTOGRAPHS_PHASE, HuntInstruction, HuntPhase
 from counterpose_core.types import Cost
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem, HuntedResult
 from counterpose_gateway.runs.failed_samples import Counted, count_failures, label_threshold
@@ -69,7 +69,7 @@ class RecordedHunt:
                 continue
             hunt.last = told.phase
             if (result := item.result) is not None:
-                hunt.made += item.kind == "sample" and told.phase != OF_THE_USER
+                hunt.made += item.kind == "sample" and told.phase != PHOTOGRAPHS_PHASE
                 hunt.seconds += sum(result.service_seconds.values())
                 _add_cost(spent, result.cost)
                 hunt._note_times(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 
-from counterpose_core.contract.bug_hunts import OF_THE_USER, BugHuntConfig, HuntInstruction, HuntResult
+from counterpose_core.contract.bug_hunts import PHOTOGRAPHS_PHASE, BugHuntConfig, HuntInstruction, HuntResult
 from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
 from counterpose_core.contract.editor import GenerateItem
 from counterpose_gateway.methods.bug_hunt.clock import OUT_OF_TIME, now
@@ -45,7 +45,7 @@ def _work(
             return _cluster(attempt, services)
         case "combination":
             return _combine(attempt, config, services)
-        case _ if instruction_of(group.items[0]).phase == OF_THE_USER:
+        case _ if instruction_of(group.items[0]).phase == PHOTOGRAPHS_PHASE:
             return classify_photographs(attempt, config, services)
         case _:
             return _sample(attempt, group, config, services)

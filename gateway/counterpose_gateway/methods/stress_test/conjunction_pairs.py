@@ -53,7 +53,7 @@ class ChosenConjunction:
         """The pairs as columns of numbers."""
         return pair_columns(self.pairs(classifier), classifier, redrawn=self.scope == "images")
 
-    def looked(self, classifier: str) -> PairColumns:
+    def look_columns(self, classifier: str) -> PairColumns:
         """The originals beside the images with both conditions that the look made of them."""
         images = [
             images["both"]
@@ -72,7 +72,7 @@ class ChosenConjunction:
 
     def is_given_up(self, classifier: str) -> bool:
         """Whether both conditions together cost so little that no test of either alone can matter."""
-        return is_futile(self.looked(classifier))
+        return is_futile(self.look_columns(classifier))
 
 
 def conjunctions_of(seen: Iterable[Observation]) -> list[ChosenConjunction]:

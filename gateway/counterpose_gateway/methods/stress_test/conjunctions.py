@@ -72,10 +72,10 @@ class Meeting:
         return {"first": (first, None), "second": (second, None), "both": (first, second)}[part]
 
 
-def looked_at(config: StressTestConfig, budget: int, seen: SeenItems) -> list[PlannedItem]:
+def look_items(config: StressTestConfig, budget: int, seen: SeenItems) -> list[PlannedItem]:
     """Plan the first images with both conditions, of the conjunctions that the screen gives rise to.
 
-    Most candidates do no harm, which an image with both conditions shows without those of either alone.
+    That a candidate does no harm is shown by images with both conditions, without those of either alone.
 
     Args:
         config: the run's configuration.
@@ -92,7 +92,7 @@ def looked_at(config: StressTestConfig, budget: int, seen: SeenItems) -> list[Pl
     return _planned(config, wanted, budget // BUDGET_PARTS // 2)
 
 
-def gone_on_with(config: StressTestConfig, limit: int, seen: SeenItems) -> list[PlannedItem]:
+def further_items(config: StressTestConfig, limit: int, seen: SeenItems) -> list[PlannedItem]:
     """Plan the pairs of the conjunctions that the look did not give up, the largest losses first.
 
     Args:
@@ -110,7 +110,7 @@ def gone_on_with(config: StressTestConfig, limit: int, seen: SeenItems) -> list[
 
 def _loss(each: ChosenConjunction) -> float | None:
     """What the images of the look lost, for the classifier that lost most; None where it is given up."""
-    living = [each.looked(name).mean for name in each.classifiers if not each.is_given_up(name)]
+    living = [each.look_columns(name).mean for name in each.classifiers if not each.is_given_up(name)]
     return max(living, default=None)
 
 

@@ -28,7 +28,7 @@ from counterpose_core.stress_test.screening import (
 )
 from counterpose_core.types import EDIT_TYPES, EditType
 from counterpose_gateway.methods.stress_test.captioned import CaptionedSources, Showing
-from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS, gone_on_with, looked_at
+from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS, further_items, look_items
 from counterpose_gateway.methods.stress_test.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
@@ -66,15 +66,15 @@ def next_stage(run: Run, results: Iterable[Item] | Iterable[RecordedItem]) -> St
         return None
     seen = SeenItems.of(results, config)
     if run.stage < LOOK_STAGE:
-        reserved = looked_at(config, confirmation.budget, seen)
+        reserved = look_items(config, confirmation.budget, seen)
         wanted = _to_look_at(config, confirmation.budget, seen)
         planned = _shots(config, wanted, seen, confirmation.budget - len(reserved))
     else:
         budget = confirmation.budget - len(seen.later)
         limit = min(budget, confirmation.budget // BUDGET_PARTS)
         wanted = _to_go_on_with(config, seen)
-        planned = _shots(config, wanted, seen, budget - len(gone_on_with(config, limit, seen)))
-        reserved = gone_on_with(config, max(limit, budget - len(planned)), seen)
+        planned = _shots(config, wanted, seen, budget - len(further_items(config, limit, seen)))
+        reserved = further_items(config, max(limit, budget - len(planned)), seen)
     planned += [replace(each, ordinal=place) for place, each in enumerate(reserved, start=len(planned))]
     return StagePlan(planned) if planned else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -170,13 +170,13 @@ def _unused_filters(config: StressTestConfig) -> list[str]:
 
 def count_unanswered(columns: ItemColumns) -> list[Unanswered]:
     """Count the kept images without an answer of each classifier, the most often first."""
+    return unanswered_by(columns.sums.unanswered, columns.sums.predicted)
+
+
+def unanswered_by(reasons: Mapping[str, Counter[str]], images: int) -> list[Unanswered]:
+    """Name the classifiers that gave no answer to some of so many images, with the commonest reason."""
     found = [
-        Unanswered(
-            classifier=classifier,
-            images=told.total(),
-            of=columns.sums.predicted,
-            detail=told.most_common(1)[0][0],
-        )
-        for classifier, told in columns.sums.unanswered.items()
+        Unanswered(classifier=name, images=why.total(), of=images, detail=why.most_common(1)[0][0])
+        for name, why in reasons.items()
     ]
     return sorted(found, key=lambda one: (-one.images, one.classifier))

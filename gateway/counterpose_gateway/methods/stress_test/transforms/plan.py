@@ -29,8 +29,12 @@ CAPTIONED = (
     "refused_words",
     "near_duplicates",
     "outside_suite",
+    "confirm",
+    "confirm_share",
+    "max_edits_per_image",
+    "lance_r_edits_per_image",
 )
-"""Fields of a request that only edits of captions read."""
+"""Fields of a request that only edits of captions read; a number of edits may also be 0."""
 
 _NO_MASK = "it needs a mask of the object, and the images have none"
 _NO_OTHER = "it needs another photograph, and the run has none"
@@ -52,8 +56,7 @@ def with_operations(create: StressTestCreate, suite: Suite) -> StressTestCreate:
                 pointer="/transforms",
             )
         return create
-    fields = StressTestCreate.model_fields
-    unread = [name for name in CAPTIONED if getattr(create, name) != fields[name].get_default()]
+    unread = [name for name in CAPTIONED if not _is_unset(create, name)]
     if unread:
         raise InvalidRequest(
             f"{unread[0]} is for edits of captions, and the suite {suite.name!r} makes none; leave it out, "
@@ -66,6 +69,14 @@ def with_operations(create: StressTestCreate, suite: Suite) -> StressTestCreate:
             "max_edits_per_image": 0,
             "lance_r_edits_per_image": 0,
         }
+    )
+
+
+def _is_unset(create: StressTestCreate, name: str) -> bool:
+    value = getattr(create, name)
+    # A resolved request, which Reproduce repeats, has no edits.
+    return value == StressTestCreate.model_fields[name].get_default() or (
+        name.endswith("per_image") and not value
     )
 
 

@@ -13,8 +13,9 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestS
 from counterpose_core.contract.transforms import OperationFigure, OperationLevel
 from counterpose_core.image_recipes import shown_image
 from counterpose_core.images.codecs import encode_png
+from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE
 from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
-from counterpose_gateway.methods.stress_test.transforms.summary import told_level
+from counterpose_gateway.methods.stress_test.transforms.summary import headline_level
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album, Inline
 
@@ -57,7 +58,7 @@ def render_operations(
     wanted = {
         source: None
         for figure in figures
-        for source in told_level(figure.levels).flipped[:PHOTOGRAPHS]
+        for source in headline_level(figure.levels).flipped[:PHOTOGRAPHS]
         if figure.state == "breaks"
     }
     found = {item.item_group: item for item in items if item.item_group in wanted and item.result is not None}
@@ -69,7 +70,7 @@ def render_operations(
         "run": run,
         "baseline": baseline_rows(summary.baseline, album),
         "breaking": [
-            (each, told_level(each.levels), _photographs(each, found, album, run.id))
+            (each, headline_level(each.levels), _photographs(each, found, album, run.id))
             for each in breaking[:SHOWN]
         ],
         "more": breaking[SHOWN:],
@@ -90,7 +91,7 @@ def shade(level: OperationLevel) -> int:
 
 
 def _photographs(figure: OperationFigure, items: Mapping[str, Item], album: Album, run: str) -> list[Shown]:
-    level = told_level(figure.levels)
+    level = headline_level(figure.levels)
     return [
         shown
         for source in level.flipped[:PHOTOGRAPHS]
@@ -118,7 +119,7 @@ def _image(made: TransformedImage, album: Album, run: str, item: str) -> Inline 
     recipe = Recipe.parsed(made.recipe)
     if recipe.operation == IDENTITY:
         return album.original(made.recipe)
-    return album.generated(made.recipe, run=run, item=item)
+    return album.generated(made.recipe, run=run, item=item, source_type=OPERATION_SOURCE_TYPE)
 
 
 def _said(pair: PredictionPair | None) -> str:

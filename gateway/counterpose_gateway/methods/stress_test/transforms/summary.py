@@ -11,7 +11,7 @@ import numpy as np
 from counterpose_core.contract.findings import ClassifierVerdict
 from counterpose_core.contract.recipes import PLACEBO
 from counterpose_core.contract.runs import Item, Run
-from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary, Unanswered
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.contract.transforms import (
     OperationFigure,
     OperationLevel,
@@ -25,7 +25,12 @@ from counterpose_core.stress_test.operations import LevelTest, PairedAnswers, op
 from counterpose_core.transforms.table import OPERATIONS
 from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from counterpose_gateway.methods.stress_test.transforms.answered import CONTROL, Answered, Image
+from counterpose_gateway.methods.stress_test.summary.summary import unanswered_by
+from counterpose_gateway.methods.stress_test.transforms.operation_answers import (
+    CONTROL,
+    Image,
+    OperationAnswers,
+)
 from counterpose_gateway.methods.stress_test.transforms.process import classes_of
 from counterpose_gateway.runs.accounting import ends_of, wall_seconds
 
@@ -40,7 +45,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
     plan = config.transforms
     estimator = LanceEstimator(config.request.seed)
     groups = {} if config.grouping is None else config.grouping.groups
-    answered = {name: Answered(name) for name in config.request.classifiers}
+    answered = {name: OperationAnswers(name) for name in config.request.classifiers}
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
     cost, seconds, images = Cost(), Counter[str](), 0
     for item in items:
@@ -78,7 +83,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
         wall_s=wall_seconds(run),
         config=run.resolved_config,
         excluded_sources=len(config.excluded),
-        unanswered=_unanswered(missing, images),
+        unanswered=unanswered_by(missing, images),
         transforms=TransformSummary(
             images=images,
             groups=max((len(set(found.groups.values())) for found in answered.values()), default=0),
@@ -86,7 +91,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
             among={name: len(classes_of(config, name)) for name in config.request.classifiers},
             tested=len(figures),
             margin=MARGIN,
-            controls={name: _accuracy(found, CONTROL) for name, found in answered.items()},
+            controls={name: _accuracy(found, CONTROL, estimator) for name, found in answered.items()},
             placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
             figures=figures,
             left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
@@ -94,7 +99,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
     )
 
 
-def _impossible(answered: Iterable[Answered]) -> dict[str, str]:
+def _impossible(answered: Iterable[OperationAnswers]) -> dict[str, str]:
     """Why an operation has no figure of any classifier, by its name."""
     told, shown = dict[str, str](), set[str]()
     for found in answered:
@@ -103,7 +108,7 @@ def _impossible(answered: Iterable[Answered]) -> dict[str, str]:
     return {name: why for name, why in told.items() if name not in shown}
 
 
-def _figures(answered: Mapping[str, Answered], estimator: LanceEstimator) -> list[OperationFigure]:
+def _figures(answered: Mapping[str, OperationAnswers], estimator: LanceEstimator) -> list[OperationFigure]:
     by_level: dict[tuple[str, str], dict[int, PairedAnswers]] = {}
     for name, found in answered.items():
         for operation in found.operations:
@@ -112,7 +117,7 @@ def _figures(answered: Mapping[str, Answered], estimator: LanceEstimator) -> lis
                 by_level[name, operation] = {level: found.paired((operation, level)) for level in levels}
     generators = {key: estimator.generator(f"operation/{'/'.join(key)}") for key in by_level}
     figures = [
-        _figure(name, operation, tests, answered[name])
+        _figure(operation, tests, answered[name], estimator)
         for (name, operation), tests in operation_tests(by_level, generators).items()
     ]
     return sorted(
@@ -122,21 +127,24 @@ def _figures(answered: Mapping[str, Answered], estimator: LanceEstimator) -> lis
 
 def _worst(figure: OperationFigure) -> float:
     """The loss that its sentence tells."""
-    return told_level(figure.levels).loss.estimate or 0.0
+    return headline_level(figure.levels).loss.estimate or 0.0
 
 
-def told_level(levels: Sequence[OperationLevel]) -> OperationLevel:
-    """The easiest level that shows a loss, what is seen there being no extreme; else the hardest level."""
-    return next((level for level in levels if level.shown), levels[-1])
+def headline_level(levels: Sequence[OperationLevel]) -> OperationLevel:
+    """The easiest level that shows a loss; without one, that which may lose most."""
+    undecided = max(levels, key=lambda level: level.loss.high or 0.0)
+    return next((level for level in levels if level.shown), undecided)
 
 
-def _figure(name: str, operation: str, tests: Sequence[LevelTest], found: Answered) -> OperationFigure:
-    row = OPERATIONS[operation]
+def _figure(
+    operation: str, tests: Sequence[LevelTest], found: OperationAnswers, estimator: LanceEstimator
+) -> OperationFigure:
+    name, row = found.classifier, OPERATIONS[operation]
     levels = [
         OperationLevel(
             level=test.level,
             words=row.in_words(test.level),
-            accuracy=_accuracy(found, (operation, test.level)),
+            accuracy=_accuracy(found, (operation, test.level), estimator),
             loss=test.loss,
             lost=test.answers.lost,
             gained=test.answers.gained,
@@ -146,7 +154,7 @@ def _figure(name: str, operation: str, tests: Sequence[LevelTest], found: Answer
         )
         for test in tests
     ]
-    told = told_level(levels)
+    told = headline_level(levels)
     holds = all(test.is_harmless for test in tests)
     undecided: OperationState = "holds" if holds else "cannot-tell"
     state = "breaks" if told.shown else undecided
@@ -191,7 +199,7 @@ def _worst_first(config: StressTestConfig, figures: Sequence[OperationFigure]) -
     return sorted(config.request.classifiers, key=lambda name: order.get(name, len(figures)))
 
 
-def _verdict(name: str, figures: Sequence[OperationFigure], found: Answered) -> ClassifierVerdict:
+def _verdict(name: str, figures: Sequence[OperationFigure], found: OperationAnswers) -> ClassifierVerdict:
     own = [each for each in figures if each.classifier == name]
     if not own:
         sentence = f"{name} has no image that is answered yet."
@@ -206,23 +214,19 @@ def _verdict(name: str, figures: Sequence[OperationFigure], found: Answered) -> 
     return ClassifierVerdict(classifier=name, state=state, finding=None, sentence=sentence)
 
 
-def _accuracy(found: Answered, image: Image) -> Estimate:
+def _accuracy(found: OperationAnswers, image: Image, estimator: LanceEstimator) -> Estimate:
     right, units = found.right(image), found.paired(image).groups
     if np.unique(units).size == units.size:
         return proportion(int(right.sum()), right.size)
     means = np.bincount(units, weights=right) / np.bincount(units)
-    return bounded_mean(means, np.random.default_rng(0), bounds=(0.0, 1.0))
+    return bounded_mean(
+        means,
+        estimator.generator(f"operation/{found.classifier}/{image[0]}/{image[1]}/accuracy"),
+        bounds=(0.0, 1.0),
+    )
 
 
-def _placebo(name: str, found: Answered, estimator: LanceEstimator) -> Estimate:
+def _placebo(name: str, found: OperationAnswers, estimator: LanceEstimator) -> Estimate:
     if not found.sources(PLACEBO):
         return proportion(0, 0)
     return found.paired((PLACEBO, 0)).loss(estimator.generator(f"operation/{name}/{PLACEBO}"))
-
-
-def _unanswered(missing: Mapping[str, Counter[str]], images: int) -> list[Unanswered]:
-    found = [
-        Unanswered(classifier=name, images=why.total(), of=images, detail=why.most_common(1)[0][0])
-        for name, why in missing.items()
-    ]
-    return sorted(found, key=lambda one: (-one.images, one.classifier))

@@ -17,7 +17,7 @@ from counterpose_gateway.methods.stress_test.conjunctions import (
     BUDGET_PARTS,
     FIRST_SLOT,
     ITEMS_OF_A_TEST,
-    gone_on_with,
+    further_items,
 )
 from counterpose_gateway.methods.stress_test.draws import by_noise
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
@@ -211,12 +211,12 @@ async def test_conjunctions_share_what_is_left_in_turns() -> None:
     run = await run_of(Meeting, sources=sources)
     looked = SeenItems.of([item for item in run.items if item.stage < 3], run.config)
     # Twice what a test needs, for two conjunctions that want more than half of it each.
-    planned = gone_on_with(run.config, 2 * ITEMS_OF_A_TEST, looked)
+    planned = further_items(run.config, 2 * ITEMS_OF_A_TEST, looked)
     counts = Counter(item.slot for item in planned)
     assert set(counts) == {FIRST_SLOT, FIRST_SLOT + 1}
     assert abs(counts[FIRST_SLOT] - counts[FIRST_SLOT + 1]) <= len(PARTS)
     # Half of the images could bring neither to a small p: the one with the larger loss gets them.
-    alone = gone_on_with(run.config, ITEMS_OF_A_TEST, looked)
+    alone = further_items(run.config, ITEMS_OF_A_TEST, looked)
     assert len({item.slot for item in alone}) == 1
     assert len(alone) >= ITEMS_OF_A_TEST - len(PARTS)
 

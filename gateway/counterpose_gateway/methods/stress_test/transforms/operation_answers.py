@@ -20,7 +20,7 @@ CONTROL: Image = (IDENTITY, 0)
 
 
 @dataclass
-class Answered:
+class OperationAnswers:
     """Answers by operation and level, then by photograph; ``groups`` has the group of each photograph.
 
     ``why`` counts, by operation, why a photograph has no answer to one of its levels.
