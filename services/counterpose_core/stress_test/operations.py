@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
+import scipy
 
 from counterpose_core.statistics.bootstrap import Flags, Floats
 from counterpose_core.statistics.bounded_mean import bounded_mean
