@@ -12,14 +12,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from evaluation.product_speed.contestant import stack_of
+from evaluation.product_speed.contestant import PROC, descendants, processor_seconds, stack_of, summed
 
-TICKS = os.sysconf("SC_CLK_TCK")
-PROC = Path("/proc")
 SETTLE_S, IDLE_S = 10.0, 30.0
 """How long a stack is left alone before its idle time is measured, and how long that is measured."""
 CLASSIFY_PATH, EDIT_PATH = "classifiers/v1/classify", "editor/v1/edit"
@@ -27,42 +24,6 @@ CLASSIFIER = "unbiased-resnet"
 EDIT = {"caption": "a red ball on grass", "edited_caption": "a blue ball on grass"}
 PRESET = {"steps": 4, "self_replace": [0.5]}
 """A short edit: what is measured is how long the first one waits, not how fast the editor is."""
-
-
-def _stat(pid: int) -> list[str]:
-    # The name, which may hold blanks, ends with the last bracket.
-    return (PROC / str(pid) / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
-
-
-def descendants(root: int) -> Iterator[int]:
-    """Yield a process and all that it started, directly or not."""
-    parents = dict[int, int]()
-    for entry in PROC.iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int(_stat(int(entry.name))[1])
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-    level = [root]
-    while level:
-        yield from level
-        level = [pid for pid, parent in parents.items() if parent in level]
-
-
-def _summed(root: int, read: Callable[[int], float]) -> float:
-    total = 0.0
-    for pid in descendants(root):
-        try:
-            total += read(pid)
-        except (FileNotFoundError, ProcessLookupError):
-            # It has ended since it was listed; its parent's number includes it.
-            continue
-    return total
-
-
-def processor_seconds(root: int) -> float:
-    """Return the processor time of a process, of its descendants, and of those of them that have ended."""
-    return _summed(root, lambda pid: sum(int(field) for field in _stat(pid)[11:15]) / TICKS)
 
 
 def _of_others(own: int) -> float:
@@ -79,7 +40,7 @@ def memory_bytes(root: int) -> float:
         rolled = (PROC / str(pid) / "smaps_rollup").read_text(encoding="utf-8")
         return 1024.0 * int(rolled.split("\nPss:", 1)[1].split()[0])
 
-    return _summed(root, of)
+    return summed(root, of)
 
 
 def first_answers(state: Path, services_port: int) -> None:
