@@ -29,7 +29,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-conjunctions validate-interface validate-hunt validate-transfers validate-gate bench bench-product capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-conjunctions validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -179,6 +179,9 @@ bench: $(STAMP) ## compare the editor with the reference and diffusers: evaluati
 
 bench-product: $(STAMP) ## run the demo of an earlier commit and of this one in turn: evaluation/results/product.json (PAIRS=3 COMMIT=7f2e204; START=1 starts both alone: start.json)
 	$(BIN)/python -m evaluation.product_speed$(if $(START),.start) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(COMMIT),--commit $(COMMIT))
+
+bench-photographs: $(STAMP) ## hold operations on photographs against a plain script of the same work: evaluation/results/photographs-cost.json (FOLDER=photographs/ IMAGES=200 ROUNDS=2)
+	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.transforms.cost $(FOLDER) $(if $(IMAGES),--images $(IMAGES)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 capacity: $(STAMP) ## measure each engine's rate by the size of its calls: evaluation/results/capacity.json (SUITE= DEVICE=cuda ONLY=editor)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.capacity $(if $(SUITE),--suite $(SUITE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(ONLY),--only $(ONLY))

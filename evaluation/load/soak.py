@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,8 @@ runs that were polled last, up to `KEPT_BYTES`: growth until then would be taken
 SAMPLE_SECONDS = 5.0
 WARM_SHARE = 0.3
 """The first part of the samples, in which caches and pools fill; growth is that of the others."""
+
+ERRORS_SHOWN = 5
 
 GROUP = "soak"
 MEETS = ("L8",)
@@ -58,6 +62,8 @@ def soak(load: Load) -> Iterator[LoadRow | Growth]:
         gateway.fill_caches(FILLED // 100 if load.quick else FILLED)
         capacity = _capacity(gateway, CAPACITY_SECONDS / 4 if load.quick else CAPACITY_SECONDS)
         samples = _soaked(gateway, capacity * SHARE_OF_CAPACITY, seconds, load.folder / "state" / "ledger.db")
+        for error, times in Counter(gateway.errors).most_common(ERRORS_SHOWN):
+            sys.stderr.write(f"{times} x {error}\n")
         yield row(GROUP, "items that one worker finishes at full load", "1/s", [capacity], meets=())
         yield row(
             GROUP, f"errors in {seconds:.0f} s at 60 % of it", "answers and items", [len(gateway.errors)],
