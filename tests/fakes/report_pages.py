@@ -8,15 +8,20 @@ from functools import lru_cache
 
 import numpy as np
 
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
+from counterpose_core.contract.runs import Item, ItemResult, TransformedImage
+from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.images.codecs import encode_raw
 from counterpose_gateway.methods.dataset_interface.report import render as render_interface
 from counterpose_gateway.methods.shift_benchmark.report.report import render as render_benchmark
 from counterpose_gateway.methods.stress_test.report.report import render as render_stress_test
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.methods.stress_test.transforms.report import render_operations
+from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
 from fakes.interface_answers import a_config, a_token, an_interface_run, an_interface_summary, similarity
 from fakes.recorder import recorded_run
 from fakes.reported_benchmarks import reported_benchmark, reported_summary
-from fakes.results import EDITED, Ledgered, fake_config
+from fakes.results import EDITED, Ledgered, fake_config, prediction
 
 MAGENTA = (255, 0, 255)
 
@@ -58,6 +63,42 @@ def stress_test_page(image: ReadImage | None = None, sources: int = 8) -> str:
     return render_stress_test(summarize(run, ledgered.items), run, ledgered.items, image or read)
 
 
+OPERATIONS = {name: [1, 3, 5] for name in ("gaussian-blur", "rotation", "darker", "fog", "crop", "haze")}
+"""Each fools one of two classifiers at levels 3 and 5."""
+
+
+def operations_page(image: ReadImage = magenta, sources: int = 24) -> str:
+    """A stress test of operations on photographs; each operation fools ``leaning`` on other images first."""
+    plan = TransformPlan(operations=OPERATIONS | {"flip-horizontal": [1]}, size=512)
+    config = fake_config().model_copy(update={"transforms": plan})
+    items = [_operations_item(number, plan) for number in range(sources)]
+    run = recorded_run(config, items)
+    return render_operations(summarize_operations(run, items, config), run, items, image)
+
+
+def _operations_item(number: int, plan: TransformPlan) -> Item:
+    source = f"{number:08x}".ljust(64, "0")
+    wanted = [
+        (IDENTITY, 0),
+        (PLACEBO, 0),
+        *((name, level) for name in plan.operations for level in plan.operations[name]),
+    ]
+    made = []
+    for name, level in wanted:
+        order = (number + 5 * list(OPERATIONS).index(name) if name in OPERATIONS else number) % 24
+        fooled = name in OPERATIONS and level >= 3 and order < 18
+        answers = {"steady": prediction(0.9), "leaning": prediction(0.2 if fooled else 0.98 - order / 100)}
+        recipe = Recipe(source, name, level=level, size=plan.size)
+        made.append(TransformedImage(operation=name, level=level, recipe=str(recipe), predictions=answers))
+    result = ItemResult(image=source, caption="", predictions=made[0].predictions, transformed=made)
+    return Item.model_validate(
+        {
+            "id": f"run-1.{number}", "ordinal": number, "state": "done", "attempts": 1, "kind": "transforms",
+            "item_group": f"source-{number}", "source_image": source, "label": "sled", "result": result,
+        }
+    )  # fmt: skip
+
+
 def benchmark_page(image: ReadImage = magenta) -> str:
     """Six classifiers under three shifts."""
     made = reported_benchmark()
@@ -91,5 +132,6 @@ PAGES: dict[str, Callable[[ReadImage], str]] = {
     "stress-test": stress_test_page,
     "shift-benchmark": benchmark_page,
     "dataset-interface": interface_page,
+    "operations": operations_page,
 }
 """Every report by its kind of run."""

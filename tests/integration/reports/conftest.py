@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fakes.browser import CHROMIUM, Tab, browser
-from fakes.report_pages import benchmark_page, interface_page, stress_test_page
+from fakes.report_pages import PAGES, magenta, stress_test_page
 
 
 @pytest.fixture(scope="session")
@@ -24,11 +24,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """The reports on disk, by kind of run."""
     folder = tmp_path_factory.mktemp("reports")
-    made = {
-        "stress-test": stress_test_page(),
-        "shift-benchmark": benchmark_page(),
-        "dataset-interface": interface_page(),
-    }
+    made = {kind: page(magenta) for kind, page in PAGES.items() if kind != "stress-test"}
+    made["stress-test"] = stress_test_page()
     for kind, html in made.items():
         (folder / f"{kind}.html").write_text(html, encoding="utf-8")
     return {kind: folder / f"{kind}.html" for kind in made}
