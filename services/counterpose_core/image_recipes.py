@@ -11,6 +11,7 @@ from PIL import Image
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import decode_image
+from counterpose_core.images.masks import INSIDE
 from counterpose_core.transforms.application import apply, generator_of
 from counterpose_core.transforms.arrays import Mask, Pixels
 from counterpose_core.transforms.table import operation
@@ -21,9 +22,6 @@ Read = Callable[[str], bytes]
 SMALL_SIDE = 1024
 _KEPT_SMALL, _KEPT_LARGE = 16, 2
 """Images at their working size that are kept, in 50 or 100 MB: a photograph's recipes come together."""
-
-_INSIDE = 128
-"""The least value of a mask's image that is inside."""
 
 
 def shown_image(ref: str, read: Read) -> Pixels:
@@ -100,4 +98,4 @@ def _mask(data: bytes, shape: tuple[int, int]) -> Mask:
             "photograph's own mask"
         )
     reduced = Image.fromarray(pixels).convert("L").resize(shape[::-1], Image.Resampling.NEAREST)
-    return np.array(np.asarray(reduced) >= _INSIDE, dtype=np.bool_)
+    return np.array(np.asarray(reduced) >= INSIDE, dtype=np.bool_)
