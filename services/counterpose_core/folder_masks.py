@@ -64,8 +64,8 @@ def _inside(root: Path, image: str, written: str) -> Path:
     is_below = path.resolve().is_relative_to(root.resolve())
     if not is_below or path.suffix.lower() not in SUFFIXES or not path.is_file():
         raise InvalidRequest(
-            f"{image!r} has the mask {written!r}, but {str(root)!r} has no such PNG, JPEG or WebP file; write "
-            "its path below the folder"
+            f"{image!r} has the mask {written!r}, but {str(root)!r} has no such PNG, JPEG or WebP file; "
+            "write its path below the folder"
         )
     return path
 
@@ -73,7 +73,7 @@ def _inside(root: Path, image: str, written: str) -> Path:
 def _beside(
     folders: ClassFolders, images: Iterable[str]
 ) -> tuple[dict[str, Path | Outline], list[RejectedSource]]:
-    """Return the masks in the folder of masks by their images, which are called as they are but for the end."""
+    """Return the masks in the folder of masks by image; both are called the same but for their ends."""
     if folders.masks is None:
         return {}, []
     files = {

@@ -42,7 +42,8 @@ class SourceTables(LedgerPart):
         captioned = np.zeros(n, dtype=bool)
         known_labels, known_groups = Codes(), Codes()
         columns = (
-            _sources.id, _sources.image, _sources.label, _sources.group, _sources.caption.is_not(None), _sources.mask
+            _sources.id, _sources.image, _sources.label, _sources.group, _sources.caption.is_not(None),
+            _sources.mask,
         )  # fmt: skip
         masks: Texts | None = None
         found = 0

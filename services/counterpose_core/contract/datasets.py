@@ -60,7 +60,7 @@ class SourceUpload(ClientBody):
         default=None,
         max_length=24_000_000,
         description="Bytes of a PNG, JPEG or WebP file in base64, as large as the image and light where its "
-        "object is; null for the alpha channel of the image, if it has one that says more than all or nothing.",
+        "object is; null for the image's alpha channel, if it has one that is not the same everywhere.",
     )
     outline: Outline | None = Field(
         default=None, description="Polygons around the object in the place of a mask, or null for none."
@@ -249,8 +249,8 @@ class Dataset(ResponseBody):
     classes: list[str] = Field(description="The classes of the dataset.")
     n_sources: int = Field(description="Number of labelled images.")
     digest: str = Field(
-        description="Digest over all images, labels, groups and masks; it changes whenever the dataset does. Empty "
-        "while the dataset is imported."
+        description="Digest over all images, labels, groups and masks; it changes whenever the dataset does. "
+        "Empty while the dataset is imported."
     )
     created_at: dt.datetime = Field(description="When the dataset was created, in UTC.")
     expires_at: dt.datetime | None = Field(

@@ -87,7 +87,7 @@ def outline_mask(polygons: Sequence[Sequence[float]], size: tuple[int, int], ima
 
 
 def mask_pixels(inside: Mask, pixels: Pixels) -> Pixels:
-    """Return a mask as the image that is stored: white where the object is, as large as its image is stored."""
+    """Return a mask as it is stored: white where the object is, as large as the stored image."""
     height, width = pixels.shape[:2]
     levels = Image.fromarray(inside.astype(np.uint8) * 255)
     if levels.size != (width, height):
@@ -99,8 +99,8 @@ def _require_size(width: int, height: int, data: bytes) -> None:
     own = _size(data)
     if (width, height) != own:
         raise InvalidRequest(
-            f"the mask has {width} x {height} pixels, but its image {own[0]} x {own[1]}; give the image's own "
-            "mask"
+            f"the mask has {width} x {height} pixels, but its image {own[0]} x {own[1]}; "
+            "give the image's own mask"
         )
 
 
