@@ -14,6 +14,7 @@ from counterpose_core.images.codecs import decode_image
 from counterpose_core.images.masks import INSIDE
 from counterpose_core.transforms.application import apply, generator_of
 from counterpose_core.transforms.arrays import Mask, Pixels
+from counterpose_core.transforms.backgrounds import emptied
 from counterpose_core.transforms.table import operation
 
 Read = Callable[[str], bytes]
@@ -83,8 +84,17 @@ def changed(recipe: Recipe, pixels: Pixels, read: Read) -> Pixels:
         recipe.level,
         generator,
         mask=None if recipe.mask is None else _mask(read(recipe.mask), pixels.shape[:2]),
-        other=None if recipe.other is None else decode_image(read(recipe.other)),
+        other=None
+        if recipe.other is None
+        else _background(recipe.other, recipe.other_mask, recipe.size, read),
     )
+
+
+@lru_cache(maxsize=_KEPT_LARGE)
+def _background(other: str, mask: str | None, size: int | None, read: Read) -> Pixels:
+    """Return another photograph at the working size, without its object: kept while levels come together."""
+    pixels = working(decode_image(read(other)), size)
+    return pixels if mask is None else emptied(pixels, _mask(read(mask), pixels.shape[:2]))
 
 
 def _mask(data: bytes, shape: tuple[int, int]) -> Mask:
