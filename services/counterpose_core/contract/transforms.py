@@ -55,8 +55,8 @@ class TransformChoice(RequestBody):
         max_length=10_000,
         exclude_if=lambda excluded: not excluded,
         description="Operations that are not carried out on images of a class, as they would change its "
-        "label, by class; besides those that may change letters, digits, arrows or signs, on classes that are "
-        "called so.",
+        "label, by class; besides those that may change letters, digits, arrows or signs, on classes that "
+        "are called so.",
     )
     backgrounds: Name | None = Field(
         default=None,
@@ -105,11 +105,8 @@ class TransformPlan(ResponseBody):
     @property
     def made(self) -> dict[str, list[int]]:
         """The levels of all operations that are carried out, those of placebos among them."""
-        both = [*self.operations.items(), *self.placebos.items()]
-        return {
-            name: sorted({level for own, levels in both if own == name for level in levels})
-            for name, _ in both
-        }
+        beside = {name: {*levels, *self.operations.get(name, ())} for name, levels in self.placebos.items()}
+        return self.operations | {name: sorted(levels) for name, levels in beside.items()}
 
     @property
     def images(self) -> int:

@@ -1,4 +1,4 @@
-"""Which operations may change a class's label by what the class is called: letters, digits, arrows and signs."""
+"""Which operations may change the label of a class that is called as letters, digits, arrows or signs are."""
 
 from __future__ import annotations
 

@@ -106,14 +106,17 @@ def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, Sourc
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
-    backgrounds = background_dataset(create)
-    if (
-        backgrounds is not None
-        and not named_dataset(backgrounds, "/transforms/backgrounds", context.ledger).n_sources
-    ):
-        raise DatasetEmpty(f"dataset {backgrounds!r} holds no image", pointer="/transforms/backgrounds")
     table = context.ledger.source_table
-    return dataset, table(create.dataset), None if backgrounds is None else table(backgrounds)
+    return dataset, table(create.dataset), _backgrounds(create, context)
+
+
+def _backgrounds(create: StressTestCreate, context: RunContext) -> SourceTable | None:
+    name = background_dataset(create)
+    if name is None:
+        return None
+    if not named_dataset(name, "/transforms/backgrounds", context.ledger).n_sources:
+        raise DatasetEmpty(f"dataset {name!r} holds no image", pointer="/transforms/backgrounds")
+    return context.ledger.source_table(name)
 
 
 def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
@@ -179,11 +182,15 @@ async def plan_stress_test(
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request that can be run: its configuration, the sources it takes, by groups, and their division."""
+    """A request that can be run: its configuration, the sources it takes, by groups, and their division.
+
+    ``backgrounds`` are photographs of another dataset that stand behind their objects, or None.
+    """
 
     config: StressTestConfig
     sources: SourceTable
     division: Division
+    backgrounds: SourceTable | None = None
 
 
 async def prepare_stress_test(
@@ -236,7 +243,7 @@ async def prepare_stress_test(
         plan = await completed(config.transforms, create, dataset.classes, grouped, backgrounds, services)
         config = config.model_copy(update={"transforms": plan})
     baseline = await measure_baseline(create, chosen, dataset.classes, services)
-    return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division)
+    return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division, backgrounds)
 
 
 def choose_sources(sources: SourceTable, classes: Sequence[str], limit: int | None) -> SourceTable:

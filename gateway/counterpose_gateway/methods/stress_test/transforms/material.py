@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,11 +44,27 @@ class Material:
         """Read the instruction of an item."""
         return cls(**(instruction or {}))
 
+    def allows(self, row: Operation, tested: Collection[str]) -> bool:
+        """Whether an operation is carried out on the photograph; a placebo, where one that it is of is.
+
+        Args:
+            row: the operation.
+            tested: the operations of the run, without those that are only placebos.
+        """
+        if row.needs_mask and self.mask is None:
+            return False
+        if row.name in tested:
+            return row.name not in self.left_out
+        return any(operation(name).placebo == row.name and name not in self.left_out for name in tested)
+
     @property
     def instruction(self) -> Mapping[str, Any] | None:
         """What an item says of it; None where there is nothing to say, as of images without masks."""
         said = {name: value for name, value in vars(self).items() if value}
         return said or None
+
+
+NOTHING = Material()
 
 
 class Backgrounds:

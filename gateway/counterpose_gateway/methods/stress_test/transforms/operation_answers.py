@@ -25,8 +25,8 @@ CONTROL: Image = (IDENTITY, 0)
 class OperationAnswers:
     """Answers by operation and level, then by photograph; ``groups`` has the group of each photograph.
 
-    ``why`` counts, by operation, why a photograph has no answer to one of its levels. ``planned`` has the levels
-    of the operations that are tested; all else stands beside them.
+    ``why`` counts, by operation, why a photograph has no answer to one of its levels. ``planned`` has the
+    levels of the operations that are tested; all else stands beside them.
     """
 
     classifier: str
@@ -82,7 +82,7 @@ class OperationAnswers:
         return self._paired(image, self.sources(image[0]))
 
     def placebo(self, image: Image) -> PairedAnswers | None:
-        """The answers to the placebo of an operation at a level, over its photographs; None if it has none."""
+        """The answers to the placebo of an operation at a level, over its photographs, if it has one."""
         row = OPERATIONS.get(image[0])
         if row is None or not row.placebo:
             return None

@@ -108,7 +108,11 @@ async def completed(
     backgrounds: SourceTable | None,
     services: Services,
 ) -> TransformPlan:
-    """Return the plan with what images and classifiers say to it; raises as `fitted` and `further_classes`."""
+    """Return the plan with what images and classifiers say to it.
+
+    Raises:
+        InvalidRequest, UnknownModel: as `fitted` and `further_classes`.
+    """
     choice = create.transforms or TransformChoice()
     others = await further_classes(create, classes, services)
     left = await off_loop(sources, fitted, plan, choice, classes, sources, backgrounds)

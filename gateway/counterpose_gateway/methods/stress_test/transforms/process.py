@@ -10,7 +10,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import CounterposeError, InternalError
 from counterpose_core.transforms.table import operation
 from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.transforms.material import Material
+from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.runs.predictions import Answers, classify_images, prediction_pair
@@ -20,7 +20,7 @@ IMAGES_A_CALL = 32
 """Images that one call makes and answers: seconds on a processor; a caller renews its lease in between."""
 
 
-def recipes_of(config: StressTestConfig, image: str, material: Material = Material()) -> Iterator[Recipe]:
+def recipes_of(config: StressTestConfig, image: str, material: Material = NOTHING) -> Iterator[Recipe]:
     """Yield the control, the placebo, each operation at each level, but for those that are left out.
 
     The placebo of an operation is made where the operation is. Raises InternalError without a plan.
@@ -33,7 +33,7 @@ def recipes_of(config: StressTestConfig, image: str, material: Material = Materi
     yield Recipe(image, PLACEBO, seed=seed, size=plan.size)
     for name, levels in plan.made.items():
         row = operation(name)
-        if name in material.left_out or (row.needs_mask and material.mask is None):
+        if not material.allows(row, plan.operations):
             continue
         mask = material.mask if row.needs_mask else None
         other, other_mask = material.others.get(name, (None, None))

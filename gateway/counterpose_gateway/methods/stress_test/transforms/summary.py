@@ -172,7 +172,7 @@ def _figure(
         images=len(found.sources(operation)),
         left_out=len(found.why.get(operation, {})),
         reasons=dict(Counter(found.why.get(operation, {}).values())),
-        sentence=_sentence(name, told, len(found.sources(operation)), state),
+        sentence=_sentence(name, told, len(found.sources(operation)), state) + _beside(told, state),
         levels=levels,
     )
 
@@ -190,6 +190,20 @@ def _sentence(name: str, level: OperationLevel, images: int, state: str) -> str:
         )
     span = f"{max(0, low)} to {_points(high)}"
     return f"{name} may lose {span} where the image {level.words}: {told}; more images decide."
+
+
+def _beside(level: OperationLevel, state: str) -> str:
+    """What the placebo of a background costs, after the sentence of what the background costs."""
+    placebo = level.placebo
+    if state != "breaks" or placebo is None or placebo.estimate is None:
+        return ""
+    points, low, high = (
+        math.floor(100 * (value or 0.0) + 0.5) for value in (placebo.estimate, placebo.low, placebo.high)
+    )
+    # The cut alone may cost what the background seems to.
+    doubt = ": the cut itself may be what hurts" if (placebo.high or 0.0) >= (level.loss.low or 0.0) else ""
+    beside = "Cut out and pasted before its own background, mirrored,"
+    return f" {beside} it loses {_points(points)} ({low} to {high}){doubt}."
 
 
 def _points(number: int) -> str:
