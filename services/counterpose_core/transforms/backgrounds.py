@@ -101,4 +101,18 @@ def _mirrored_into(image: Pixels, hole: Mask) -> Pixels:
 def _replaced(image: Floats, ground: Floats, share: float, feather: float, mask: Mask) -> Pixels:
     """Return the image before another ground, its edge a Gaussian of ``feather`` pixels at 224."""
     front = smoothed(mask.astype(np.float32), feather * scale(mask))[..., None]
-    return as_pixels(image + (ground - image) * (1 - front) * np.float32(share))
+    cut = ground + (_without_rim(image, mask) - ground) * front
+    return as_pixels(image + (cut - image) * np.float32(share))
+
+
+def _without_rim(image: Floats, mask: Mask) -> Floats:
+    """Return the image with the object's colours at its edge, where the old background shines in."""
+    width = max(1, round(scale(mask)))
+    core = scipy.ndimage.binary_erosion(mask, iterations=width, border_value=1)
+    if not core.any():
+        return image
+    far, nearest = scipy.ndimage.distance_transform_edt(~core, return_indices=True)
+    # Thin parts have no core: they keep their own colours.
+    at_edge = (far > 0) & (~mask | (far <= 2 * width))
+    rows, columns = nearest
+    return np.where(at_edge[..., None], image[rows, columns], image)

@@ -216,10 +216,14 @@ async def test_photographs_of_another_dataset_become_backgrounds(gateway: FakeGa
     await uploaded(gateway, list(every(2)))
     scenes = [source("plate", number, mask_base64=None) for number in range(50, 52)]
     await uploaded(gateway, scenes, "scenes")
-    await summed_up(gateway, ["background-photograph"], backgrounds="scenes")
+    told = await summed_up(gateway, ["background-photograph", "background-other-class"], backgrounds="scenes")
+    assert [each.images for each in told.figures] == [4, 4]
     taken = {each.image for each in gateway.ledger.sources("scenes")}
     others = {each.other for each in recipes(gateway) if each.operation == "background-photograph"}
     assert others <= taken
+    # Classes are the dataset's own: these backgrounds have none of them.
+    others = {each.other for each in recipes(gateway) if each.operation == "background-other-class"}
+    assert others <= {each.image for each in gateway.ledger.sources("demo")}
     refused = await gateway.http.post("/v1/stress-tests", json=body(["rotation"], backgrounds="sceens"))
     assert (refused.status_code, "did you mean 'scenes'" in refused.text) == (404, True)
 

@@ -78,7 +78,7 @@ class Backgrounds:
 
     def __init__(self, pool: SourceTable, *, is_own: bool) -> None:
         numbers = np.flatnonzero(pool.masked()) if is_own else np.arange(len(pool))
-        self._pool = pool.take(numbers)
+        self._pool, self._is_own = pool.take(numbers), is_own
         # Ids are digests: in their order, classes and groups are mixed.
         order, _ = self._pool.in_order_of_ids()
         self._all: Sequence[int] = order.tolist()
@@ -88,6 +88,9 @@ class Backgrounds:
 
     def lacks(self, other: Other) -> bool:
         """Whether there are too few for any photograph to get one."""
+        if not self._is_own:
+            # One photograph may stand behind all; behind itself, it is left out there.
+            return not self._all
         units = self._pool.units_by_label()
         if other == "same-class":
             return max(units.values(), default=0) < 2
@@ -140,7 +143,7 @@ def fitted(
     """
     rows = [operation(name) for name in plan.operations]
     excluded = _excluded(rows, choice.excluded, classes)
-    pool = _pool(sources, backgrounds)
+    pools = _pools(rows, sources, backgrounds)
     has_masks = bool(sources.masked().any())
     left_out = dict(plan.left_out)
     for row in rows:
@@ -148,7 +151,7 @@ def fitted(
             left_out[row.name] = "it is excluded for every class of the dataset"
         elif row.needs_mask and not has_masks:
             left_out[row.name] = f"{NO_MASK}, and no image has one"
-        elif row.other is not None and backgrounds is None and pool.lacks(row.other):
+        elif row.other is not None and pools[row.other].lacks(row.other):
             left_out[row.name] = f"{NO_OTHER[row.other]}, and there is none"
     kept = {name: levels for name, levels in plan.operations.items() if name not in left_out}
     if not kept:
@@ -194,8 +197,15 @@ def _placebos(operations: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     return {name: sorted(levels) for name, levels in found.items()}
 
 
-def _pool(sources: SourceTable, backgrounds: SourceTable | None) -> Backgrounds:
-    return Backgrounds(sources if backgrounds is None else backgrounds, is_own=backgrounds is None)
+def _pools(
+    rows: Sequence[Operation], sources: SourceTable, backgrounds: SourceTable | None
+) -> Mapping[Other, Backgrounds]:
+    """Return the photographs that give backgrounds; classes are compared within the dataset only."""
+    wanted = {row.other for row in rows if row.other is not None}
+    own = Backgrounds(sources, is_own=True) if wanted else None
+    given = None if backgrounds is None else Backgrounds(backgrounds, is_own=False)
+    pools = {other: given if given is not None and other == "any" else own for other in wanted}
+    return {other: pool for other, pool in pools.items() if pool is not None}
 
 
 class Materials:
@@ -207,8 +217,7 @@ class Materials:
         self._plan, self._seed = plan, seed
         self._rows = [operation(name) for name in plan.operations]
         self._masking = [row for row in self._rows if row.needs_mask]
-        needed = any(row.needs_other for row in self._rows)
-        self._pool = _pool(sources, backgrounds) if needed else None
+        self._pools = _pools(self._rows, sources, backgrounds)
 
     def of(self, source: TableSource) -> Material:
         """Return what one photograph gives."""
@@ -219,8 +228,8 @@ class Materials:
                 continue
             if source.mask is None:
                 left_out[row.name] = f"{NO_MASK}, which the image has not"
-            elif row.other is not None and self._pool is not None:
-                chosen = self._pool.chosen(row, source, self._seed)
+            elif row.other is not None:
+                chosen = self._pools[row.other].chosen(row, source, self._seed)
                 if chosen is None:
                     left_out[row.name] = f"{NO_OTHER[row.other]}, and there is none for the image"
                 else:
