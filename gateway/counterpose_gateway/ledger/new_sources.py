@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +57,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Added:
-    """What was added to a dataset; ``changed``: whether images that it had got another group or mask."""
+    """What was added to a dataset; ``changed``: whether images that it had got another group or mask.
+
+    ``replaced`` are the masks that they had before.
+    """
 
     sources: Sequence[NewSource]
     changed: bool = False
+    replaced: Collection[str] = ()
 
     @property
     def size(self) -> int:
@@ -74,19 +78,19 @@ def add_sources(connection: Connection, row: RowMapping, sources: Sequence[NewSo
     seen: Counter[NewSource] = Counter()
     added: list[NewSource] = []
     new_rows: list[dict[str, Any]] = []
-    changed = False
+    changed, replaced = False, set[str]()
     for source in sources:
         seen[source] += 1
         filenames = known.setdefault((source.image, source.label), [])
         if filenames.count(source.filename) >= seen[source]:
-            changed = _restated(connection, name, source) or changed
+            changed = _restated(connection, name, source, replaced) or changed
             continue
         new_rows.append(_new_row(name, row["n_sources"] + len(added), source, occurrence=len(filenames)))
         filenames.append(source.filename)
         added.append(source)
     if new_rows:
         connection.execute(insert(schema.sources), new_rows)
-    return Added(added, changed)
+    return Added(added, changed, replaced)
 
 
 def restate(
@@ -135,8 +139,11 @@ def _new_row(name: str, ordinal: int, source: NewSource, *, occurrence: int) -> 
     return values
 
 
-def _restated(connection: Connection, name: str, source: NewSource) -> bool:
-    """Give an image that the dataset has the group and the mask that it now comes with."""
+def _restated(connection: Connection, name: str, source: NewSource, replaced: set[str]) -> bool:
+    """Give an image that the dataset has the group and the mask that it now comes with.
+
+    The mask that it had is added to ``replaced``.
+    """
     values = {"group": source.group, "mask": source.mask}
     values = {column: value for column, value in values.items() if value is not None}
     if not values:
@@ -147,6 +154,9 @@ def _restated(connection: Connection, name: str, source: NewSource) -> bool:
         & (_sources.label == source.label)
         & (_sources.filename == source.filename)
     )
+    if source.mask is not None:
+        old = select(_sources.mask).where(mine, schema.MASKED_SOURCES, _sources.mask != source.mask)
+        replaced.update(connection.execute(old).scalars())
     connection.execute(update(schema.sources).where(mine).values(values))
     return True
 

@@ -353,6 +353,11 @@ async def test_masks_change_a_dataset_s_digest_and_go_with_it(gateway: FakeGatew
     mask = gateway.ledger.sources("demo")[0].mask
     assert mask is not None
     assert gateway.ledger.named({mask}) == {mask}
+    await uploaded(gateway, [bare | {"mask_base64": png(square(20))}])
+    assert gateway.ledger.named({mask}) == set()
+    assert gateway.ledger.loose_digests(before=float("inf"), most=100) == [mask]
+    mask = gateway.ledger.sources("demo")[0].mask
+    assert mask is not None
     gateway.ledger.delete_dataset("demo")
     assert gateway.ledger.named({mask}) == set()
     assert mask in gateway.ledger.loose_digests(before=float("inf"), most=100)
