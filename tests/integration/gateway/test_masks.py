@@ -57,7 +57,7 @@ def source(label: str, number: int, **more: object) -> dict[str, Any]:
 class ByRecipe(FakeClassifiers):
     """Wrong on backgrounds of another class and on grey ones from level 3 on; it reads recipes."""
 
-    WRONG = frozenset({"background-other-class", "background-grey"})
+    WRONG: frozenset[str] = frozenset({"background-other-class", "background-grey"})
 
     def __init__(self, world: FakeWorld) -> None:
         super().__init__(world)
@@ -144,8 +144,19 @@ async def test_backgrounds_are_of_other_photographs_and_stand_beside_a_placebo(g
     placebo = worst.levels[-1].placebo
     assert placebo is not None
     assert (placebo.estimate, placebo.n) == (0.0, 12)
-    assert "Cut out and pasted before its own background, mirrored, it loses 0 points" in worst.sentence
+    beside = "The same cut and paste before its own background, mirrored, costs nothing ("
+    assert beside in worst.sentence
+    assert "may be what hurts" not in worst.sentence
     assert Counter(each.level for each in made if each.operation == "background-mirrored") == {1: 12, 5: 12}
+
+
+async def test_where_the_cut_costs_as_much_the_sentence_says_so(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ByRecipe, "WRONG", ByRecipe.WRONG | {"background-mirrored"})
+    await uploaded(gateway, list(every(6)))
+    told = await summed_up(gateway, ["background-grey"])
+    assert told.figures[0].sentence.endswith("points): the cut itself may be what hurts.")
 
 
 async def test_the_report_shows_backgrounds_and_their_placebo(gateway: FakeGateway) -> None:

@@ -202,8 +202,9 @@ def _beside(level: OperationLevel, state: str) -> str:
     )
     # The cut alone may cost what the background seems to.
     doubt = ": the cut itself may be what hurts" if (placebo.high or 0.0) >= (level.loss.low or 0.0) else ""
-    beside = "Cut out and pasted before its own background, mirrored,"
-    return f" {beside} it loses {_points(points)} ({low} to {high}){doubt}."
+    cost = _points(points) if points > 0 else "nothing"
+    beside = "The same cut and paste before its own background, mirrored,"
+    return f" {beside} costs {cost} ({low} to {high} points){doubt}."
 
 
 def _points(number: int) -> str:
