@@ -155,6 +155,11 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
         yield from ("--level", str(level))
     if choice.among != "dataset":
         yield from ("--among", choice.among)
+    for label, names in choice.excluded.items():
+        for name in names:
+            yield from ("--exclude-operation", f"{label}={name}")
+    if choice.backgrounds is not None:
+        yield from ("--backgrounds", choice.backgrounds)
     yield from ("--size", NATIVE if choice.size is None else str(choice.size))
 
 

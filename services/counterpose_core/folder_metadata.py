@@ -11,7 +11,7 @@ from pathlib import Path
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.image_folders import METADATA
 
-FIELDS = ("label", "caption", "group")
+FIELDS = ("label", "caption", "group", "mask")
 """What a line may say of an image; each has to be text, also where a reader asks for others."""
 
 

@@ -23,6 +23,9 @@ OTHER_SUFFIXES = frozenset(
 METADATA = ("metadata.jsonl", "metadata.csv")
 """What a folder says of its images; the first one that it has is read."""
 
+MASKS = "masks"
+"""A folder beside those of the classes, with the masks of their images; one of images alone is a class."""
+
 NO_IMAGE = "the folder has no PNG, JPEG or WebP image"
 OTHER_FORMAT = "the file has another format; convert it to PNG, JPEG or WebP"
 TOO_DEEP = "a folder below a class's folder is not read; move its images up"
@@ -43,13 +46,15 @@ def is_hidden(name: str) -> bool:
 class ClassFolders:
     """The images of a folder: those of its subfolders, and ``loose`` ones beside them, each in order.
 
-    ``left_out`` names all else that a user may take for images of the folder.
+    ``left_out`` names all else that a user may take for images of the folder; ``masks`` is the folder of its
+    masks, if it has one.
     """
 
     root: Path
     images: Sequence[Path]
     loose: Sequence[Path]
     left_out: Sequence[RejectedSource]
+    masks: Path | None = None
     _names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,7 +73,7 @@ class ClassFolders:
         """
         by_name: dict[str, Note] = {}
         for written in sorted(notes):
-            name = self._named(written)
+            name = self.named(written)
             if name is None:
                 other = next(iter(self._names.values()), None)
                 raise InvalidRequest(
@@ -79,7 +84,8 @@ class ClassFolders:
                 raise InvalidRequest(f"{name!r} has two {what}s under different spellings; keep one")
         return by_name
 
-    def _named(self, written: str) -> str | None:
+    def named(self, written: str) -> str | None:
+        """Return the path below the folder of the image that is meant, or None; see `by_image`."""
         if written in self._names:
             return self._names[written]
         tops = (self.root.as_posix(), self.root.absolute().as_posix(), self.root.resolve().as_posix())
@@ -100,6 +106,7 @@ def read_class_folders(root: Path) -> ClassFolders:
     images: list[Path] = []
     loose: list[Path] = []
     left_out: list[RejectedSource] = []
+    masks: Path | None = None
     # Sorted: disks list in any order, and one folder must always give the same name and batches.
     for path in _entries(root, "", left_out):
         if not path.is_dir():
@@ -107,6 +114,9 @@ def read_class_folders(root: Path) -> ClassFolders:
                 loose.append(path)
             else:
                 left_out += _not_read(path, path.name)
+            continue
+        if path.name == MASKS and _holds_masks(path):
+            masks = path
             continue
         own: list[Path] = []
         inner: list[RejectedSource] = []
@@ -120,7 +130,7 @@ def read_class_folders(root: Path) -> ClassFolders:
         left_out += inner
         if not own and not inner:
             left_out.append(_left_out(f"{path.name}/", ImageUndecodable(NO_IMAGE)))
-    return ClassFolders(root, images, loose, left_out)
+    return ClassFolders(root, images, loose, left_out, masks)
 
 
 def left_out_loose(images: Sequence[Path], remedy: str) -> Iterator[RejectedSource]:
@@ -137,6 +147,13 @@ def _entries(folder: Path, name: str, left_out: list[RejectedSource]) -> list[Pa
             fault = ImageUndecodable(f"the folder cannot be read: {error.strerror}")
             left_out.append(_left_out(f"{name}/", fault))
         return []
+
+
+def _holds_masks(folder: Path) -> bool:
+    """Whether a folder of this name has the folders of the classes in it, or is beside images of no class."""
+    entries = _entries(folder, MASKS, [])
+    beside = _entries(folder.parent, "", [])
+    return any(each.is_dir() for each in entries) or any(map(_is_image, beside))
 
 
 def _is_image(path: Path) -> bool:

@@ -11,8 +11,10 @@ from PIL import Image
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import decode_image
+from counterpose_core.images.masks import INSIDE
 from counterpose_core.transforms.application import apply, generator_of
 from counterpose_core.transforms.arrays import Mask, Pixels
+from counterpose_core.transforms.backgrounds import emptied
 from counterpose_core.transforms.table import operation
 
 Read = Callable[[str], bytes]
@@ -21,9 +23,6 @@ Read = Callable[[str], bytes]
 SMALL_SIDE = 1024
 _KEPT_SMALL, _KEPT_LARGE = 16, 2
 """Images at their working size that are kept, in 50 or 100 MB: a photograph's recipes come together."""
-
-_INSIDE = 128
-"""The least value of a mask's image that is inside."""
 
 
 def shown_image(ref: str, read: Read) -> Pixels:
@@ -85,8 +84,17 @@ def changed(recipe: Recipe, pixels: Pixels, read: Read) -> Pixels:
         recipe.level,
         generator,
         mask=None if recipe.mask is None else _mask(read(recipe.mask), pixels.shape[:2]),
-        other=None if recipe.other is None else decode_image(read(recipe.other)),
+        other=None
+        if recipe.other is None
+        else _background(recipe.other, recipe.other_mask, recipe.size, read),
     )
+
+
+@lru_cache(maxsize=_KEPT_LARGE)
+def _background(other: str, mask: str | None, size: int | None, read: Read) -> Pixels:
+    """Return another photograph at the working size, without its object: kept while levels come together."""
+    pixels = working(decode_image(read(other)), size)
+    return pixels if mask is None else emptied(pixels, _mask(read(mask), pixels.shape[:2]))
 
 
 def _mask(data: bytes, shape: tuple[int, int]) -> Mask:
@@ -100,4 +108,4 @@ def _mask(data: bytes, shape: tuple[int, int]) -> Mask:
             "photograph's own mask"
         )
     reduced = Image.fromarray(pixels).convert("L").resize(shape[::-1], Image.Resampling.NEAREST)
-    return np.array(np.asarray(reduced) >= _INSIDE, dtype=np.bool_)
+    return np.array(np.asarray(reduced) >= INSIDE, dtype=np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -106,6 +107,26 @@ AmongClasses = Annotated[
         rich_help_panel=EDITS,
     ),
 ]
+ExcludedOperations = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude-operation",
+        metavar="CLASS=NAME",
+        help="Operation that would change the label of a class, such as 6=rotation; repeat it.",
+        show_default=False,
+        rich_help_panel=EDITS,
+    ),
+]
+BackgroundPhotographs = Annotated[
+    str | None,
+    typer.Option(
+        "--backgrounds",
+        metavar="DATASET",
+        help="Dataset whose photographs become backgrounds, or a folder of them; default: the run's own.",
+        show_default=False,
+        rich_help_panel=EDITS,
+    ),
+]
 NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run's seed plus one.")]
 
 
@@ -162,6 +183,8 @@ def stress_test(
     level: Levels = None,
     size: Size = None,
     among: AmongClasses = None,
+    exclude_operation: ExcludedOperations = None,
+    backgrounds: BackgroundPhotographs = None,
     suite: SuiteOfRun = None,
     threshold: ThresholdsGiven = None,
     anyway: Anyway = False,
@@ -183,9 +206,13 @@ def stress_test(
         "thresholds": thresholds_given(threshold),
         "outside_suite": "continue" if anyway else "stop",
     }
-    fixed |= _transforms(operation, level, size, among)
+    scenes = UNRESOLVED if backgrounds and Path(backgrounds).is_dir() else backgrounds
+    fixed |= _transforms(operation, level, size, among, _excluded(exclude_operation), scenes)
     settings = settings_of(StressTestCreate.model_validate(fixed | fields))
     require_suite(suite, client.address)
+    if backgrounds is not None and scenes == UNRESOLVED:
+        named = {"backgrounds": dataset_name(client, backgrounds)}
+        settings["transforms"] = settings["transforms"].model_copy(update=named)
     if dry_run:
         specs = reachable(client, classifier, detach=False)
         found = client.stress_tests.estimate(
@@ -232,7 +259,12 @@ def apply(
 
 
 def _transforms(
-    operations: list[str] | None, levels: list[int] | None, size: str | None, among: str | None
+    operations: list[str] | None,
+    levels: list[int] | None,
+    size: str | None,
+    among: str | None,
+    excluded: dict[str, list[str]],
+    backgrounds: str | None,
 ) -> dict[str, TransformChoice]:
     """Return the choice of operations; nothing where none is made.
 
@@ -240,7 +272,8 @@ def _transforms(
         InvalidRequest: the size is no number of pixels.
     """
     given: dict[str, object] = {"operations": operations or None, "levels": levels or None}
-    given |= {} if among is None else {"among": among}
+    more = {"among": among, "excluded": excluded, "backgrounds": backgrounds}
+    given |= {name: value for name, value in more.items() if value}
     if not any(given.values()) and size is None:
         return {}
     if size is not None:
@@ -248,6 +281,21 @@ def _transforms(
             raise InvalidRequest(f"--size is a number of pixels or {NATIVE}, not {size!r}")
         given["size"] = None if size == NATIVE else int(size)
     return {"transforms": TransformChoice.model_validate(given)}
+
+
+def _excluded(pairs: list[str] | None) -> dict[str, list[str]]:
+    """Return the operations that are excluded for a class, by class.
+
+    Raises:
+        InvalidRequest: one is not written CLASS=NAME.
+    """
+    excluded: dict[str, list[str]] = {}
+    for pair in pairs or ():
+        label, equals, name = pair.rpartition("=")
+        if not (label and equals and name):
+            raise InvalidRequest(f"--exclude-operation is CLASS=NAME, such as 6=rotation, not {pair!r}")
+        excluded.setdefault(label, []).append(name)
+    return excluded
 
 
 def _names(classifiers: list[str]) -> list[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counterpose._datasets.uploads import LabelledImage
-from counterpose_core.contract.datasets import RejectedSource
+from counterpose_core.contract.datasets import Outline, RejectedSource
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
+from counterpose_core.folder_masks import folder_masks
 from counterpose_core.folder_metadata import metadata_notes, read_notes
 from counterpose_core.image_folders import left_out_loose, read_class_folders
 from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
@@ -23,6 +24,7 @@ class ImageFile(LabelledImage):
     path: Path
     caption: str | None = None
     group: str | None = None
+    mask: Path | Outline | None = None
 
     @property
     def filename(self) -> str:
@@ -45,6 +47,15 @@ class ImageFile(LabelledImage):
             return self.path.read_bytes()
         except OSError:
             return None
+
+    def where(self) -> bytes | Outline | None:
+        """The file of its mask or the outline of its object; no bytes if the file cannot be read."""
+        if not isinstance(self.mask, Path):
+            return self.mask
+        try:
+            return self.mask.read_bytes()
+        except OSError:
+            return b""
 
 
 class ImageFiles(list[ImageFile]):
@@ -84,20 +95,24 @@ def images_in(
             f"no images in {str(folder)!r}: expected one subfolder per class with PNG, JPEG or WebP files"
             + reason
         )
+    notes = metadata_notes(root, ("group", "mask"))
     if groups is None:
-        groups = {name: note["group"] for name, note in metadata_notes(root, ("group",)).items()}
+        groups = {name: note["group"] for name, note in notes.items() if "group" in note}
     # A misspelt name would silently leave its image to the captioner, or let it count as independent.
     captions, groups = listed.by_image("caption", captions or {}), listed.by_image("group", groups)
     if names is None and (root / NAMES).is_file():
         names = read_names(root / NAMES)
     classes = folder_classes((path.parent.name for path in listed.images), names)
+    labels = {f"{path.parent.name}/{path.name}": classes[path.parent.name] for path in listed.images}
+    column = {name: note["mask"] for name, note in notes.items() if "mask" in note}
+    masks = folder_masks(listed, column, labels)
     found = [
-        ImageFile(classes[path.parent.name], path, captions.get(name), groups.get(name))
-        for path in listed.images
-        for name in [f"{path.parent.name}/{path.name}"]
+        ImageFile(labels[name], path, captions.get(name), groups.get(name), masks.masks.get(name))
+        for path, name in zip(listed.images, labels, strict=True)
+        if path not in masks.files
     ]
     _require_one_class(found)
-    return ImageFiles(found, left_out)
+    return ImageFiles(found, [*left_out, *masks.left_out])
 
 
 def _require_one_class(images: Iterable[ImageFile]) -> None:
@@ -139,6 +154,13 @@ def folder_digest(images: Sequence[ImageFile]) -> str:
             # Only where there are any: the name of a folder without groups or names stays the same.
             *((image.group.encode(),) if image.group else ()),
             *((b"class", image.label.encode()) if image.label != image.folder else ()),
+            *_mask_parts(image.where()),
         ):
             digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()[:12]
+
+
+def _mask_parts(mask: bytes | Outline | None) -> tuple[bytes, ...]:
+    if mask is None:
+        return ()
+    return (b"mask", mask.model_dump_json().encode() if isinstance(mask, Outline) else mask)

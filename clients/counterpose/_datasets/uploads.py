@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from counterpose_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
+from counterpose_core.contract.datasets import Outline, RejectedSource, SourcesAdded, SourceUpload
 from counterpose_core.errors import ImageTooLarge, ImageUndecodable, InvalidRequest, RequestError
 
 UPLOAD_BATCH = 32
@@ -34,6 +34,10 @@ class LabelledImage(ABC):
     @abstractmethod
     def content(self) -> bytes | None:
         """The bytes of a PNG, JPEG or WebP file; None if they cannot be read."""
+
+    def where(self) -> bytes | Outline | None:
+        """The file of a mask of its object or the object's outline; no bytes if the file cannot be read."""
+        return None
 
     @property
     def name(self) -> str:
@@ -67,7 +71,7 @@ class Upload:
         batch: list[SourceUpload] = []
         size = 0
         for source in self._readable():
-            length = len(source.content_base64)
+            length = len(source.content_base64) + len(source.mask_base64 or "")
             if batch and (len(batch) >= UPLOAD_BATCH or size + length > UPLOAD_BYTES):
                 yield batch
                 batch, size = [], 0
@@ -122,6 +126,10 @@ def _upload_of(image: LabelledImage) -> SourceUpload | RejectedSource:
     if len(content) > LARGEST_IMAGE:
         detail = f"the file has more than {LARGEST_IMAGE} bytes"
         return RejectedSource(filename=shown, code=ImageTooLarge.code, detail=detail)
+    where = image.where()
+    if isinstance(where, bytes) and not 0 < len(where) <= LARGEST_IMAGE:
+        detail = f"the file of its mask cannot be read, is empty, or has more than {LARGEST_IMAGE} bytes"
+        return RejectedSource(filename=shown, code=ImageUndecodable.code, detail=detail)
     # Built without validation: matching megabytes of base64 against a pattern takes longer than reading.
     return SourceUpload.model_construct(
         filename=image.filename,
@@ -129,4 +137,6 @@ def _upload_of(image: LabelledImage) -> SourceUpload | RejectedSource:
         content_base64=base64.b64encode(content).decode("ascii"),
         caption=image.caption,
         group=image.group,
+        mask_base64=base64.b64encode(where).decode("ascii") if isinstance(where, bytes) else None,
+        outline=where if isinstance(where, Outline) else None,
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from counterpose_core.contract.datasets import RejectedSource
+from counterpose_core.contract.datasets import Outline, RejectedSource
+from counterpose_core.folder_masks import folder_masks
 from counterpose_core.folder_metadata import metadata_notes
 from counterpose_core.image_folders import left_out_loose, read_class_folders
 from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
@@ -16,7 +17,8 @@ from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
 class RawSource:
     """An image before intake; ``content`` is None if it could not be read.
 
-    ``pointer`` is its place in the request, if it came with one.
+    ``pointer`` is its place in the request, if it came with one; ``mask`` is a file or an outline of its
+    object, and empty bytes if the file could not be read.
     """
 
     filename: str
@@ -25,6 +27,7 @@ class RawSource:
     content: bytes | None
     pointer: str | None = None
     group: str | None = None
+    mask: bytes | Outline | None = None
 
 
 @dataclass(frozen=True)
@@ -36,22 +39,25 @@ class ImageFolder:
         notes: what the metadata says, by path below the folder.
         called: the class of each folder whose images have no label in the metadata.
         left_out: what in the folder is none of its images, and why.
+        masks: the file or the outline of their objects, by path below the folder.
     """
 
     images: Sequence[tuple[Path, str]]
     notes: Mapping[str, Mapping[str, str]]
     called: Mapping[str, str]
     left_out: Sequence[RejectedSource]
+    masks: Mapping[str, Path | Outline] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[RawSource]:
         for path, name in self.images:
             note = self.notes.get(name, {})
             yield RawSource(
                 filename=name,
-                label=note["label"] if "label" in note else self.called[path.parent.name],
+                label=_label(path, note, self.called),
                 caption=note.get("caption"),
                 group=note.get("group"),
                 content=_read(path),
+                mask=_mask(self.masks.get(name)),
             )
 
 
@@ -68,7 +74,7 @@ def read_folder(
             not exist, or a WordNet id has no name.
     """
     listed = read_class_folders(folder)
-    fields = ("label", "caption", "group") if with_captions else ("label", "group")
+    fields = ("label", "group", "mask", *(("caption",) if with_captions else ()))
     notes = listed.by_image("note", metadata_notes(folder, fields))
     labelled: list[Path] = []
     loose: list[Path] = []
@@ -77,12 +83,21 @@ def read_folder(
     images = [(path, path.relative_to(folder).as_posix()) for path in sorted((*labelled, *listed.images))]
     unsaid = dict.fromkeys(path.parent.name for path, name in images if "label" not in notes.get(name, {}))
     remedy = "move it into one, or give it a label in the metadata"
+    called = _classes_of(folder, unsaid, classes or ())
+    labels = {name: _label(path, notes.get(name, {}), called) for path, name in images}
+    column = {name: note["mask"] for name, note in notes.items() if "mask" in note}
+    masks = folder_masks(listed, column, labels)
     return ImageFolder(
-        images,
+        [(path, name) for path, name in images if path not in masks.files],
         notes,
-        _classes_of(folder, unsaid, classes or ()),
-        [*listed.left_out, *left_out_loose(loose, remedy)],
+        called,
+        [*listed.left_out, *left_out_loose(loose, remedy), *masks.left_out],
+        masks.masks,
     )
+
+
+def _label(path: Path, note: Mapping[str, str], called: Mapping[str, str]) -> str:
+    return note["label"] if "label" in note else called[path.parent.name]
 
 
 def _classes_of(folder: Path, names: Iterable[str], classes: Sequence[str]) -> dict[str, str]:
@@ -90,6 +105,10 @@ def _classes_of(folder: Path, names: Iterable[str], classes: Sequence[str]) -> d
     others = [name for name in names if name not in kept]
     given = read_names(folder / NAMES) if others and (folder / NAMES).is_file() else {}
     return kept | folder_classes(others, given)
+
+
+def _mask(mask: Path | Outline | None) -> bytes | Outline | None:
+    return (_read(mask) or b"") if isinstance(mask, Path) else mask
 
 
 def _read(path: Path) -> bytes | None:

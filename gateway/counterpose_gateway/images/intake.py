@@ -11,7 +11,7 @@ from pathlib import Path, PureWindowsPath
 from pydantic import TypeAdapter, ValidationError
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
+from counterpose_core.contract.datasets import Outline, RejectedSource, SourcesAdded, SourceUpload
 from counterpose_core.errors import (
     ClassMapMismatch,
     CounterposeError,
@@ -25,7 +25,7 @@ from counterpose_core.errors import (
 )
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.images.file_structure import MAX_CHUNKS
-from counterpose_core.images.packing import pack
+from counterpose_core.images.packing import PackedImage, pack
 from counterpose_core.text.folder_names import notes_on_names
 from counterpose_core.text.plain_text import (
     check_caption,
@@ -36,6 +36,7 @@ from counterpose_core.text.plain_text import (
     twin_key,
 )
 from counterpose_gateway.images.folder import RawSource, read_folder
+from counterpose_gateway.images.masks import packed_mask
 from counterpose_gateway.images.quota import Quotas, Room
 from counterpose_gateway.ledger import Ledger, NewSource
 
@@ -115,6 +116,7 @@ def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
             caption=upload.caption,
             group=upload.group,
             content=_from_base64(upload.content_base64),
+            mask=_uploaded_mask(upload),
             pointer=f"/sources/{number}",
         )
 
@@ -280,15 +282,29 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
     height, width, _ = pixels.shape
     if min(height, width) < SMALLEST_SIDE:
         raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
-    packed = pack(pixels)
+    mask = packed_mask(source, source.content, pixels)
+    return _put(source, pack(pixels), (width, height), mask, store, room)
+
+
+def _put(
+    source: RawSource,
+    packed: PackedImage,
+    size: tuple[int, int],
+    mask: PackedImage | None,
+    store: BlobStore,
+    room: Room | None,
+) -> NewSource:
     new = NewSource(
         image=packed.ref, label=source.label, filename=source.filename,
-        caption=_composed(source.caption), width=width, height=height, group=source.group,
-        stored=len(packed.data),
+        caption=_composed(source.caption), width=size[0], height=size[1], group=source.group,
+        stored=len(packed.data) + (0 if mask is None else len(mask.data)),
+        mask=None if mask is None else mask.ref,
     )  # fmt: skip
     if room is not None:
         room.take(new)
     store.put_packed(packed)
+    if mask is not None:
+        store.put_packed(mask)
     return new
 
 
@@ -301,6 +317,12 @@ def _is_path_elsewhere(filename: str) -> bool:
     # Windows paths have both slashes and drives: an export unpacked there must stay in its folder too.
     path = PureWindowsPath(filename)
     return bool(path.anchor) or ".." in path.parts
+
+
+def _uploaded_mask(upload: SourceUpload) -> bytes | Outline | None:
+    if upload.mask_base64 is None:
+        return upload.outline
+    return _from_base64(upload.mask_base64) or b""
 
 
 def _from_base64(text: str) -> bytes | None:

@@ -17,6 +17,7 @@ from counterpose_core.errors import (
 )
 from counterpose_core.image_folders import (
     LOOSE,
+    MASKS,
     METADATA,
     NO_IMAGE,
     OTHER_FORMAT,
@@ -103,7 +104,8 @@ def _fault(name: str, label: str) -> RequestError | None:
     if name == _EMPTY:
         return ImageUndecodable(NO_IMAGE)
     if name.endswith("/"):
-        return InvalidRequest(TOO_DEEP)
+        masks = "an import reads no folder of masks; upload the folder, or import images with alpha"
+        return InvalidRequest(masks if label == MASKS else TOO_DEEP)
     if name in METADATA:
         return InvalidRequest(
             "an import reads no metadata; upload the folder, or import it as tar or Parquet"

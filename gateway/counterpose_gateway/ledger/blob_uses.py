@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, exists, select, text
+from sqlalchemy import Connection, exists, or_, select, text
 
 from counterpose_gateway.ledger import erasure_tables, rows, schema
 from counterpose_gateway.ledger.blob_tables import blob_uses, kept_blobs
@@ -28,8 +28,9 @@ class BlobUses(LedgerPart):
         """Return whether an object of the tenant names a blob; True for who sees all."""
         if self._tenant is None:
             return True
-        of_source = (schema.sources.c.image == ref) & (schema.datasets.c.tenant == self._tenant)
-        of_source &= erasure_tables.KEPT
+        sources = schema.sources.c
+        of_source = or_(sources.image == ref, sources.mask == ref)
+        of_source &= (schema.datasets.c.tenant == self._tenant) & erasure_tables.KEPT
         of_run = (blob_uses.c.ref == ref) & (schema.runs.c.tenant == self._tenant) & rows.KEPT
         own = (kept_blobs.c.ref == ref) & (kept_blobs.c.tenant == self._tenant)
         # One statement, so that it takes as long for another tenant's blob as for none.

@@ -85,10 +85,14 @@ class DatasetDeletions(Datasets, LedgerPart):
         def delete_chunk(size: int) -> tuple[int, float]:
             with self._database.erasing() as connection:
                 start = time.perf_counter()
-                some = select(_sources.ordinal, _sources.image).where(_sources.dataset == key)
+                some = select(_sources.ordinal, _sources.image, _sources.mask).where(_sources.dataset == key)
                 found = connection.execute(some.order_by(_sources.ordinal).limit(size)).all()
                 if found:
-                    loosen(connection, self._clock(), [row.image for row in found])
+                    loosen(
+                        connection,
+                        self._clock(),
+                        [ref for row in found for ref in (row.image, row.mask) if ref],
+                    )
                     mine = (_sources.dataset == key) & (_sources.ordinal <= found[-1].ordinal)
                     connection.execute(delete(schema.sources).where(mine))
                 return len(found), time.perf_counter() - start

@@ -16,7 +16,7 @@ _sources = schema.sources.c
 
 
 def digest_of(connection: Connection, name: str, classes: Sequence[str]) -> str:
-    """Return the digest over classes, ids of the sources and, if there are any, their groups.
+    """Return the digest over classes, ids of the sources and, if there are any, their groups and masks.
 
     It is that of `cache_key` with these inputs, because stored configurations hold such digests.
     """
@@ -32,6 +32,10 @@ def digest_of(connection: Connection, name: str, classes: Sequence[str]) -> str:
     if has_groups:
         feed(',"groups":')
         _feed_list(feed, _pages(connection, select(_sources.id, _sources.group).where(grouped)))
+    masked = and_(mine, schema.MASKED_SOURCES)
+    if connection.execute(select(_sources.id).where(masked).limit(1)).first() is not None:
+        feed(',"masks":')
+        _feed_list(feed, _pages(connection, select(_sources.id, _sources.mask).where(masked)))
     feed(',"sources":')
     pages = _pages(connection, select(_sources.id).where(mine))
     _feed_list(feed, ([row[0] for row in page] for page in pages))

@@ -22,6 +22,7 @@ from counterpose_gateway.ledger import import_states, rows, schema, tenancy
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.dataset_digests import digest_of, empty_digest
 from counterpose_gateway.ledger.erasure_tables import EXPIRES_AT, KEPT, dataset_ends
+from counterpose_gateway.ledger.loose_digests import loosen
 from counterpose_gateway.ledger.new_sources import NewSource, Stored, add_sources, restate
 
 _datasets = schema.datasets.c
@@ -101,6 +102,7 @@ class Datasets(LedgerPart):
             if check is not None and added.sources:
                 check(stored_with(connection, row).plus(len(added.sources), added.size))
             restate(connection, row, added, rejected)
+            loosen(connection, self._clock(), added.replaced)
         return len(added.sources)
 
     def stored(self, name: str) -> Stored:

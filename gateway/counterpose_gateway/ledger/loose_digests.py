@@ -17,7 +17,7 @@ _AT_ONCE = 500
 _PAGE = 500
 _DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _loose = loose_digests.c
-_NAMING = (schema.sources.c.image, blob_uses.c.ref, kept_blobs.c.ref)
+_NAMING = (schema.sources.c.image, schema.sources.c.mask, blob_uses.c.ref, kept_blobs.c.ref)
 """The columns that name blobs."""
 # As text: both databases have it, and SQLAlchemy two names for it.
 _LOOSEN = text(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,10 @@ _sources = schema.sources.c
 
 @dataclass(frozen=True, kw_only=True)
 class NewSource:
-    """A stored image: ``image`` is its blob, ``stored`` bytes long; width and height are in pixels."""
+    """A stored image: ``image`` is its blob; width and height are in pixels.
+
+    ``mask`` is the blob that says where its object is; ``stored`` counts the bytes of both.
+    """
 
     image: str
     label: str
@@ -32,6 +35,7 @@ class NewSource:
     height: int
     group: str | None = None
     stored: int = 0
+    mask: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +57,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Added:
-    """What was added to a dataset; ``regrouped`` says whether images that it had got another group."""
+    """What was added to a dataset; ``changed``: whether images that it had got another group or mask.
+
+    ``replaced`` are the masks that they had before.
+    """
 
     sources: Sequence[NewSource]
-    regrouped: bool = False
+    changed: bool = False
+    replaced: Collection[str] = ()
 
     @property
     def size(self) -> int:
@@ -70,19 +78,19 @@ def add_sources(connection: Connection, row: RowMapping, sources: Sequence[NewSo
     seen: Counter[NewSource] = Counter()
     added: list[NewSource] = []
     new_rows: list[dict[str, Any]] = []
-    regrouped = False
+    changed, replaced = False, set[str]()
     for source in sources:
         seen[source] += 1
         filenames = known.setdefault((source.image, source.label), [])
         if filenames.count(source.filename) >= seen[source]:
-            regrouped = _regroup(connection, name, source) or regrouped
+            changed = _restated(connection, name, source, replaced) or changed
             continue
         new_rows.append(_new_row(name, row["n_sources"] + len(added), source, occurrence=len(filenames)))
         filenames.append(source.filename)
         added.append(source)
     if new_rows:
         connection.execute(insert(schema.sources), new_rows)
-    return Added(added, regrouped)
+    return Added(added, changed, replaced)
 
 
 def restate(
@@ -95,7 +103,7 @@ def restate(
     values: dict[str, Any] = {}
     if rejected:
         values["rejected"] = _merged(row["rejected"], rejected)
-    if added.sources or added.regrouped:
+    if added.sources or added.changed:
         labels = {source.label for source in added.sources}
         values |= {
             "classes": row["classes"] if row["fixed_classes"] else sorted({*row["classes"], *labels}),
@@ -131,8 +139,14 @@ def _new_row(name: str, ordinal: int, source: NewSource, *, occurrence: int) -> 
     return values
 
 
-def _regroup(connection: Connection, name: str, source: NewSource) -> bool:
-    if source.group is None:
+def _restated(connection: Connection, name: str, source: NewSource, replaced: set[str]) -> bool:
+    """Give an image that the dataset has the group and the mask that it now comes with.
+
+    The mask that it had is added to ``replaced``.
+    """
+    values = {"group": source.group, "mask": source.mask}
+    values = {column: value for column, value in values.items() if value is not None}
+    if not values:
         return False
     mine = (
         (_sources.dataset == name)
@@ -140,7 +154,10 @@ def _regroup(connection: Connection, name: str, source: NewSource) -> bool:
         & (_sources.label == source.label)
         & (_sources.filename == source.filename)
     )
-    connection.execute(update(schema.sources).where(mine).values(group=source.group))
+    if source.mask is not None:
+        old = select(_sources.mask).where(mine, schema.MASKED_SOURCES, _sources.mask != source.mask)
+        replaced.update(connection.execute(old).scalars())
+    connection.execute(update(schema.sources).where(mine).values(values))
     return True
 
 

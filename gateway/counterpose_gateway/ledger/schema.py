@@ -60,6 +60,7 @@ class Prose(_StorableText):
 metadata = MetaData()
 
 GROUPED_SOURCES = text('"group" IS NOT NULL')
+MASKED_SOURCES = text("mask IS NOT NULL")
 OPEN_SHARDS = text("state IN ('pending', 'leased')")
 OPEN_ITEMS = text("state IN ('pending', 'leased')")
 ENDED_ITEMS = text("state IN ('done', 'filtered', 'failed', 'cancelled')")
@@ -108,9 +109,12 @@ sources = Table(
     Column("group", Line(200)),
     Column("width", Integer, nullable=False),
     Column("height", Integer, nullable=False),
+    Column("mask", Line(64)),
     UniqueConstraint("dataset", "ordinal"),
     # Partial: few datasets have groups, and the digest of every one asks for them.
     _partial("sources_grouped", "dataset", "id", where=GROUPED_SOURCES),
+    # Partial, too: whose blob it is, and whether anything names it, is asked of the mask alone.
+    _partial("sources_masked", "mask", where=MASKED_SOURCES),
 )
 
 imports = Table(

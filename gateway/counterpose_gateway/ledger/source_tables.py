@@ -41,16 +41,24 @@ class SourceTables(LedgerPart):
         labels, groups = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
         captioned = np.zeros(n, dtype=bool)
         known_labels, known_groups = Codes(), Codes()
-        columns = (_sources.id, _sources.image, _sources.label, _sources.group, _sources.caption.is_not(None))
+        columns = (
+            _sources.id, _sources.image, _sources.label, _sources.group, _sources.caption.is_not(None),
+            _sources.mask,
+        )  # fmt: skip
+        masks: Texts | None = None
         found = 0
         for row in reader.pages(*columns):
             ids.values[found], images.values[found] = bytes.fromhex(row[0]), bytes.fromhex(row[1])
             labels[found], groups[found] = known_labels.code(row[2]), known_groups.code(row[3])
             captioned[found] = row[4]
+            if row[5] is not None:
+                masks = masks or Texts.of_digests(n)
+                masks.values[found] = bytes.fromhex(row[5])
             found += 1
         return SourceTable(
             ids=ids, images=images, labels=labels, label_names=known_labels.names, captioned=captioned,
             details=reader, places=np.arange(found), groups=groups[:found], group_names=known_groups.names,
+            masks=masks,
         )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """The sources of a dataset as a compact table, so that a plan of millions of items is made in little memory.
 
 A source takes 32 bytes for its id, 32 for its image, and 17 for its label, its group, its place and whether
-it has a caption; a part of the table takes 12 more for each source of it. The rest is read when needed.
+it has a caption, and in a dataset with masks 32 for its mask; a part of the table takes 12 more for each
+source of it. The rest is read when needed.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class TableSource:
     label: str
     group: str | None = None
     caption: str | None = None
+    mask: str | None = None
 
 
 class Texts:
@@ -95,7 +97,8 @@ class SourceTable:
     """Sources in an order; ``places`` are their rows in the columns, which all parts of a table share.
 
     ``labels`` are numbers in ``label_names`` and are rows of the columns; ``groups`` are numbers in
-    ``group_names``, -1 for a source that stands alone, and are in the order of this table.
+    ``group_names``, -1 for a source that stands alone, and are in the order of this table. ``masks``, rows of
+    the columns, are empty for a source without one, and None if no source has one.
     """
 
     ids: Texts
@@ -107,6 +110,7 @@ class SourceTable:
     places: NDArray[np.intp]
     groups: NDArray[np.int32]
     group_names: Sequence[str]
+    masks: Texts | None = None
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> SourceTable:
@@ -122,6 +126,7 @@ class SourceTable:
             places=np.arange(len(sources)),
             groups=np.array([groups.code(source.group) for source in sources], dtype=np.int32),
             group_names=groups.names,
+            masks=_masks(sources),
         )
 
     def __len__(self) -> int:
@@ -139,7 +144,7 @@ class SourceTable:
             for number, place in enumerate(places.tolist(), start=first):
                 yield TableSource(
                     self.ids.text(place), self.images.text(place), self.label_names[int(self.labels[place])],
-                    self.group(number), captions.get(place),
+                    self.group(number), captions.get(place), self.mask(number),
                 )  # fmt: skip
 
     def take(self, which: NDArray[np.intp]) -> SourceTable:
@@ -178,6 +183,18 @@ class SourceTable:
         """Return the group of one of the sources, or None."""
         code = int(self.groups[number])
         return None if code == _ALONE else self.group_names[code]
+
+    def mask(self, number: int) -> str | None:
+        """Return the mask of one of the sources, or None."""
+        if self.masks is None or not self.masks.values[self.places[number]]:
+            return None
+        return self.masks.text(self.places[number])
+
+    def masked(self) -> NDArray[np.bool_]:
+        """Return which of the sources have a mask."""
+        if self.masks is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return np.asarray(self.masks.values[self.places] != b"")
 
     def in_order_of_ids(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return the numbers of the sources in the order of their ids, and which have the id before them."""
@@ -218,6 +235,15 @@ class SourceTable:
     def number_of_units(self) -> int:
         """Return how many groups and lone sources there are, whatever their classes."""
         return len(np.unique(self.groups[self.groups != _ALONE])) + int((self.groups == _ALONE).sum())
+
+
+def _masks(sources: Sequence[Source]) -> Texts | None:
+    if not any(source.mask for source in sources):
+        return None
+    masks = Texts.of_digests(len(sources))
+    for number, source in enumerate(sources):
+        masks.values[number] = bytes.fromhex(source.mask or "")
+    return masks
 
 
 class _InMemory:

@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from counterpose_core.contract.base import DISTINCT, ClientBody, ListBody, Problem, ResponseBody
 from counterpose_core.text_form import TextForm
@@ -16,6 +16,20 @@ ImportState = Literal["listing", "importing", "done", "failed"]
 
 
 LONGEST_SECONDS = 10 * 365 * 86_400
+
+
+LONGEST_OUTLINE = 20_000
+"""Numbers of a polygon."""
+
+
+class Outline(ClientBody):
+    """Polygons around an object, in pixels of the image that they were drawn on."""
+
+    width: int = Field(ge=1, le=1_000_000, description="Width of the image in pixels.")
+    height: int = Field(ge=1, le=1_000_000, description="Height of the image in pixels.")
+    polygons: list[Annotated[list[FiniteFloat], Field(min_length=6, max_length=LONGEST_OUTLINE)]] = Field(
+        min_length=1, max_length=1000, description="Their corners: x, y, x, y ..., from the upper left."
+    )
 
 
 class SourceUpload(ClientBody):
@@ -41,6 +55,15 @@ class SourceUpload(ClientBody):
         max_length=200,
         description="Name that images share which are not independent, such as frames of one video; null "
         "for an image that stands alone. All images of a group are of one class.",
+    )
+    mask_base64: str | None = Field(
+        default=None,
+        max_length=24_000_000,
+        description="Bytes of a PNG, JPEG or WebP file in base64, as large as the image and light where its "
+        "object is; null for the image's alpha channel, if it has one that is not the same everywhere.",
+    )
+    outline: Outline | None = Field(
+        default=None, description="Polygons around the object in the place of a mask, or null for none."
     )
 
 
@@ -124,6 +147,11 @@ class Source(ResponseBody):
     )
     width: int = Field(description="Width in pixels.")
     height: int = Field(description="Height in pixels.")
+    mask: BlobRef | None = Field(
+        default=None,
+        exclude_if=lambda mask: mask is None,
+        description="SHA-256 of the mask in the store, light where the object is; absent if there is none.",
+    )
 
 
 class ImportCreate(ClientBody):
@@ -221,8 +249,8 @@ class Dataset(ResponseBody):
     classes: list[str] = Field(description="The classes of the dataset.")
     n_sources: int = Field(description="Number of labelled images.")
     digest: str = Field(
-        description="Digest over all images, labels and groups; it changes whenever the dataset does. Empty "
-        "while the dataset is imported."
+        description="Digest over all images, labels, groups and masks; it changes whenever the dataset does. "
+        "Empty while the dataset is imported."
     )
     created_at: dt.datetime = Field(description="When the dataset was created, in UTC.")
     expires_at: dt.datetime | None = Field(

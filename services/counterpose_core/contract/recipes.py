@@ -25,7 +25,7 @@ NATIVE = "native"
 _NOTHING = "-"
 _DIGEST = "[0-9a-f]{64}"
 _STEPS = rf"/[a-z][a-z-]{{0,39}}/[0-9]/[0-9]{{1,19}}/([0-9]{{1,4}}|{NATIVE})"
-_PATTERN = rf"{_DIGEST}({_STEPS}(/({_DIGEST}|{_NOTHING})){{2}})?"
+_PATTERN = rf"{_DIGEST}({_STEPS}(/({_DIGEST}|{_NOTHING})){{2}}(/{_DIGEST})?)?"
 _FORM = re.compile(_PATTERN)
 
 ImageRef = Annotated[
@@ -44,7 +44,8 @@ class Recipe:
     '00...0/rotation/3/0/native/-/-'
 
     ``source``, ``mask`` and ``other`` are digests of stored images: the photograph, where its object is, and
-    the photograph that becomes the background. ``size`` is the longest side before the operation, in pixels;
+    the photograph that becomes the background, without its own object if ``other_mask`` says where that is.
+    ``size`` is the longest side before the operation, in pixels;
     an image is never enlarged to it, and None leaves it as it is.
     """
 
@@ -55,6 +56,7 @@ class Recipe:
     size: int | None = WORKING_SIZE
     mask: str | None = None
     other: str | None = None
+    other_mask: str | None = None
 
     def __str__(self) -> str:
         size = NATIVE if self.size is None else self.size
@@ -66,6 +68,7 @@ class Recipe:
             size,
             self.mask or _NOTHING,
             self.other or _NOTHING,
+            *(() if self.other_mask is None else (self.other_mask,)),
         )
         return "/".join(map(str, parts))
 
@@ -78,7 +81,7 @@ class Recipe:
         """
         if _FORM.fullmatch(text) is None or "/" not in text:
             raise InvalidRequest(f"{text!r} is no recipe of an image")
-        source, operation, level, seed, size, mask, other = text.split("/")
+        source, operation, level, seed, size, mask, other, *more = text.split("/")
         if size != NATIVE and not 1 <= int(size) <= LARGEST_SIZE:
             raise InvalidRequest(f"the working size of {text!r} is not in [1, {LARGEST_SIZE}]")
         return cls(
@@ -89,6 +92,7 @@ class Recipe:
             None if size == NATIVE else int(size),
             None if mask == _NOTHING else mask,
             None if other == _NOTHING else other,
+            next(iter(more), None),
         )
 
 

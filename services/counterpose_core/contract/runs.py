@@ -235,6 +235,11 @@ class ItemResult(Provenance):
     preset: EditorPreset | None = Field(
         default=None, description="The editor's settings for this item, or null if they were not recorded."
     )
+    left_out: dict[str, str] = Field(
+        default={},
+        exclude_if=lambda left_out: not left_out,
+        description="Why an operation was not carried out on the image, by its name.",
+    )
     transformed: list[TransformedImage] = Field(
         default=[],
         # Items of captions are recorded as they were without this field.

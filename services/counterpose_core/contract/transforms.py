@@ -50,6 +50,21 @@ class TransformChoice(RequestBody):
         description="Classes that a classifier may answer: the dataset's only, or all of its own besides.",
     )
 
+    excluded: dict[str, list[Name]] = Field(
+        default={},
+        max_length=10_000,
+        exclude_if=lambda excluded: not excluded,
+        description="Operations that are not carried out on images of a class, as they would change its "
+        "label, by class; besides those that may change letters, digits, arrows or signs, on classes that "
+        "are called so.",
+    )
+    backgrounds: Name | None = Field(
+        default=None,
+        exclude_if=lambda name: name is None,
+        description="Name of a dataset whose photographs become backgrounds; null for the backgrounds of the "
+        "dataset's own other photographs.",
+    )
+
     @field_validator("operations")
     @classmethod
     def _names_once(cls, values: list[str] | None) -> list[str] | None:
@@ -76,11 +91,27 @@ class TransformPlan(ResponseBody):
         description="Classes of each classifier that are none of the dataset's, among which it answers too; "
         "empty where it answers among the dataset's only.",
     )
+    placebos: dict[str, list[int]] = Field(
+        default={},
+        exclude_if=lambda placebos: not placebos,
+        description="Levels of the operations that stand beside others as their placebos, by name.",
+    )
+    excluded: dict[str, dict[str, str]] = Field(
+        default={},
+        exclude_if=lambda excluded: not excluded,
+        description="Why operations are not carried out on images of a class, by class and operation.",
+    )
+
+    @property
+    def made(self) -> dict[str, list[int]]:
+        """The levels of all operations that are carried out, those of placebos among them."""
+        beside = {name: {*levels, *self.operations.get(name, ())} for name, levels in self.placebos.items()}
+        return self.operations | {name: sorted(levels) for name, levels in beside.items()}
 
     @property
     def images(self) -> int:
-        """The images that are made of each photograph: its control, its placebo, and each level."""
-        return 2 + sum(len(levels) for levels in self.operations.values())
+        """The images that are made of a photograph: its control, its placebo, and each level."""
+        return 2 + sum(len(levels) for levels in self.made.values())
 
 
 class OperationLevel(ResponseBody):
@@ -96,6 +127,12 @@ class OperationLevel(ResponseBody):
     shown: bool = Field(description="Whether a loss is shown after correction over all operations.")
     flipped: list[str] = Field(
         default=[], description="Ids of images that are no longer answered rightly, the surest before first."
+    )
+    placebo: Estimate | None = Field(
+        default=None,
+        exclude_if=lambda placebo: placebo is None,
+        description="Loss by the same cut and paste before the image's own background, over the same images; "
+        "absent where nothing is cut out.",
     )
 
 
@@ -119,6 +156,11 @@ class OperationFigure(ResponseBody):
     left_out: int = Field(
         default=0,
         description="Number of images that it was not carried out on, such as those that are too small.",
+    )
+    reasons: dict[str, int] = Field(
+        default={},
+        exclude_if=lambda reasons: not reasons,
+        description="Number of these images by the reason.",
     )
     sentence: str = Field(description="The finding in one sentence.")
     levels: list[OperationLevel] = Field(description="The levels, the easiest first.")

@@ -98,6 +98,9 @@ EFFECTS: Mapping[str, Effect] = MappingProxyType(
         "background-colour": backgrounds.coloured,
         "background-blur": backgrounds.blurred,
         "background-photograph": backgrounds.photograph,
+        "background-same-class": backgrounds.photograph,
+        "background-other-class": backgrounds.photograph,
+        "background-mirrored": backgrounds.mirrored,
     }
 )
 """What carries out each operation of the table."""

@@ -1,4 +1,4 @@
-"""Other backgrounds behind the object of a mask: plain, blurred, or another photograph.
+"""Other backgrounds behind the object of a mask: plain, blurred, mirrored, or another photograph's.
 
 The object is cut out with feathered edges: a network sees hard ones.
 """
@@ -6,12 +6,26 @@ The object is cut out with feathered edges: a network sees hard ones.
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from PIL import Image, ImageOps
 
-from counterpose_core.transforms.arrays import Floats, Mask, Pixels, as_floats, as_pixels, scale, smoothed
+from counterpose_core.transforms.arrays import (
+    Floats,
+    Mask,
+    Pixels,
+    as_floats,
+    as_pixels,
+    grid,
+    places,
+    scale,
+    smoothed,
+)
 
 LEAST_WEIGHT = 1e-3
 """Share of background around a pixel, below which its blurred background is no more than rounding."""
+
+RIM = 3
+"""Pixels around an object, at 224, that still have some of its colour."""
 
 
 def plain(pixels: Pixels, *, share: float, grey: float, feather: float, mask: Mask) -> Pixels:
@@ -44,7 +58,61 @@ def blurred(pixels: Pixels, *, sigma: float, feather: float, mask: Mask) -> Pixe
     return _replaced(image, ground, 1.0, feather, mask)
 
 
+def mirrored(pixels: Pixels, *, share: float, feather: float, mask: Mask) -> Pixels:
+    """Mix the background with this share of itself, left and right swapped and the object's place filled."""
+    ground = as_floats(emptied(pixels, mask)[:, ::-1])
+    return _replaced(as_floats(pixels), ground, share, feather, mask)
+
+
+def emptied(pixels: Pixels, mask: Mask) -> Pixels:
+    """Return a photograph without its object: at its place is what lies around it, mirrored and smooth.
+
+    Made at 224 pixels: what lies behind an object is invented anyway, and larger would take seconds.
+    """
+    size = pixels.shape[1], pixels.shape[0]
+    small = np.asarray(Image.fromarray(pixels).resize(grid(pixels)[::-1], Image.Resampling.BOX))
+    behind = Image.fromarray(mask.astype(np.uint8) * 255).resize(grid(pixels)[::-1], Image.Resampling.BOX)
+    hole = scipy.ndimage.binary_dilation(np.asarray(behind) > 0, iterations=RIM)
+    if hole.all():
+        # Hardly anything lies around it.
+        small, hole = np.full_like(small, pixels[~mask].mean(axis=0)), np.ones_like(hole)
+    else:
+        small = _mirrored_into(small, hole)
+    filled = Image.fromarray(small).resize(size, Image.Resampling.BICUBIC)
+    weight = Image.fromarray(hole.astype(np.float32)).resize(size, Image.Resampling.BILINEAR)
+    share = np.maximum(np.asarray(weight), mask)[..., None].astype(np.float32)
+    image = as_floats(pixels)
+    return as_pixels(image + (as_floats(np.asarray(filled)) - image) * share)
+
+
+def _mirrored_into(image: Pixels, hole: Mask) -> Pixels:
+    """Fill each place of a hole with the one as far on the other side of its nearest edge, then smooth it."""
+    nearest = scipy.ndimage.distance_transform_edt(hole, return_distances=False, return_indices=True)
+    beyond = [
+        np.clip(2 * edge - place, 0, side - 1).astype(np.intp)
+        for edge, place, side in zip(nearest, places(image), image.shape[:2], strict=True)
+    ]
+    rows, columns = np.where(hole[beyond[0], beyond[1]], nearest, beyond)
+    filled = image[rows, columns]
+    smooth = as_pixels(smoothed(as_floats(filled), 1.0))
+    return np.where(hole[..., None], smooth, image)
+
+
 def _replaced(image: Floats, ground: Floats, share: float, feather: float, mask: Mask) -> Pixels:
     """Return the image before another ground, its edge a Gaussian of ``feather`` pixels at 224."""
     front = smoothed(mask.astype(np.float32), feather * scale(mask))[..., None]
-    return as_pixels(image + (ground - image) * (1 - front) * np.float32(share))
+    cut = ground + (_without_rim(image, mask) - ground) * front
+    return as_pixels(image + (cut - image) * np.float32(share))
+
+
+def _without_rim(image: Floats, mask: Mask) -> Floats:
+    """Return the image with the object's colours at its edge, where the old background shines in."""
+    width = max(1, round(scale(mask)))
+    core = scipy.ndimage.binary_erosion(mask, iterations=width, border_value=1)
+    if not core.any():
+        return image
+    far, nearest = scipy.ndimage.distance_transform_edt(~core, return_indices=True)
+    # Thin parts have no core: they keep their own colours.
+    at_edge = (far > 0) & (~mask | (far <= 2 * width))
+    rows, columns = nearest
+    return np.where(at_edge[..., None], image[rows, columns], image)

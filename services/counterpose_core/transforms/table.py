@@ -16,6 +16,9 @@ from counterpose_core.errors import InvalidRequest
 from counterpose_core.text.near_names import did_you_mean
 
 Family = Literal["corruption", "camera", "optics", "geometry", "occlusion", "mark", "background"]
+Other = Literal["any", "same-class", "other-class"]
+"""Whose background an operation takes: any other photograph's, or one's of the same or of another class."""
+
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 LEVELS = 5
@@ -32,7 +35,9 @@ class Operation:
     ``changes`` and ``keeps`` are a line each of the documentation. ``numbers`` are the parameters of the
     levels, by name: one value a level, lengths in pixels where ``scales`` is set, for an image whose longest
     side has 224. ``constants`` are the same at every level. ``may_change`` names the labels that the
-    operation may change at any level, and every label may change above ``label_levels``.
+    operation may change at any level, and every label may change above ``label_levels``. ``other`` says which
+    photograph gives its background, and ``placebo`` is the operation that cuts and pastes as it does and
+    changes nothing that matters: what that costs is no effect of the background.
     """
 
     name: str
@@ -46,7 +51,8 @@ class Operation:
     scales: bool = False
     is_random: bool = False
     needs_mask: bool = False
-    needs_other: bool = False
+    other: Other | None = None
+    placebo: str = ""
     smallest_side: int = SMALLEST_SIDE
     may_change: str = ""
     label_levels: int = LEVELS
@@ -55,6 +61,15 @@ class Operation:
     def levels(self) -> int:
         """How many levels there are: five, or one where there is no more or less, as of a flip."""
         return len(next(iter(self.numbers.values()))) if self.numbers else 1
+
+    @property
+    def needs_other(self) -> bool:
+        """Whether it takes another photograph."""
+        return self.other is not None
+
+    def placebo_level(self, level: int) -> int:
+        """The level of its placebo that replaces as much of the background: all, where it mixes no share."""
+        return level if "share" in self.numbers else LEVELS
 
     def at(self, level: int) -> dict[str, float]:
         """Return the parameters of a level, by name.

@@ -46,7 +46,7 @@ def test_migrations_create_exactly_the_tables_the_code_uses(empty_url: str) -> N
     opened = Database(empty_url)
     with opened.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0100"
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0101"
     opened.close()
 
 

@@ -129,6 +129,15 @@ async def test_an_imported_folder_names_what_is_left_out(
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_an_import_reads_no_folder_of_masks_and_says_so(gateway: FakeGateway, name: str) -> None:
+    files = {"cat/1.png": png(1), "masks/cat/1.png": png(2)}
+    dataset = await imported(gateway, name, write_files(f"memory://{name}", files))
+    assert (dataset["n_sources"], dataset["classes"]) == (1, ["cat"])
+    told = {one["filename"]: one["detail"] for one in dataset["imported"]["rejected"]}
+    assert "an import reads no folder of masks" in told["masks/cat/"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_folder_of_loose_images_alone_says_so(gateway: FakeGateway, name: str) -> None:
     dataset = await imported(gateway, name, write_files(f"memory://{name}", {"1.png": png(1)}))
     problem = dataset["imported"]["problem"]

@@ -1,6 +1,6 @@
-"""F26: a ledger with data is rolled back to the baseline and migrated again; its histories load.
+"""F26: a ledger with data is rolled back to every revision and migrated again; its histories load.
 
-The product has one revision so far, so a second one of the tests stands for a later version.
+A further revision of the tests stands for a later version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fakes.ledgers import migrated_file
 
 BODY: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
                         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip
-BASELINE, LATER = "0100", "0101"
+BASELINE, NEWEST, LATER = "0100", "0101", "0102"
 
 
 @contextmanager
@@ -112,13 +112,13 @@ def test_the_command_rolls_back_and_a_newer_ledger_is_refused_by_name(
     url = migrated_file(tmp_path)
     with later_version():
         Ledger(url).close()
-    with pytest.raises(InvalidRequest, match=f"'{LATER}', which a newer.*roll-back {BASELINE}"):
+    with pytest.raises(InvalidRequest, match=f"'{LATER}', which a newer.*roll-back {NEWEST}"):
         Ledger(url)
     with later_version():
-        assert main(["roll-back", BASELINE]) == 0
-    assert f"is at revision {BASELINE}" in capsys.readouterr().out
+        assert main(["roll-back", NEWEST]) == 0
+    assert f"is at revision {NEWEST}" in capsys.readouterr().out
     reopened = Ledger(url)
-    assert at(reopened) == BASELINE
+    assert at(reopened) == NEWEST
     reopened.close()
     os.umask(mask)
 
@@ -139,6 +139,6 @@ def test_a_ledger_from_before_the_first_release_is_refused_and_left_as_it_is(rev
 @pytest.mark.parametrize("revision", ["9999", "head", "-1", "base", ""])
 def test_an_unknown_revision_is_refused(revision: str, tmp_path: Path) -> None:
     ledger = Ledger(migrated_file(tmp_path))
-    with pytest.raises(InvalidRequest, match=f"it has {BASELINE}"):
+    with pytest.raises(InvalidRequest, match=f"it has {NEWEST}"):
         ledger.roll_back(revision)
     ledger.close()

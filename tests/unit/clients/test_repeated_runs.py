@@ -38,7 +38,8 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "confirm_share": 0.5,
     "near_duplicates": 0.999,
     "outside_suite": "continue",
-    "transforms": {"operations": ["rotation", "fog"], "levels": [5, 1], "size": None, "among": "model"},
+    "transforms": {"operations": ["rotation", "fog"], "levels": [5, 1], "size": None, "among": "model",
+                   "excluded": {"a=6": ["fog", "rotation"], "9": ["fog"]}, "backgrounds": "scenes"},
     "label_map": {"bus": ["trolleybus", "a 'minibus'"]},
 }  # fmt: skip
 

@@ -25,12 +25,16 @@ from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.stress_test.operations import least_lost
 from counterpose_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
 from counterpose_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
+from counterpose_core.transforms.table import operation
 from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
 from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.plan import Prepared, prepare
 from counterpose_gateway.methods.stress_test.suite_fit import look_ahead
+from counterpose_gateway.methods.stress_test.transforms.material import Materials
+from counterpose_gateway.methods.stress_test.transforms.process import recipes_of
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.earlier_rates import EARLIER_RUNS, minutes_of, seconds_per_item
+from counterpose_gateway.runs.off_loop import off_loop
 from counterpose_gateway.runs.submission import without_functions
 from counterpose_gateway.services.functions import with_functions
 
@@ -87,7 +91,7 @@ async def _of_operations(prepared: Prepared, context: RunContext) -> StressTestE
     """What a run of operations would take: an item each photograph, all of which stand in its tests."""
     config, images = prepared.config, len(prepared.sources)
     plan = config.transforms
-    made = 0 if plan is None else plan.images
+    made = await off_loop(prepared.sources, _made, prepared)
     tested = (0 if plan is None else len(plan.operations)) * max(1, len(config.request.classifiers))
     earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
     alike = config.model_dump(mode="json", include={"transforms"})
@@ -106,9 +110,21 @@ async def _of_operations(prepared: Prepared, context: RunContext) -> StressTestE
         power=POWER,
         classes=[],
         baseline=config.baseline,
-        operations=images * made,
+        operations=made,
         reason=None,
     )
+
+
+def _made(prepared: Prepared) -> int:
+    """How many images the operations would make of all photographs, by what each of them gives."""
+    config, sources = prepared.config, prepared.sources
+    plan = config.transforms
+    if plan is None:
+        return 0
+    if not plan.excluded and not any(operation(name).needs_mask for name in plan.operations):
+        return plan.images * len(sources)
+    materials = Materials(plan, config.request.seed, sources, prepared.backgrounds)
+    return sum(1 for row in sources for _ in recipes_of(config, row.image, materials.of(row)))
 
 
 def _expected(division: Division, hypotheses: int | None) -> Mapping[str, tuple[int, ConfirmationScope]]:

@@ -35,7 +35,8 @@ from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
 from counterpose_gateway.methods.stress_test.transforms.plan import (
-    further_classes,
+    background_dataset,
+    completed,
     resolved,
     transform_items,
     with_operations,
@@ -61,17 +62,20 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
         DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `plan_stress_test`.
     """
     # One thread for all that is read: callers that wait at once would wait for a second one too.
-    dataset, sources = await asyncio.to_thread(_read, create, context)
+    dataset, sources, backgrounds = await asyncio.to_thread(_read, create, context)
     config, items = await plan_stress_test(
         create,
         dataset=dataset,
         sources=sources,
+        backgrounds=backgrounds,
         suite=context.suite,
         services=context.services,
         policy_words=context.policy.phrases,
     )
     confirms = config.confirmation is not None and config.confirmation.reason is None
-    read = {dataset.name: len(sources)}
+    read = {dataset.name: len(sources)} | (
+        {} if backgrounds is None else {background_dataset(create) or "": len(backgrounds)}
+    )
     return Plan(dataset.name, config, items, staged=confirms, sources=read, parent=create.applied_from)
 
 
@@ -81,18 +85,19 @@ async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
     Raises:
         QuotaExceeded, UnknownDataset, DatasetEmpty, UnknownModel, ...: see `plan`.
     """
-    dataset, sources = await asyncio.to_thread(_read, create, context)
+    dataset, sources, backgrounds = await asyncio.to_thread(_read, create, context)
     return await prepare_stress_test(
         create,
         dataset=dataset,
         sources=sources,
+        backgrounds=backgrounds,
         suite=context.suite,
         services=context.services,
         policy_words=context.policy.phrases,
     )
 
 
-def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, SourceTable]:
+def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, SourceTable, SourceTable | None]:
     dataset = named_dataset(create.dataset, "/dataset", context.ledger)
     if create.applied_from is not None:
         context.ledger.run(create.applied_from, "stress-test")
@@ -101,7 +106,17 @@ def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, Sourc
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
-    return dataset, context.ledger.source_table(create.dataset)
+    table = context.ledger.source_table
+    return dataset, table(create.dataset), _backgrounds(create, context)
+
+
+def _backgrounds(create: StressTestCreate, context: RunContext) -> SourceTable | None:
+    name = background_dataset(create)
+    if name is None:
+        return None
+    if not named_dataset(name, "/transforms/backgrounds", context.ledger).n_sources:
+        raise DatasetEmpty(f"dataset {name!r} holds no image", pointer="/transforms/backgrounds")
+    return context.ledger.source_table(name)
 
 
 def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
@@ -116,7 +131,8 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
     # Those that a dataset names may have changed since, and others were found by a service.
     grouped = chosen.in_groups({} if config.grouping is None else config.grouping.groups)
     if config.transforms is not None:
-        return transform_items(config, grouped, first)
+        named = background_dataset(config.request)
+        return transform_items(config, grouped, None if named is None else inputs.table(named), first)
     division = divide(config.request, grouped, redraws=config.redraw is not None)
     if division.plan != config.confirmation:
         raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
@@ -139,6 +155,7 @@ async def plan_stress_test(
     suite: Suite,
     services: Services,
     policy_words: Sequence[str] = (),
+    backgrounds: SourceTable | None = None,
 ) -> tuple[StressTestConfig, Iterator[PlannedItem]]:
     """Resolve the request and plan each source's edits, controls, LANCE-R and interventions.
 
@@ -149,21 +166,31 @@ async def plan_stress_test(
         DatasetEmpty, ClassMapMismatch, ...: see `prepare_stress_test`.
     """
     prepared = await prepare_stress_test(
-        create, dataset=dataset, sources=sources, suite=suite, services=services, policy_words=policy_words
+        create,
+        dataset=dataset,
+        sources=sources,
+        suite=suite,
+        services=services,
+        policy_words=policy_words,
+        backgrounds=backgrounds,
     )
     config, division = prepared.config, prepared.division
     if config.transforms is not None:
-        return config, transform_items(config, division.screened)
+        return config, transform_items(config, division.screened, backgrounds)
     return config, plan_items(config, division.screened, division.fresh)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request that can be run: its configuration, the sources it takes, by groups, and their division."""
+    """A request that can be run: its configuration, the sources it takes, by groups, and their division.
+
+    ``backgrounds`` are photographs of another dataset that stand behind their objects, or None.
+    """
 
     config: StressTestConfig
     sources: SourceTable
     division: Division
+    backgrounds: SourceTable | None = None
 
 
 async def prepare_stress_test(
@@ -174,6 +201,7 @@ async def prepare_stress_test(
     suite: Suite,
     services: Services,
     policy_words: Sequence[str] = (),
+    backgrounds: SourceTable | None = None,
 ) -> Prepared:
     """Resolve and check the request, and divide its sources.
 
@@ -212,11 +240,10 @@ async def prepare_stress_test(
         create.classifiers, dataset.classes, chosen.image(0), services, label_map=create.label_map
     )
     if config.transforms is not None:
-        others = await further_classes(create, dataset.classes, services)
-        plan = config.transforms.model_copy(update={"others": others})
+        plan = await completed(config.transforms, create, dataset.classes, grouped, backgrounds, services)
         config = config.model_copy(update={"transforms": plan})
     baseline = await measure_baseline(create, chosen, dataset.classes, services)
-    return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division)
+    return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division, backgrounds)
 
 
 def choose_sources(sources: SourceTable, classes: Sequence[str], limit: int | None) -> SourceTable:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
-from counterpose_core.contract.recipes import IDENTITY, PLACEBO
+from counterpose_core.contract.recipes import IDENTITY
 from counterpose_core.contract.runs import PredictionPair, TransformedImage
 from counterpose_core.statistics.bootstrap import Flags
 from counterpose_core.stress_test.operations import PairedAnswers
+from counterpose_core.transforms.table import OPERATIONS
 
 Image = tuple[str, int]
 """An operation and a level."""
@@ -23,17 +25,27 @@ CONTROL: Image = (IDENTITY, 0)
 class OperationAnswers:
     """Answers by operation and level, then by photograph; ``groups`` has the group of each photograph.
 
-    ``why`` counts, by operation, why a photograph has no answer to one of its levels.
+    ``why`` counts, by operation, why a photograph has no answer to one of its levels. ``planned`` has the
+    levels of the operations that are tested; all else stands beside them.
     """
 
     classifier: str
+    planned: Mapping[str, Sequence[int]]
     groups: dict[str, str] = field(default_factory=dict)
     pairs: dict[Image, dict[str, PredictionPair]] = field(default_factory=lambda: defaultdict(dict))
     why: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
 
-    def add(self, source: str, group: str, made: Iterable[TransformedImage]) -> None:
-        """Take the answers to one photograph."""
+    def add(
+        self,
+        source: str,
+        group: str,
+        made: Iterable[TransformedImage],
+        left_out: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Take the answers to one photograph, and why operations were not carried out on it."""
         self.groups[source] = group
+        for name, why in left_out.items():
+            self.why[name][source] = why
         for each in made:
             pair = each.predictions.get(self.classifier)
             if pair is None:
@@ -44,11 +56,13 @@ class OperationAnswers:
     @property
     def operations(self) -> list[str]:
         """The operations that were carried out on any photograph, in the order of the run."""
-        return list(dict.fromkeys(name for name, _ in self.pairs if name not in (IDENTITY, PLACEBO)))
+        return [name for name in self.planned if any(name == own for own, _ in self.pairs)]
 
     def levels(self, operation: str) -> list[int]:
         """The levels of an operation, the easiest first."""
-        return sorted(level for name, level in self.pairs if name == operation)
+        planned = self.planned.get(operation)
+        found = sorted(level for name, level in self.pairs if name == operation)
+        return [level for level in found if planned is None or level in planned]
 
     def sources(self, operation: str) -> list[str]:
         """The photographs with an answer to the control and to every level of an operation."""
@@ -57,17 +71,30 @@ class OperationAnswers:
 
     def right(self, image: Image) -> Flags:
         """Which photographs of the operation are answered rightly (n,)."""
+        return self._right(image, self.sources(image[0]))
+
+    def _right(self, image: Image, sources: Sequence[str]) -> Flags:
         pairs = self.pairs[image]
-        return np.array([pairs[source].rank_true == 1 for source in self.sources(image[0])], dtype=np.bool_)
+        return np.array([pairs[source].rank_true == 1 for source in sources], dtype=np.bool_)
 
     def paired(self, image: Image) -> PairedAnswers:
         """The answers to an operation at a level beside those to the controls of the same photographs."""
-        sources = self.sources(image[0])
+        return self._paired(image, self.sources(image[0]))
+
+    def placebo(self, image: Image) -> PairedAnswers | None:
+        """The answers to the placebo of an operation at a level, over its photographs, if it has one."""
+        row = OPERATIONS.get(image[0])
+        if row is None or not row.placebo:
+            return None
+        beside = row.placebo, row.placebo_level(image[1])
+        sources = [source for source in self.sources(image[0]) if source in self.pairs[beside]]
+        return self._paired(beside, sources) if sources else None
+
+    def _paired(self, image: Image, sources: Sequence[str]) -> PairedAnswers:
         groups = np.array([self.groups[source] for source in sources], dtype=object)
         _, units = np.unique(groups, return_inverse=True)
-        control = self.pairs[CONTROL]
-        before = np.array([control[source].rank_true == 1 for source in sources], dtype=np.bool_)
-        return PairedAnswers(units.astype(np.intp), before, self.right(image))
+        before = self._right(CONTROL, sources)
+        return PairedAnswers(units.astype(np.intp), before, self._right(image, sources))
 
     def flipped(self, image: Image, most: int) -> list[str]:
         """So many photographs that are no longer answered rightly, the surest before first."""

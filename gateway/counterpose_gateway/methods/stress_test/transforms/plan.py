@@ -10,12 +10,14 @@ from counterpose_core.blobs import cache_key
 from counterpose_core.contract.classifiers import DescribeRequest
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.contract.transforms import TransformChoice, TransformPlan
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import InternalError, InvalidRequest
 from counterpose_core.suite import Suite, TransformsSuite
 from counterpose_core.text.imagenet_hierarchy import class_key
 from counterpose_core.transforms.table import Operation, operation
+from counterpose_gateway.methods.stress_test.transforms.material import Materials, fitted
 from counterpose_gateway.runs.classifiers import placed
 from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.runs.off_loop import off_loop
 from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.services.ports import Services
 
@@ -35,9 +37,6 @@ CAPTIONED = (
     "lance_r_edits_per_image",
 )
 """Fields of a request that only edits of captions read; a number of edits may also be 0."""
-
-_NO_MASK = "it needs a mask of the object, and the images have none"
-_NO_OTHER = "it needs another photograph, and the run has none"
 
 
 def with_operations(create: StressTestCreate, suite: Suite) -> StressTestCreate:
@@ -72,6 +71,12 @@ def with_operations(create: StressTestCreate, suite: Suite) -> StressTestCreate:
     )
 
 
+def background_dataset(create: StressTestCreate) -> str | None:
+    """The dataset whose photographs become backgrounds, if it is another one than the run's."""
+    named = None if create.transforms is None else create.transforms.backgrounds
+    return None if named == create.dataset else named
+
+
 def _is_unset(create: StressTestCreate, name: str) -> bool:
     value = getattr(create, name)
     # A resolved request, which Reproduce repeats, has no edits.
@@ -81,29 +86,37 @@ def _is_unset(create: StressTestCreate, name: str) -> bool:
 
 
 def resolved(choice: TransformChoice, own: TransformsSuite) -> TransformPlan:
-    """Return the operations with their levels; those that the images have not what it takes are left out.
+    """Return the operations with their levels, whether the images have what they take or not.
 
     Raises:
-        InvalidRequest: an operation does not exist, or nothing is left to do.
+        InvalidRequest: an operation does not exist.
     """
     rows = [operation(name) for name in choice.operations or own.operations]
     levels = choice.levels or list(own.levels)
-    left_out = {row.name: why for row in rows if (why := _why_not(row)) is not None}
-    kept = {row.name: _levels(row, levels) for row in rows if row.name not in left_out}
-    if not kept:
-        name, why = next(iter(left_out.items()))
-        raise InvalidRequest(f"no operation is left: {name!r} is left out, as {why}", pointer="/transforms")
-    return TransformPlan(operations=kept, left_out=left_out, size=choice.size)
-
-
-def _why_not(row: Operation) -> str | None:
-    if row.needs_mask:
-        return _NO_MASK
-    return _NO_OTHER if row.needs_other else None
+    return TransformPlan(operations={row.name: _levels(row, levels) for row in rows}, size=choice.size)
 
 
 def _levels(row: Operation, levels: list[int]) -> list[int]:
     return sorted(levels) if row.levels > 1 else [1]
+
+
+async def completed(
+    plan: TransformPlan,
+    create: StressTestCreate,
+    classes: Sequence[str],
+    sources: SourceTable,
+    backgrounds: SourceTable | None,
+    services: Services,
+) -> TransformPlan:
+    """Return the plan with what images and classifiers say to it.
+
+    Raises:
+        InvalidRequest, UnknownModel: as `fitted` and `further_classes`.
+    """
+    choice = create.transforms or TransformChoice()
+    others = await further_classes(create, classes, services)
+    left = await off_loop(sources, fitted, plan, choice, classes, sources, backgrounds)
+    return left.model_copy(update={"others": others})
 
 
 async def further_classes(
@@ -132,8 +145,13 @@ async def further_classes(
     return found
 
 
-def transform_items(config: StressTestConfig, sources: SourceTable, first: int = 0) -> Iterator[PlannedItem]:
-    """Plan one item of each image, from the ordinal ``first`` on."""
+def transform_items(
+    config: StressTestConfig, sources: SourceTable, backgrounds: SourceTable | None, first: int = 0
+) -> Iterator[PlannedItem]:
+    """Plan one item of each image, from the ordinal ``first`` on; arguments as of `fitted`."""
+    if config.transforms is None:
+        raise InternalError("the run has no operations")
+    materials = Materials(config.transforms, config.request.seed, sources, backgrounds)
     hashed = cache_key(config=config.model_dump(mode="json", include=_HASHED))
     for ordinal, source in islice(enumerate(sources.rows(0)), first, None):
         yield PlannedItem(
@@ -144,6 +162,7 @@ def transform_items(config: StressTestConfig, sources: SourceTable, first: int =
             source_image=source.image,
             label=source.label,
             caption=source.caption,
+            instruction=materials.of(source).instruction,
         )
 
 

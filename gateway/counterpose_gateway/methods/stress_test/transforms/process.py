@@ -8,7 +8,9 @@ from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.contract.runs import ItemResult, PredictionPair, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import CounterposeError, InternalError
+from counterpose_core.transforms.table import operation
 from counterpose_gateway.methods.stress_test.attempt import Attempt
+from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.runs.predictions import Answers, classify_images, prediction_pair
@@ -18,17 +20,25 @@ IMAGES_A_CALL = 32
 """Images that one call makes and answers: seconds on a processor; a caller renews its lease in between."""
 
 
-def recipes_of(config: StressTestConfig, image: str) -> Iterator[Recipe]:
-    """Yield the control, the placebo, each operation at each level; raises InternalError without a plan."""
+def recipes_of(config: StressTestConfig, image: str, material: Material = NOTHING) -> Iterator[Recipe]:
+    """Yield the control, the placebo, each operation at each level, but for those that are left out.
+
+    The placebo of an operation is made where the operation is. Raises InternalError without a plan.
+    """
     plan = config.transforms
     if plan is None:
         raise InternalError("the run has no operations")
     seed = config.request.seed
     yield Recipe(image, IDENTITY, size=plan.size)
     yield Recipe(image, PLACEBO, seed=seed, size=plan.size)
-    for name, levels in plan.operations.items():
+    for name, levels in plan.made.items():
+        row = operation(name)
+        if not material.allows(row, plan.operations):
+            continue
+        mask = material.mask if row.needs_mask else None
+        other, other_mask = material.others.get(name, (None, None))
         for level in levels:
-            yield Recipe(image, name, level=level, seed=seed, size=plan.size)
+            yield Recipe(image, name, level, seed, plan.size, mask, other, other_mask)
 
 
 async def answer_operations(attempt: Attempt, item: LeasedItem, services: Services) -> None:
@@ -40,7 +50,8 @@ async def answer_operations(attempt: Attempt, item: LeasedItem, services: Servic
         BackendError: a classifier is down, or none answered the control.
     """
     config = attempt.config
-    recipes = list(recipes_of(config, item.source_image))
+    material = Material.of(item.instruction)
+    recipes = list(recipes_of(config, item.source_image, material))
     made: list[TransformedImage] = []
     unanswered: dict[str, str] = {}
     for first in range(0, len(recipes), IMAGES_A_CALL):
@@ -65,6 +76,7 @@ async def answer_operations(attempt: Attempt, item: LeasedItem, services: Servic
         predictions=control.predictions,
         unanswered=unanswered,
         transformed=made,
+        left_out=dict(material.left_out),
     )
     await attempt.done(item, result)
 

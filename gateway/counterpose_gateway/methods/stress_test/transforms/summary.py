@@ -45,7 +45,8 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
     plan = config.transforms
     estimator = LanceEstimator(config.request.seed)
     groups = {} if config.grouping is None else config.grouping.groups
-    answered = {name: OperationAnswers(name) for name in config.request.classifiers}
+    planned = {} if plan is None else plan.operations
+    answered = {name: OperationAnswers(name, planned) for name in config.request.classifiers}
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
     cost, seconds, images = Cost(), Counter[str](), 0
     for item in items:
@@ -61,7 +62,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
             missing[name][why] += 1
         for found in answered.values():
             group = groups.get(item.item_group, item.item_group)
-            found.add(item.item_group, group, item.result.transformed)
+            found.add(item.item_group, group, item.result.transformed, item.result.left_out)
     figures = _figures(answered, estimator)
     verdicts = [_verdict(name, figures, answered[name]) for name in _worst_first(config, figures)]
     return StressTestSummary(
@@ -151,6 +152,7 @@ def _figure(
             p=test.p,
             shown=test.shown,
             flipped=found.flipped((operation, test.level), FLIPPED),
+            placebo=_placebo_beside((operation, test.level), found, estimator),
         )
         for test in tests
     ]
@@ -169,7 +171,8 @@ def _figure(
         from_level=told.level if told.shown else None,
         images=len(found.sources(operation)),
         left_out=len(found.why.get(operation, {})),
-        sentence=_sentence(name, told, len(found.sources(operation)), state),
+        reasons=dict(Counter(found.why.get(operation, {}).values())),
+        sentence=_sentence(name, told, len(found.sources(operation)), state) + _beside(told, state),
         levels=levels,
     )
 
@@ -187,6 +190,21 @@ def _sentence(name: str, level: OperationLevel, images: int, state: str) -> str:
         )
     span = f"{max(0, low)} to {_points(high)}"
     return f"{name} may lose {span} where the image {level.words}: {told}; more images decide."
+
+
+def _beside(level: OperationLevel, state: str) -> str:
+    """What the placebo of a background costs, after the sentence of what the background costs."""
+    placebo = level.placebo
+    if state != "breaks" or placebo is None or placebo.estimate is None:
+        return ""
+    points, low, high = (
+        math.floor(100 * (value or 0.0) + 0.5) for value in (placebo.estimate, placebo.low, placebo.high)
+    )
+    # The cut alone may cost what the background seems to.
+    doubt = ": the cut itself may be what hurts" if (placebo.high or 0.0) >= (level.loss.low or 0.0) else ""
+    cost = _points(points) if points > 0 else "nothing"
+    beside = "The same cut and paste before its own background, mirrored,"
+    return f" {beside} costs {cost} ({low} to {high} points){doubt}."
 
 
 def _points(number: int) -> str:
@@ -224,6 +242,14 @@ def _accuracy(found: OperationAnswers, image: Image, estimator: LanceEstimator) 
         estimator.generator(f"operation/{found.classifier}/{image[0]}/{image[1]}/accuracy"),
         bounds=(0.0, 1.0),
     )
+
+
+def _placebo_beside(image: Image, found: OperationAnswers, estimator: LanceEstimator) -> Estimate | None:
+    """The loss by the placebo of an operation at a level, over the operation's images."""
+    pairs = found.placebo(image)
+    if pairs is None:
+        return None
+    return pairs.loss(estimator.generator(f"operation/{found.classifier}/{image[0]}/{image[1]}/placebo"))
 
 
 def _placebo(name: str, found: OperationAnswers, estimator: LanceEstimator) -> Estimate:

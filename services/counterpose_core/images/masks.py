@@ -1,0 +1,134 @@
+"""Masks of objects: read from a file, an alpha channel or polygons; true where the object is."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from PIL import ExifTags, Image, ImageDraw, ImageOps, UnidentifiedImageError
+
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.images.codecs import FORMATS, Pixels, decode_image
+
+Mask = npt.NDArray[np.bool_]
+"""Shape (H, W): true where the object is."""
+
+INSIDE = 128
+"""The least value of a mask's image, or of an alpha channel, that is inside."""
+_QUARTERS = (5, 6, 7, 8)
+"""The EXIF orientations that swap width and height."""
+
+
+def alpha_mask(data: bytes) -> Mask | None:
+    """Return where the image of a file is not transparent; None if that is everywhere or nowhere.
+
+    Args:
+        data: a file that `decode_image` has read.
+    """
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if not image.has_transparency_data:
+                return None
+            image.load()
+            turned = ImageOps.exif_transpose(image) if _orientation(image) else image
+            alpha = np.asarray(turned.convert("RGBA").getchannel("A"))
+    except UnidentifiedImageError:
+        # Raw pixels have no alpha channel.
+        return None
+    inside = np.array(alpha >= INSIDE, dtype=np.bool_)
+    return inside if inside.any() and not inside.all() else None
+
+
+def file_mask(data: bytes, image: bytes) -> Mask:
+    """Return the mask that a file shows: where it is light or, if it is a cut-out, not transparent.
+
+    Args:
+        data: the file.
+        image: the file of the image that it is a mask of.
+
+    Raises:
+        InvalidRequest: it has another size than the image, or is empty or full.
+        ImageUndecodable, ImageTooLarge, UnsupportedMedia: as `decode_image`.
+    """
+    levels = np.asarray(Image.fromarray(decode_image(data)).convert("L"))
+    cut = alpha_mask(data)
+    inside = np.array(levels >= INSIDE, dtype=np.bool_) if cut is None else cut
+    _require_size(inside.shape[1], inside.shape[0], image)
+    _require_both(inside, f"; its lightest value is {levels.max()}" if cut is None else "")
+    return inside
+
+
+def outline_mask(polygons: Sequence[Sequence[float]], size: tuple[int, int], image: bytes) -> Mask:
+    """Return what lies in any of the polygons.
+
+    Args:
+        polygons: the corners of each, x, y, x, y ... in pixels.
+        size: width and height of the image that they were drawn on.
+        image: the file of the image that they are to be of.
+
+    Raises:
+        InvalidRequest: they were drawn on an image of another size, leave it, or hold nothing or all of it.
+    """
+    _require_size(*size, image)
+    canvas = Image.new("1", size)
+    draw = ImageDraw.Draw(canvas)
+    for polygon in polygons:
+        corners = list(zip(polygon[::2], polygon[1::2], strict=False))
+        if any(not (-1 <= x <= size[0] + 1 and -1 <= y <= size[1] + 1) for x, y in corners):
+            raise InvalidRequest(
+                "the outline leaves the image; give the outline of this image, in its pixels"
+            )
+        draw.polygon(corners, fill=1)
+    inside = np.array(canvas, dtype=np.bool_)
+    _require_both(inside, "")
+    return inside
+
+
+def mask_pixels(inside: Mask, pixels: Pixels) -> Pixels:
+    """Return a mask as it is stored: white where the object is, as large as the stored image."""
+    height, width = pixels.shape[:2]
+    levels = Image.fromarray(inside.astype(np.uint8) * 255)
+    if levels.size != (width, height):
+        levels = levels.resize((width, height), Image.Resampling.NEAREST)
+    return np.repeat(np.asarray(levels)[:, :, None], 3, axis=2)
+
+
+def _require_size(width: int, height: int, data: bytes) -> None:
+    own = _size(data)
+    if (width, height) != own:
+        raise InvalidRequest(
+            f"the mask has {width} x {height} pixels, but its image {own[0]} x {own[1]}; "
+            "give the image's own mask"
+        )
+
+
+def _require_both(inside: Mask, more: str) -> None:
+    if not inside.any():
+        raise InvalidRequest(f"the mask is empty: no object is in it{more}; make the object light (255)")
+    if inside.all():
+        raise InvalidRequest(
+            "the mask is full: no background is left; make the object light (255), the rest dark"
+        )
+
+
+def _size(data: bytes) -> tuple[int, int]:
+    """Return width and height of a file's image as it is shown."""
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            width, height = image.size
+            return (height, width) if _orientation(image) in _QUARTERS else (width, height)
+    except UnidentifiedImageError:
+        height, width = decode_image(data).shape[:2]
+        return width, height
+
+
+def _orientation(image: Image.Image) -> int:
+    """Return the EXIF orientation if the image is shown in another one than it is stored in, else 0."""
+    try:
+        found = image.getexif().get(ExifTags.Base.Orientation, 1)
+    # Many cameras write broken EXIF; `decode_image` leaves such an image as it is stored.
+    except (OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError):
+        return 0
+    return found if found in range(2, 9) else 0

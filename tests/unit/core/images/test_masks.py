@@ -1,0 +1,138 @@
+"""Masks of files, alpha channels and polygons, upright and as large as their images."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from counterpose_core.errors import InvalidRequest, UnsupportedMedia
+from counterpose_core.images.codecs import decode_image, encode_raw
+from counterpose_core.images.masks import alpha_mask, file_mask, mask_pixels, outline_mask
+
+SIZE = (40, 24)
+
+
+def file(image: Image.Image, form: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def corner(mode: str = "L", value: int = 255, size: tuple[int, int] = SIZE) -> Image.Image:
+    mask = Image.new(mode, size)
+    mask.paste(value, (0, 0, 10, 6))
+    return mask
+
+
+PHOTOGRAPH = file(Image.new("RGB", SIZE, "green"))
+EXPECTED = np.zeros(SIZE[::-1], np.bool_)
+EXPECTED[:6, :10] = True
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        file(corner()),
+        file(corner("1", 1)),
+        file(corner("I;16", 65535)),
+        file(corner().convert("RGB"), "JPEG", quality=95),
+        file(corner().convert("P")),
+        file(corner().convert("RGB"), "WEBP", lossless=True),
+        file(Image.merge("RGBA", [Image.new("L", SIZE, 9)] * 3 + [corner()])),
+    ],
+    ids=["grey", "bits", "sixteen", "jpeg", "palette", "webp", "cut-out"],
+)
+def test_a_mask_is_read_of_any_file(data: bytes) -> None:
+    np.testing.assert_array_equal(file_mask(data, PHOTOGRAPH), EXPECTED)
+
+
+def test_a_turned_photograph_has_the_mask_that_is_seen() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned = file(Image.new("RGB", SIZE[::-1], "green"), "JPEG", exif=exif)
+    assert decode_image(turned).shape[:2] == SIZE[::-1]
+    np.testing.assert_array_equal(file_mask(file(corner()), turned), EXPECTED)
+    with pytest.raises(InvalidRequest, match="24 x 40 pixels, but its image 40 x 24"):
+        file_mask(file(corner(size=SIZE[::-1])), turned)
+
+
+def test_an_alpha_channel_is_turned_with_its_image() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    layer = Image.new("RGBA", SIZE, "red")
+    layer.putalpha(corner())
+    found = alpha_mask(file(layer, exif=exif))
+    assert found is not None
+    np.testing.assert_array_equal(found, EXPECTED[::-1, ::-1])
+
+
+@pytest.mark.parametrize("value", [0, 255])
+def test_an_alpha_channel_that_is_the_same_everywhere_is_no_mask(value: int) -> None:
+    layer = Image.new("RGBA", SIZE, "red")
+    layer.putalpha(value)
+    assert alpha_mask(file(layer)) is None
+
+
+def test_images_without_alpha_have_no_mask() -> None:
+    assert alpha_mask(PHOTOGRAPH) is None
+    assert alpha_mask(encode_raw(decode_image(PHOTOGRAPH))) is None
+
+
+def test_raw_pixels_have_a_size_too() -> None:
+    raw = encode_raw(decode_image(PHOTOGRAPH))
+    np.testing.assert_array_equal(file_mask(file(corner()), raw), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("image", "sentence"),
+    [
+        (corner(size=(40, 25)), "40 x 25 pixels, but its image 40 x 24"),
+        (corner(size=(80, 48)), "80 x 48 pixels, but its image 40 x 24"),
+        (Image.new("L", SIZE), "is empty: no object is in it; its lightest value is 0"),
+        (corner(value=1), "its lightest value is 1"),
+        (Image.new("L", SIZE, 255), "is full: no background is left"),
+    ],
+)
+def test_a_mask_that_is_no_mask_of_the_image_is_refused(image: Image.Image, sentence: str) -> None:
+    with pytest.raises(InvalidRequest, match=sentence):
+        file_mask(file(image), PHOTOGRAPH)
+
+
+def test_a_mask_of_another_format_is_refused() -> None:
+    with pytest.raises(UnsupportedMedia):
+        file_mask(file(corner(), "BMP"), PHOTOGRAPH)
+
+
+def test_polygons_are_filled_as_pillow_fills_them() -> None:
+    polygons = [[1.0, 1.0, 9.0, 1.0, 1.0, 9.0], [20, 10, 30, 10, 30, 20, 20, 20]]
+    canvas = Image.new("L", SIZE)
+    draw = ImageDraw.Draw(canvas)
+    draw.polygon([(1, 1), (9, 1), (1, 9)], fill=255)
+    draw.polygon([(20, 10), (30, 10), (30, 20), (20, 20)], fill=255)
+    np.testing.assert_array_equal(outline_mask(polygons, SIZE, PHOTOGRAPH), np.asarray(canvas) > 0)
+
+
+@pytest.mark.parametrize(
+    ("polygon", "size", "sentence"),
+    [
+        ([0, 0, 50, 0, 0, 10], SIZE, "leaves the image"),
+        ([0, 0, 10, 0, 0, -9], SIZE, "leaves the image"),
+        ([0, 0, 9, 0, 0, 9], (20, 12), "20 x 12 pixels, but its image 40 x 24"),
+        ([0, 0, 40, 0, 40, 24, 0, 24], SIZE, "is full"),
+    ],
+)
+def test_an_outline_of_another_image_is_refused(
+    polygon: list[float], size: tuple[int, int], sentence: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=sentence):
+        outline_mask([polygon], size, PHOTOGRAPH)
+
+
+def test_a_mask_is_stored_in_the_size_of_the_stored_image() -> None:
+    stored = mask_pixels(EXPECTED, np.zeros((12, 20, 3), np.uint8))
+    assert stored.shape == (12, 20, 3)
+    assert (stored[:3, :5] == 255).all()
+    assert stored.sum() == 255 * 3 * 15
