@@ -11,8 +11,7 @@ from typing import Any
 import yaml
 
 from counterpose_services.serving.engine_service import DRAIN_MARGIN_S
-from counterpose_services.serving.serve_config import serve_config
-from counterpose_services.settings import SERVICES
+from counterpose_services.serving.serve_config import serve_config, services_of
 from manifests.calling import calling
 from manifests.listening import listening
 from manifests.operator import made_pods, selects
@@ -31,7 +30,9 @@ def applications(found: list[Document]) -> Problems:
     """Yield every difference from the launcher's own list of applications."""
     serve = yaml.safe_load(ray_service(found)["spec"]["serveConfigV2"])
     told = [{**each, "args": None} for each in serve["applications"]]
-    expected = [{**each, "args": None} for each in serve_config(services_settings(found))["applications"]]
+    settings = services_settings(found)
+    expected = serve_config(settings, services_of(settings))["applications"]
+    expected = [{**each, "args": None} for each in expected]
     if told != expected:
         yield "the applications are not those of `counterpose-services config`"
     for each in serve["applications"]:
@@ -90,7 +91,8 @@ def scaling(found: list[Document]) -> Problems:
     groups = {group["groupName"]: group for group in config["workerGroupSpecs"]}
     settings = services_settings(found)
     asked: dict[str, list[float]] = {name: [0.0, 0.0] for name in groups}
-    for service in SERVICES:
+    replicas: dict[str, list[int]] = {name: [0, 0] for name in groups}
+    for service in services_of(settings):
         own = settings.of(service)
         name = own.node_group or next(iter(groups))
         if name not in groups:
@@ -98,11 +100,19 @@ def scaling(found: list[Document]) -> Problems:
             continue
         asked[name][0] += own.min_replicas * own.num_gpus
         asked[name][1] += own.max_replicas * own.num_gpus
+        replicas[name][0] += own.min_replicas
+        replicas[name][1] += own.max_replicas
     for name, group in groups.items():
         each = float(group["template"]["spec"]["containers"][0]["resources"]["limits"].get(GPU, 0))
         for wanted, field in zip(asked[name], ("minReplicas", "maxReplicas"), strict=True):
             if wanted > group[field] * each + 1e-9:
                 yield f"{name}: replicas ask for {wanted:g} GPUs, {field} has {group[field] * each:g}"
+        # Ray counts the processors of a pod by its limit.
+        each = float(group["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"])
+        for number, field in zip(replicas[name], ("minReplicas", "maxReplicas"), strict=True):
+            wanted = number * settings.num_cpus
+            if wanted > group[field] * each + 1e-9:
+                yield f"{name}: {number} replicas ask for {wanted:g} CPUs, {field} has {group[field] * each:g}"
         if group["maxReplicas"] > group["minReplicas"] and not config.get("enableInTreeAutoscaling"):
             yield f"{name}: nothing scales it"
     deployments = {named(each): each["spec"] for each in found if each["kind"] == "Deployment"}
