@@ -26,7 +26,8 @@ from manifests.variables import gateway_settings, services_settings
 
 UPGRADE, JOBS, OBSERVABILITY = "incremental-upgrade", "jobs", "observability"
 RENDERED = [
-    ("laptop",), ("photographs",), ("photographs", JOBS), ("gpu",), ("gpu", UPGRADE), ("gpu", JOBS), ("gpu", UPGRADE, JOBS), ("gpu", OBSERVABILITY),
+    ("laptop",), ("photographs",), ("photographs", JOBS),
+    ("gpu",), ("gpu", UPGRADE), ("gpu", JOBS), ("gpu", UPGRADE, JOBS), ("gpu", OBSERVABILITY),
 ]  # fmt: skip
 SUITES = {"laptop": "miniature", "photographs": "photographs", "gpu": "lance"}
 KEYS = {"COUNTERPOSE_API_KEYS": "sixteen-letters-or-more"}
@@ -213,7 +214,7 @@ DEFECTS: dict[Callable[[list[Document]], None], str] = {
     other_address: "where nothing answers",
     missing_group: "scorer: no worker group scorers",
     too_many_replicas: "editor: replicas ask for 5 GPUs",
-    too_many_processors: "editor: 4 replicas ask for 64 CPUs, maxReplicas has 32",
+    too_many_processors: "editor: replicas ask for 64 processors, maxReplicas has 32",
     drain_forbidden: "lets no node be drained",
     budget_of_a_percentage: "maxUnavailable has no meaning",
     unknown_image: "no stage of the Dockerfile makes counterpose-services:0.1.0",

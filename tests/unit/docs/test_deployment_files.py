@@ -18,7 +18,7 @@ TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 COMPOSED = {"services": "gpu", "classifiers": "photographs"}
-"""The services of compose.yaml that run models, each with its profile; a worker waits for those that are there."""
+"""The services of compose.yaml that run models, each with its profile."""
 RUN_STAGES = ("gateway", "services-cpu", "services-cuda")
 KEY = "sixteen-letters-or-more"
 UNITS = {"m": 1e-3, "": 1.0, "Mi": 2.0**20, "Gi": 2.0**30}
