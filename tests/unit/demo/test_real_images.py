@@ -79,6 +79,8 @@ def test_cutouts_are_read_of_a_package_that_apt_fetches(
         file.parent.mkdir(parents=True)
         file.write_bytes(data)
     (content / "DEBIAN").mkdir()
+    # dpkg-deb insists, whatever mask a test before has left.
+    (content / "DEBIAN").chmod(0o755)
     (content / "DEBIAN/control").write_text(
         f"Package: {PACKAGE}\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: stamps\n"
     )
