@@ -1,7 +1,7 @@
 """``python -m counterpose_photographs.images OUT --models FOLDER``: write real images, a folder a class.
 
-Cut-outs before photographed backgrounds where their package can be had, else photographs that packages ship.
-Size, place and background of each cut-out are fixed before any network sees it.
+Cut-outs before photographed backgrounds, with their masks, where their package can be had, else photographs
+that packages ship. Size, place and background of each cut-out are fixed before any network sees it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ SIDE = 224
 OBJECT = 170
 """Pixels of an image's side, and of the longest side of the cut-out in its middle."""
 
+MASKS = "masks"
+"""The folder beside those of the classes that says where the object of each image is."""
+
 
 def write_cutouts(out: Path, found: Mapping[str, Image.Image]) -> int:
     """Write the cut-outs, each in the middle of the next background in turn; return how many."""
@@ -29,8 +32,12 @@ def write_cutouts(out: Path, found: Mapping[str, Image.Image]) -> int:
     for at, (path, cutout) in enumerate(found.items()):
         ground = grounds[at % len(grounds)].copy()
         shown = _reduced(cutout, OBJECT)
-        ground.paste(shown, ((SIDE - shown.width) // 2, (SIDE - shown.height) // 2), shown)
+        place = (SIDE - shown.width) // 2, (SIDE - shown.height) // 2
+        ground.paste(shown, place, shown)
+        mask = Image.new("L", ground.size)
+        mask.paste(shown.getchannel("A"), place)
         _write(out, labels()[path], Path(path).stem, ground)
+        _write(out / MASKS, labels()[path], Path(path).stem, mask)
     return len(found)
 
 

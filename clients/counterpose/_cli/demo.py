@@ -279,10 +279,11 @@ OPERATIONS = (
     "rotation",
     "upside-down",
     "flip-horizontal",
+    "background-grey",
 )
 LEVELS = (3,)
-"""Of focus, storage, light, colour and place, at the middle level: like the images' backgrounds, fixed before
-a network was tried on them."""
+"""Of focus, storage, light, colour, place and background, at the middle level: like the images' backgrounds,
+fixed before a network was tried on them."""
 
 
 def _operated(client: Client, _: Sequence[AnyRun]) -> AnyRun:

@@ -21,7 +21,8 @@ def comparison_text(summary: StressTestSummary) -> str:
     rows = [(title, *(cells.get((title, name)) for name in found.controls)) for title in titles]
     table = Table(("operation", *found.controls), rows)
     legend = f"Of {found.images} images: lost (right before, wrong after) and gained, at the hardest level."
-    return "\n".join([summary.verdict, "", str(table), legend, f"cost: {summary.cost}"])
+    left_out = [f"left out: {name}, as {why}" for name, why in found.left_out.items()]
+    return "\n".join([summary.verdict, "", str(table), legend, *left_out])
 
 
 def _cell(figure: OperationFigure) -> str:

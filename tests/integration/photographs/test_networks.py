@@ -110,6 +110,8 @@ def test_a_cutout_stands_in_the_middle_of_the_next_background(tmp_path: Path) ->
     grass, gravel, _ = (np.asarray(each.resize((224, 224))) for each in images.backgrounds())
     assert (toucan[~inside] == grass[~inside]).all()
     assert (hen[~inside] == gravel[~inside]).all()
+    mask = np.asarray(Image.open(tmp_path / "masks/hen/hen.png"))
+    assert ((mask == 255) == inside).all()
 
 
 def test_a_photograph_that_no_network_knows_is_left_out(

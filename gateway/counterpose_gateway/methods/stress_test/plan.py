@@ -211,11 +211,12 @@ async def prepare_stress_test(
     await check_classifiers(
         create.classifiers, dataset.classes, chosen.image(0), services, label_map=create.label_map
     )
-    others = await further_classes(create, dataset.classes, services)
     if config.transforms is not None:
+        others = await further_classes(create, dataset.classes, services)
         plan = config.transforms.model_copy(update={"others": others})
         config = config.model_copy(update={"transforms": plan})
-    baseline = await measure_baseline(create, chosen, dataset.classes, services, others)
+    further = {} if config.transforms is None else config.transforms.others
+    baseline = await measure_baseline(create, chosen, dataset.classes, services, further)
     return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division)
 
 
