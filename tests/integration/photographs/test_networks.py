@@ -15,6 +15,7 @@ from PIL import Image
 from counterpose_core.errors import InvalidRequest
 from counterpose_photographs import images, networks
 from counterpose_photographs.networks import NETWORKS, main, right_answers, write_network
+from counterpose_photographs.scenes import backgrounds
 from counterpose_services.classifiers.timm_folder import load_folder
 from fakes import imagenet_network
 
@@ -107,7 +108,7 @@ def test_a_cutout_stands_in_the_middle_of_the_next_background(tmp_path: Path) ->
     inside[69:154, 27:197] = True
     for pixels in (toucan, hen):
         assert (pixels[inside] == (255, 0, 0)).all()
-    grass, gravel, _ = (np.asarray(each.resize((224, 224))) for each in images.backgrounds())
+    grass, gravel, _ = (np.asarray(each.resize((224, 224))) for each in backgrounds())
     assert (toucan[~inside] == grass[~inside]).all()
     assert (hen[~inside] == gravel[~inside]).all()
     mask = np.asarray(Image.open(tmp_path / "masks/hen/hen.png"))
