@@ -29,7 +29,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt validate validate-findings validate-conjunctions validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -39,7 +39,7 @@ install: $(STAMP) ## install Counterpose with every extra into .venv
 $(STAMP): pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[cli,gateway,exports,s3,otel,c2pa,services]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[cli,gateway,exports,s3,otel,c2pa,services,photographs]' --group dev
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --no-deps --group generated-client
 	touch $@
 
@@ -153,6 +153,9 @@ demo-interface: $(STAMP) ## learn a user's dataset and benchmark twelve classifi
 demo-hunt: $(STAMP) ## find a planted bug from a classifier and a label alone: demo/hunt.html, demo/hunt.json
 	$(BIN)/counterpose demo bug-hunt --state $(STATE) --out demo
 
+demo-photographs: $(STAMP) ## carry out operations on real images of three real networks: demo/photographs.html, demo/photographs.json (fetches 161 MB)
+	$(BIN)/counterpose demo photographs --state $(STATE)-photographs --out demo
+
 validate: $(STAMP) ## compare stress tests with rendered truth: evaluation/results/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
 	$(BIN)/python -m evaluation.validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)
 
@@ -210,7 +213,7 @@ docs: $(STAMP) system ## build the documentation site into build/site; fail on a
 	$(BIN)/zensical build --strict
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q docs/test_search.py
 
-tutorials: $(STAMP) ## run the tutorials' programs on their own services and gateway
+tutorials: $(STAMP) ## run the tutorials' programs, and the page on photographs, on their own services and gateway
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest docs/test_tutorials.py --durations=5
 
 up: $(STAMP) ## start services and gateway on 127.0.0.1:8080 and leave them running
@@ -235,4 +238,4 @@ miniature: $(STAMP) ## train the miniature suite from scratch (hours; SMOKE=1 fo
 	$(BIN)/python -m counterpose_miniature.training $(if $(SMOKE),--smoke --out .miniature/smoke/weights --work .miniature/smoke)
 
 clean: ## remove what the verbs created, except .venv
-	rm -rf $(STATE) .mypy_cache .ruff_cache .pytest_cache build dist
+	rm -rf $(STATE) $(STATE)-photographs .mypy_cache .ruff_cache .pytest_cache build dist

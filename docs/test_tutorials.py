@@ -1,9 +1,13 @@
-"""The tutorials' programs and notebooks run as they stand, each in an empty folder, on one stack."""
+"""The tutorials' programs and notebooks run as they stand, each in an empty folder, on one stack.
+
+So do the commands of the page on photographs, on a stack that they start and stop themselves.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,10 +17,14 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from PIL import Image
 
+import counterpose_miniature
 from counterpose._stack import Stack
 
 FOLDER = Path(__file__).parent / "tutorials"
+PHOTOGRAPHS = FOLDER.parent / "how-to" / "photographs.md"
+WEIGHTS = Path(counterpose_miniature.__file__).parent / "suite" / "weights"
 PROGRAM = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 TUTORIALS = sorted(path for path in FOLDER.glob("*.md") if PROGRAM.search(path.read_text(encoding="utf-8")))
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -77,3 +85,44 @@ def test_a_notebook_runs_as_it_stands_and_shows_what_it_found(
         for output in cell.get("outputs", [])
         if output.get("name") == "stderr"
     ]
+
+
+def drawn_photographs(folder: Path) -> None:
+    """Draw images of the rendered world, which small classifiers know, as large as small photographs."""
+    draw = [sys.executable, "-m", "counterpose_miniature.training.held_out", str(folder), "--per-class", "6"]
+    subprocess.run(draw, check=True, capture_output=True)
+    for path in folder.glob("*/*.png"):
+        Image.open(path).resize((224, 224), Image.Resampling.BICUBIC).save(path)
+
+
+@pytest.mark.timeout(300)
+def test_five_commands_lead_from_a_folder_to_a_finding(tmp_path: Path) -> None:
+    commands = re.findall(
+        r"^```bash\n(.*?)^```", PHOTOGRAPHS.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    script = "".join(commands)
+    assert len(script.splitlines()) == 5
+    drawn_photographs(tmp_path / "photographs")
+    state, port, services_port = tmp_path / "state", free_port(), free_port()
+    # A network of this machine stands for the one that the page lets be downloaded.
+    shutil.copytree(WEIGHTS / "classifiers" / "unbiased-resnet", state / "models" / "unbiased-resnet")
+    environment = os.environ | {
+        "COUNTERPOSE_STATE_DIR": str(state),
+        "COUNTERPOSE_PORT": str(port),
+        "COUNTERPOSE_SERVICES_PORT": str(services_port),
+        "COUNTERPOSE_URL": f"http://127.0.0.1:{port}",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    try:
+        shown = subprocess.run(
+            ["bash", "-euxo", "pipefail", "-c", script.replace("timm:resnet50", "local:unbiased-resnet")],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        Stack(state, port=port, services_port=services_port).down()
+    assert shown.returncode == 0, f"{shown.stdout[-3000:]}\n{shown.stderr[-3000:]}"
+    assert "As they are: local:unbiased-resnet is right on" in shown.stdout
+    assert "breaks: local:unbiased-resnet loses" in shown.stdout
+    assert "turned by 45 degrees" in (tmp_path / "rotation.html").read_text(encoding="utf-8")
+    assert "What hurts" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "stopped: " in shown.stdout

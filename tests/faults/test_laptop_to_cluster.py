@@ -142,5 +142,5 @@ def test_several_machines(photos: Path, tmp_path: Path) -> None:
 
 def test_the_page_names_overlays_that_are_rendered() -> None:
     named = re.findall(r"kubectl apply --kustomize k8s/(\S+)", PAGE)
-    assert named == ["overlays/laptop", "overlays/gpu"]
+    assert named == ["overlays/laptop", "overlays/photographs", "overlays/gpu"]
     assert all((K8S / name / "kustomization.yaml").is_file() for name in named)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
 
 from counterpose_services.serving.engine_service import DRAIN_MARGIN_S
-from counterpose_services.serving.serve_config import serve_config
-from counterpose_services.settings import SERVICES
+from counterpose_services.serving.serve_config import serve_config, services_of
 from manifests.calling import calling
 from manifests.listening import listening
 from manifests.operator import made_pods, selects
@@ -31,7 +31,9 @@ def applications(found: list[Document]) -> Problems:
     """Yield every difference from the launcher's own list of applications."""
     serve = yaml.safe_load(ray_service(found)["spec"]["serveConfigV2"])
     told = [{**each, "args": None} for each in serve["applications"]]
-    expected = [{**each, "args": None} for each in serve_config(services_settings(found))["applications"]]
+    settings = services_settings(found)
+    expected = serve_config(settings, services_of(settings))["applications"]
+    expected = [{**each, "args": None} for each in expected]
     if told != expected:
         yield "the applications are not those of `counterpose-services config`"
     for each in serve["applications"]:
@@ -88,21 +90,8 @@ def scaling(found: list[Document]) -> Problems:
     """Yield groups that are not there or too small, scalers of nothing, and budgets that hold up a drain."""
     config = ray_service(found)["spec"]["rayClusterConfig"]
     groups = {group["groupName"]: group for group in config["workerGroupSpecs"]}
-    settings = services_settings(found)
-    asked: dict[str, list[float]] = {name: [0.0, 0.0] for name in groups}
-    for service in SERVICES:
-        own = settings.of(service)
-        name = own.node_group or next(iter(groups))
-        if name not in groups:
-            yield f"{service}: no worker group {name}"
-            continue
-        asked[name][0] += own.min_replicas * own.num_gpus
-        asked[name][1] += own.max_replicas * own.num_gpus
+    yield from _too_small(found, groups)
     for name, group in groups.items():
-        each = float(group["template"]["spec"]["containers"][0]["resources"]["limits"].get(GPU, 0))
-        for wanted, field in zip(asked[name], ("minReplicas", "maxReplicas"), strict=True):
-            if wanted > group[field] * each + 1e-9:
-                yield f"{name}: replicas ask for {wanted:g} GPUs, {field} has {group[field] * each:g}"
         if group["maxReplicas"] > group["minReplicas"] and not config.get("enableInTreeAutoscaling"):
             yield f"{name}: nothing scales it"
     deployments = {named(each): each["spec"] for each in found if each["kind"] == "Deployment"}
@@ -114,6 +103,27 @@ def scaling(found: list[Document]) -> Problems:
         fewest[target] = scaler["minReplicas"]
     fewest |= {f"services/{name}": group["minReplicas"] for name, group in groups.items()}
     yield from _budgets(found, fewest)
+
+
+def _too_small(found: list[Document], groups: dict[str, Document]) -> Problems:
+    """Yield groups without room for their services' replicas, by the limits of their pods, as Ray counts."""
+    settings = services_settings(found)
+    asked: dict[tuple[str, str, str], float] = defaultdict(float)
+    for service in services_of(settings):
+        own = settings.of(service)
+        name = own.node_group or next(iter(groups))
+        if name not in groups:
+            yield f"{service}: no worker group {name}"
+            continue
+        for field, replicas in (("minReplicas", own.min_replicas), ("maxReplicas", own.max_replicas)):
+            asked[name, field, GPU] += replicas * own.num_gpus
+            asked[name, field, "cpu"] += replicas * settings.num_cpus
+    for (name, field, resource), wanted in asked.items():
+        limits = groups[name]["template"]["spec"]["containers"][0]["resources"]["limits"]
+        room = groups[name][field] * float(limits.get(resource, 0))
+        if wanted > room + 1e-9:
+            kind = "GPUs" if resource == GPU else "processors"
+            yield f"{name}: replicas ask for {wanted:g} {kind}, {field} has {room:g}"
 
 
 def _budgets(found: list[Document], fewest: dict[str, int]) -> Problems:

@@ -28,7 +28,7 @@ COMMANDS = {
         "up": "Start Counterpose on this machine and leave it running.",
         "down": "Stop what `counterpose up` started.",
         "status": "Show what runs, where, since when, and whether it is ready; exit code 3 if it is not.",
-        "demo": "Test classifiers on rendered images and write the report.",
+        "demo": "Test classifiers on rendered or real images and write the report.",
     },
     "Methods": {
         "stress-test": "Stress-test classifiers on a dataset (LANCE).",

@@ -29,7 +29,8 @@ from counterpose_core.types import Estimate, RunState
 class DropLimit:
     """Fail when a classifier's accuracy drop is proven to exceed ``max_drop`` (a fraction).
 
-    For a run that made only the caller's own interventions, the drop of each intervention is judged.
+    For a run that made only the caller's own interventions, the drop of each intervention is judged; for one
+    of operations, the loss at each level of each.
     """
 
     max_drop: float
@@ -68,6 +69,12 @@ class DropLimit:
 
 
 def _judged_drops(summary: StressTestSummary) -> list[tuple[str, Estimate]]:
+    if summary.transforms is not None:
+        return [
+            (f"{each.classifier} where the image {level.words}", level.loss)
+            for each in summary.transforms.figures
+            for level in each.levels
+        ]
     # With planned edits, judging interventions too would add chances to fail that no limit was set for.
     if summary.config.get("request", {}).get("max_edits_per_image") != 0:
         return [(name, model.drop) for name, model in summary.models.items()]

@@ -1,4 +1,4 @@
-"""Datasets of rendered images: drawn by the miniature world in a process of its own, then registered."""
+"""Datasets of the demos: their images are drawn or gathered in a process of its own, then registered."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterpose._stack.environment import MODELS, MODELS_VARIABLE
 from counterpose._stack.programs import GATEWAY, Programs
 from counterpose._stack.readiness import last_lines
-from counterpose_core.errors import BackendUnavailable
+from counterpose_core.errors import BackendUnavailable, InvalidRequest
 from counterpose_processes.program import Program
 
 HELD_OUT = "counterpose_miniature.training.held_out"
 WORLD = "counterpose_miniature.world"
+NETWORKS, REAL_IMAGES = "counterpose_photographs.networks", "counterpose_photographs.images"
 LOG = "datasets.log"
 
 
 @dataclass(frozen=True)
 class DemoDatasets:
-    """Renders datasets below a state folder and registers them with its gateway."""
+    """Makes datasets below a state folder and registers them with its gateway."""
 
     state: Path
     programs: Programs
@@ -48,13 +50,30 @@ class DemoDatasets:
         """
         self._register(name, WORLD, "--distribution", "user", "--per-class", str(per_class))
 
+    def register_photographs(self, name: str) -> None:
+        """Write networks of packages as `local:` classifiers, and register real images that they know.
+
+        Raises:
+            InvalidRequest: the services load `local:` classifiers from another folder.
+            BackendUnavailable: the networks or images could not be had or registered.
+        """
+        models = self.state / MODELS
+        if (chosen := self.environment[MODELS_VARIABLE]) != str(models):
+            raise InvalidRequest(
+                f"{MODELS_VARIABLE} is {chosen!r}, and this demo writes its networks to {str(models)!r}; "
+                "leave the variable out"
+            )
+        networks = self.programs.module(NETWORKS, str(models))
+        self._run("the networks were not written", networks)
+        self._register(name, REAL_IMAGES, "--models", str(models))
+
     def _register(self, name: str, module: str, *options: str) -> None:
         folder = self.state / "datasets" / name
         if not folder.exists():
-            # Rendered under another name and renamed: half a dataset must not pass for one.
+            # Made under another name and renamed: half a dataset must not pass for one.
             part = folder.with_name(f"{name}.part")
             shutil.rmtree(part, ignore_errors=True)
-            self._run(f"dataset {name!r} was not rendered", self.programs.module(module, str(part), *options))
+            self._run(f"dataset {name!r} was not made", self.programs.module(module, str(part), *options))
             part.rename(folder)
         register = self.programs.command(GATEWAY, "register-dataset", name, str(folder))
         self._run(f"dataset {name!r} was not registered", register)

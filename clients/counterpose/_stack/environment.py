@@ -11,10 +11,13 @@ from counterpose_processes.ports import LOOPBACK
 
 SUITE_VARIABLE = "COUNTERPOSE_SUITE"
 DEFAULT_SUITE = "miniature"
+MODELS_VARIABLE = "COUNTERPOSE_SERVICES_MODELS_FOLDER"
+MODELS = "models"
+"""The folder of `local:` classifiers below the state folder, unless the variable names another one."""
 FOLDERS = (
     "COUNTERPOSE_SUITE_ROOT",
     "COUNTERPOSE_SECRET_FILE",
-    "COUNTERPOSE_SERVICES_MODELS_FOLDER",
+    MODELS_VARIABLE,
     "COUNTERPOSE_SERVICES_LABEL_MAP",
 )
 """Variables that may hold a path relative to the caller's folder, in which the processes do not run."""
@@ -30,6 +33,7 @@ def environment_of(
     """Return the caller's environment with this stack's addresses, state, suite and quiet Ray in it."""
     inherited = dict(os.environ if environ is None else environ)
     inherited |= {} if suite is None else {SUITE_VARIABLE: suite}
+    inherited[MODELS_VARIABLE] = inherited.get(MODELS_VARIABLE) or str(state / MODELS)
     return (
         inherited
         | {name: str(Path(inherited[name]).absolute()) for name in FOLDERS if inherited.get(name)}

@@ -16,6 +16,7 @@ PACKAGES = (
     "services/counterpose_core",
     "services/counterpose_services",
     "services/counterpose_miniature",
+    "services/counterpose_photographs",
 )
 TRAINING = ROOT / "services/counterpose_miniature/training"
 MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from counterpose import Client
+from fakes.integrations import TEMPLATE, Place, action_steps, executed, template_job
 from fakes.served_gateway import ServedGateway, served_gateway
 from fakes.world import CLASSES
 
-ROOT = Path(__file__).resolve().parents[3]
-ACTION = ROOT / "integrations/github/action.yml"
-TEMPLATE = ROOT / "integrations/gitlab/counterpose-gate.yml"
-EXPRESSION = re.compile(r"\$\{\{ *([a-z._-]+) *\}\}")
-INPUT = re.compile(r"\$\[\[ *inputs\.([a-z-]+) *\]\]")
 CASES = [("timm:resnet18", 0), ("leaning", 1)]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A checkout with a frozen set, and the gateway that it is of."""
-
-    url: str
-    checkout: Path
 
 
 @pytest.fixture(scope="module")
@@ -57,32 +39,6 @@ def _frozen(served: ServedGateway) -> str:
         )  # fmt: skip
         served.work()
         return client.gates.freeze(run.id).model_dump_json()
-
-
-def executed(script: str, variables: Mapping[str, str], place: Place) -> subprocess.CompletedProcess[str]:
-    """Run a step in the checkout, as GitHub's ``shell: bash`` does."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    known = {"PATH": path, "HOME": os.environ.get("HOME", "/"), "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script], env=known | dict(variables),
-        cwd=place.checkout, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-
-
-def action_steps(given: Mapping[str, str]) -> dict[str, tuple[str, dict[str, str]]]:
-    """Each step's script and its variables with the inputs put in."""
-    action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
-    inputs = {name: given.get(name, each.get("default")) for name, each in action["inputs"].items()}
-    assert None not in inputs.values(), "an input that is required is missing"
-    known = {f"inputs.{name}": value for name, value in inputs.items()}
-    known["github.action_path"] = str(ACTION.parent)
-    return {
-        step["name"]: (
-            step["run"],
-            {name: EXPRESSION.sub(lambda found: known[found[1]], text) for name, text in step["env"].items()},
-        )
-        for step in action["runs"]["steps"]
-    }
 
 
 @pytest.mark.parametrize(("classifier", "code"), CASES)
@@ -132,19 +88,6 @@ def test_an_input_is_never_run_as_a_part_of_the_script(place: Place, tmp_path: P
     assert executed(script, variables | files | {"FOLDER": str(tmp_path / "out")}, place).returncode == 2
     assert executed(*template_job(given), place).returncode == 2
     assert not (tmp_path / "run").exists()
-
-
-def template_job(given: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The job's script as one and its variables, with the inputs put in."""
-    header, job = yaml.safe_load_all(TEMPLATE.read_text(encoding="utf-8"))
-    inputs = {name: given.get(name, each.get("default")) for name, each in header["spec"]["inputs"].items()}
-    job = job["counterpose-gate"]
-    # What GitLab puts into the script would be run.
-    assert not INPUT.search("\n".join(job["script"]))
-    variables: dict[str, Any] = {
-        name: INPUT.sub(lambda found: str(inputs[found[1]]), text) for name, text in job["variables"].items()
-    }
-    return "\n".join(job["script"]), variables | {"COUNTERPOSE_URL": given["url"]}
 
 
 @pytest.mark.parametrize(("classifier", "code"), CASES)

@@ -217,7 +217,7 @@ def test_a_failed_up_keeps_earlier_processes_running(stack: Stack) -> None:
 
 def test_a_failed_rendering_leaves_no_dataset(stack: Stack) -> None:
     replace(stack, "python", FAILING_RENDERER)
-    with pytest.raises(BackendUnavailable, match=r"'demo' was not rendered: (.|\n)*out of ink"):
+    with pytest.raises(BackendUnavailable, match=r"'demo' was not made: (.|\n)*out of ink"):
         stack.left_running()
     assert not (stack.state / "datasets" / "demo").exists()
     replace(stack, "python", RENDERING)

@@ -11,6 +11,7 @@ import pytest
 from counterpose_core.contract.classifiers import (
     ClassifierDescription,
     ClassifyRequest,
+    ClassifyResponse,
     DescribeRequest,
     Prediction,
 )
@@ -125,7 +126,18 @@ async def test_a_suite_of_operations_alone_carries_out_its_own(gateway: FakeGate
     assert plan["operations"]["rotation"] == [1, 3, 5]
 
 
-async def test_a_classifier_may_answer_all_of_its_own_classes(gateway: FakeGateway) -> None:
+async def test_a_classifier_may_answer_all_of_its_own_classes(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, asked = gateway.services.classifiers, set[int]()
+    classify = port.classify
+
+    async def noted(request: ClassifyRequest) -> ClassifyResponse:
+        # One image alone only asks whether the classifier takes the classes.
+        asked.update({len(request.classes)} if len(request.images) > 1 else ())
+        return await classify(request)
+
+    monkeypatch.setattr(port, "classify", noted)
     summary = await finished(
         gateway, per_class=2, classifiers=["leaning"], transforms={"levels": [3], "among": "model"}
     )
@@ -138,6 +150,8 @@ async def test_a_classifier_may_answer_all_of_its_own_classes(gateway: FakeGatew
     assert items[0].result is not None
     pair = items[0].result["predictions"]["leaning"]
     assert pair["top"][1][1] == pytest.approx(0.1 / (classes + 1))
+    # The images as they are, too, or their line would be of an easier question than the figures.
+    assert asked == {classes + 2}
 
 
 async def test_of_a_classifier_whose_classes_are_not_known_only_the_dataset_s_are_asked(

@@ -26,8 +26,10 @@ from manifests.variables import gateway_settings, services_settings
 
 UPGRADE, JOBS, OBSERVABILITY = "incremental-upgrade", "jobs", "observability"
 RENDERED = [
-    ("laptop",), ("gpu",), ("gpu", UPGRADE), ("gpu", JOBS), ("gpu", UPGRADE, JOBS), ("gpu", OBSERVABILITY),
+    ("laptop",), ("photographs",), ("photographs", JOBS),
+    ("gpu",), ("gpu", UPGRADE), ("gpu", JOBS), ("gpu", UPGRADE, JOBS), ("gpu", OBSERVABILITY),
 ]  # fmt: skip
+SUITES = {"laptop": "miniature", "photographs": "photographs", "gpu": "lance"}
 KEYS = {"COUNTERPOSE_API_KEYS": "sixteen-letters-or-more"}
 SERVE_PORT, DASHBOARD_PORT = 8101, 8265
 
@@ -129,6 +131,10 @@ def too_many_replicas(found: list[Document]) -> None:
     variables_of(found, "services")["COUNTERPOSE_EDITOR_MAX_REPLICAS"] = "5"
 
 
+def too_many_processors(found: list[Document]) -> None:
+    variables_of(found, "services")["COUNTERPOSE_SERVICES_NUM_CPUS"] = "16"
+
+
 def drain_forbidden(found: list[Document]) -> None:
     found_in(found, "PodDisruptionBudget")["spec"]["minAvailable"] = 3
 
@@ -208,6 +214,7 @@ DEFECTS: dict[Callable[[list[Document]], None], str] = {
     other_address: "where nothing answers",
     missing_group: "scorer: no worker group scorers",
     too_many_replicas: "editor: replicas ask for 5 GPUs",
+    too_many_processors: "editor: replicas ask for 64 processors, maxReplicas has 32",
     drain_forbidden: "lets no node be drained",
     budget_of_a_percentage: "maxUnavailable has no meaning",
     unknown_image: "no stage of the Dockerfile makes counterpose-services:0.1.0",
@@ -277,11 +284,20 @@ def test_serve_and_the_settings_accept_what_is_rendered(rendered: tuple[str, ...
     found = overlay(*rendered)
     config = ServeDeploySchema.model_validate(yaml.safe_load(ray_service(found)["spec"]["serveConfigV2"]))
     assert config.proxy_location.value == "EveryNode"
-    assert services_settings(found).suite == {"laptop": "miniature", "gpu": "lance"}[rendered[0]]
+    assert services_settings(found).suite == SUITES[rendered[0]]
     settings = gateway_settings(found, **KEYS)
     assert settings.service_url("scorer") == f"{settings.services_url}/scorer"
     with pytest.raises(ValidationError, match="COUNTERPOSE_API_KEYS"):
         gateway_settings(found)
+
+
+def test_a_suite_deploys_the_services_that_it_has() -> None:
+    found = overlay("photographs")
+    serve = yaml.safe_load(ray_service(found)["spec"]["serveConfigV2"])
+    assert [each["name"] for each in serve["applications"]] == ["classifiers"]
+    assert not [pod.origin for pod in made_pods(found) if "nvidia.com/gpu" in yaml.safe_dump(pod.spec)]
+    variables_of(found, "services")["COUNTERPOSE_SUITE"] = "lance"
+    assert "the applications are not those of `counterpose-services config`" in problems(found)
 
 
 @pytest.mark.fault("T7")

@@ -11,12 +11,14 @@ import yaml
 
 from counterpose_gateway.settings import settings_from
 from fakes.openapi_document import document
-from manifests.rendering import ROOT, config_map, overlay
+from manifests.rendering import OVERLAYS, ROOT, config_map, overlay
 from manifests.variables import GATEWAY_VARIABLES, SERVICE_VARIABLES
 
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+COMPOSED = {"services": "gpu", "classifiers": "photographs"}
+"""The services of compose.yaml that run models, each with its profile."""
 RUN_STAGES = ("gateway", "services-cpu", "services-cuda")
 KEY = "sixteen-letters-or-more"
 UNITS = {"m": 1e-3, "": 1.0, "Mi": 2.0**20, "Gi": 2.0**30}
@@ -111,7 +113,7 @@ def test_the_image_variables_are_settings() -> None:
         assert ours <= (GATEWAY_VARIABLES if stage == "gateway" else SERVICE_VARIABLES)
 
 
-@pytest.mark.parametrize("name", ["laptop", "gpu"])
+@pytest.mark.parametrize("name", OVERLAYS)
 def test_requests_do_not_exceed_limits_and_probes_ask_routes_without_a_key(name: str) -> None:
     found = overlay(name)
     containers = [
@@ -130,7 +132,7 @@ def test_requests_do_not_exceed_limits_and_probes_ask_routes_without_a_key(name:
     serve = next(container for container in containers if container["name"] == "serve")
     paths = {serve[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")}
     assert paths == {"/healthz"} <= set(document()["paths"])
-    if name == "gpu":
+    if name != "laptop":
         (ingress,) = (each for each in found if each["kind"] == "Ingress")
         body = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
         limit = settings_from(
@@ -152,7 +154,7 @@ def test_compose_starts_images_and_settings_that_exist() -> None:
     for name, each in services.items():
         assert each["build"]["target"] in stages()
         assert each["image"] == f"counterpose-{each['build']['target']}:{PROJECT['version']}"
-        known = SERVICE_VARIABLES | {"HF_HOME", "HOME"} if name == "services" else GATEWAY_VARIABLES
+        known = SERVICE_VARIABLES | {"HF_HOME", "HOME"} if name in COMPOSED else GATEWAY_VARIABLES
         assert set(each["environment"]) <= known
         assert each["environment"]["COUNTERPOSE_SECRET"].startswith("${COUNTERPOSE_SECRET:?")
         mounted = {volume.split(":")[0] for volume in each["volumes"] if not volume.startswith("$")}
@@ -160,7 +162,23 @@ def test_compose_starts_images_and_settings_that_exist() -> None:
     told = {name: value for name, value in services["gateway"]["environment"].items() if "$" not in value}
     settings = settings_from(told | image_variables("gateway") | {"COUNTERPOSE_API_KEYS": KEY})
     assert settings.service_url("scorer") == "http://services:8101/scorer"
-    assert int(services["services"]["stop_grace_period"].removesuffix("s")) > settings.call_seconds + 5
+    for name in COMPOSED:
+        assert int(services[name]["stop_grace_period"].removesuffix("s")) > settings.call_seconds + 5
+
+
+def test_a_profile_of_compose_starts_the_services_of_one_kind_under_one_address() -> None:
+    services = COMPOSE["services"]
+    assert {name: each["profiles"] for name, each in services.items() if "profiles" in each} == {
+        name: [profile] for name, profile in COMPOSED.items()
+    }
+    # What the other profile has is not there: a worker must not need it.
+    assert services["worker"]["depends_on"] == {
+        name: {"condition": "service_healthy", "required": False} for name in COMPOSED
+    }
+    assert services["classifiers"]["networks"]["inside"] == {"aliases": ["services"]}
+    assert "deploy" not in services["classifiers"]
+    text = (ROOT / "docs/how-to/kubernetes.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"docker compose --profile (\w+) up", text)) == set(COMPOSED.values())
 
 
 def test_every_image_that_a_page_builds_or_starts_is_a_stage() -> None:

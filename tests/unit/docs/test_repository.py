@@ -71,7 +71,7 @@ def test_every_folder_of_a_package_has_an_init_file() -> None:
     assert sorted(str(folder) for folder in folders if not (folder / "__init__.py").is_file()) == []
 
 
-def test_the_wheel_holds_the_seven_packages_and_no_weights() -> None:
+def test_the_wheel_holds_the_eight_packages_and_no_weights() -> None:
     assert [Path(package).name for package in PACKAGES] == [
         "counterpose",
         "counterpose_gateway",
@@ -80,6 +80,7 @@ def test_the_wheel_holds_the_seven_packages_and_no_weights() -> None:
         "counterpose_processes",
         "counterpose_services",
         "counterpose_miniature",
+        "counterpose_photographs",
     ]
     assert {"*.safetensors", "services/counterpose_miniature/suite/weights"} <= set(WHEEL["exclude"])
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if in_wheel(path)]

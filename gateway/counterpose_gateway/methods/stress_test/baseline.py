@@ -6,7 +6,7 @@ It is measured when the run is created, so that a run that is stopped or keeps n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -48,11 +48,16 @@ MOST_CONFUSIONS, MOST_MISTAKES = 10, 6
 
 
 async def measure_baseline(
-    create: StressTestCreate, sources: SourceTable, classes: Sequence[str], services: Services
+    create: StressTestCreate,
+    sources: SourceTable,
+    classes: Sequence[str],
+    services: Services,
+    others: Mapping[str, Sequence[str]],
 ) -> list[ClassifierBaseline]:
     """Show the first sources, which take the classes in turn, to each classifier.
 
-    A classifier that cannot be called now is left out: the run may come when it can.
+    A classifier that cannot be called now is left out: the run may come when it can. Each answers among
+    ``classes``, and among those that ``others`` has of it.
 
     Raises:
         RequestError: a classifier refuses such a call.
@@ -60,7 +65,8 @@ async def measure_baseline(
     most = max(LEAST_IMAGES, MOST_ANSWERS // max(1, len(create.classifiers)))
     first = list(islice(sources.rows(), min(MOST_IMAGES, most)))
     asked = (
-        _baseline(at, create, first, len(sources), classes, services) for at in range(len(create.classifiers))
+        _baseline(at, create, first, len(sources), [*classes, *others.get(spec, ())], services)
+        for at, spec in enumerate(create.classifiers)
     )
     return [each for each in await together(asked) if each is not None]
 

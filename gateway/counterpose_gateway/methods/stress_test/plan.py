@@ -242,7 +242,8 @@ async def prepare_stress_test(
     if config.transforms is not None:
         plan = await completed(config.transforms, create, dataset.classes, grouped, backgrounds, services)
         config = config.model_copy(update={"transforms": plan})
-    baseline = await measure_baseline(create, chosen, dataset.classes, services)
+    further = {} if config.transforms is None else config.transforms.others
+    baseline = await measure_baseline(create, chosen, dataset.classes, services, further)
     return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division, backgrounds)
 
 

@@ -1,0 +1,1 @@
+"""Real images and real networks that packages ship, for ``counterpose demo photographs``."""
