@@ -21,6 +21,8 @@ from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.transforms import TransformSummary
 from counterpose_core.image_recipes import shown_image
 from counterpose_core.suite import load_suite
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.runs.large_plans import PlanInputs
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import FakeWorld
@@ -372,3 +374,28 @@ async def test_masks_change_a_dataset_s_digest_and_go_with_it(gateway: FakeGatew
     gateway.ledger.delete_dataset("demo")
     assert gateway.ledger.named({mask}) == set()
     assert mask in gateway.ledger.loose_digests(before=float("inf"), most=100)
+
+
+async def test_a_plan_made_again_takes_the_same_masks_and_backgrounds(gateway: FakeGateway) -> None:
+    await uploaded(gateway, list(every(3)))
+    await uploaded(gateway, [source("plate", number, mask_base64=None) for number in (50, 51)], "scenes")
+    request = body(BACKGROUNDS, backgrounds="scenes", excluded={"sled": ["background-grey"]})
+    run = Run.model_validate_json((await gateway.http.post("/v1/stress-tests", json=request)).content)
+    planned = []
+    while (group := gateway.ledger.lease_group("worker", seconds=60.0, run_id=run.id)) is not None:
+        planned += [(item.ordinal, item.item_key, item.instruction) for item in group.items]
+    # What comes after the request stands behind nothing.
+    await uploaded(gateway, [source("plate", number) for number in range(20, 30)])
+    rest_of_plan = METHODS["stress-test"].rest_of_plan
+    assert rest_of_plan is not None
+    inputs = PlanInputs({"demo": 6, "scenes": 2}, gateway.ledger, gateway.store)
+    for first in (0, 4):
+        again = [(each.ordinal, each.item_key, each.instruction) for each in rest_of_plan(run, inputs, first)]
+        assert again == sorted(planned)[first:]
+
+
+async def test_a_mask_is_its_tenant_s_alone(gateway: FakeGateway) -> None:
+    await uploaded(gateway, [source("sled", 1)])
+    mask = str(gateway.ledger.sources("demo")[0].mask)
+    assert gateway.ledger.of("default").holds(mask)
+    assert not gateway.ledger.of("other").holds(mask)

@@ -14,7 +14,7 @@ from counterpose_core.errors import NotFound
 from counterpose_core.types import Estimate
 from fakes.benchmark_answers import benchmark_answer
 from fakes.command import Play, run
-from fakes.sdk import a_summary, figure, problem, run_answer, summary_answer
+from fakes.sdk import a_summary, figure, ok, problem, run_answer, summary_answer
 
 SUMMARY = a_summary(steady=figure(0.0, -0.01, 0.02))
 AGAIN = SUMMARY.model_copy(
@@ -133,3 +133,35 @@ def test_thresholds_of_a_run_of_another_kind_are_refused(play: Play) -> None:
     shown = run("show", "run-1", "--threshold", "direction=0.3")
     assert shown.exit_code == ExitCode.USAGE
     assert "--threshold needs a stress test, and run 'run-1' is a shift-benchmark" in shown.stderr
+
+
+@pytest.mark.parametrize("pair", ["rotation", "=rotation", "6="])
+def test_an_exclusion_without_its_class_is_refused_before_anything_is_sent(play: Play, pair: str) -> None:
+    script = play()
+    shown = run("stress-test", "demo", "--classifier", "timm:resnet50", "--exclude-operation", pair)
+    assert shown.exit_code == ExitCode.USAGE
+    assert f"CLASS=NAME, such as 6=rotation, not {pair!r}" in " ".join(shown.stderr.split())
+    assert script.seen == []
+
+
+def test_a_folder_of_backgrounds_is_uploaded_and_named(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "scenes" / "any").mkdir(parents=True)
+    (tmp_path / "scenes" / "any" / "1.png").write_bytes(b"image")
+    made = {
+        "name": "scenes", "classes": ["any"], "n_sources": 1, "digest": "",
+        "created_at": "2026-11-29T12:00:00Z",
+    }  # fmt: skip
+    script = play(
+        ok({"datasets": []}),
+        ok(made),
+        ok({"added": 1, "rejected": []}),
+        run_answer(),
+        run_answer("completed", 3),
+        summary_answer(a_summary()),
+    )
+    shown = run(
+        "stress-test", "demo", "--classifier", "timm:resnet50", "--backgrounds", str(tmp_path / "scenes")
+    )
+    bodies = [json.loads(each.content) for each in script.seen if each.url.path == "/v1/stress-tests"]
+    assert bodies, shown.stderr
+    assert bodies[0]["transforms"]["backgrounds"].startswith("scenes-")

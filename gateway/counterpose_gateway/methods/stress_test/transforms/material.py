@@ -233,6 +233,6 @@ class Materials:
                 if chosen is None:
                     left_out[row.name] = f"{NO_OTHER[row.other]}, and there is none for the image"
                 else:
-                    others[row.name] = chosen
+                    others[row.name] = list(chosen)
         mask = source.mask if self._masking else None
         return Material(mask, others, left_out)
