@@ -120,8 +120,9 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Retry after the number of seconds in `Retry-After`; the answer of the first call is then returned.",
     ),
     "image-too-large": Explanation(
-        "The image has more pixels or bytes than the limit. It was refused before it was decoded.",
-        "Scale the image down, or compress the file.",
+        "The image has more than 64 megapixels (a WebP: 16), or its file more bytes than the limit. It was "
+        "refused before it was decoded.",
+        "Scale the image down, or save it as a JPEG: `mogrify -resize 50% -format jpg FILE`.",
     ),
     "image-undecodable": Explanation(
         "The bytes are not an image, or the image is damaged or cut off.",
