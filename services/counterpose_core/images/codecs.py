@@ -48,8 +48,8 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
     """Decode a still PNG, JPEG, WebP or raw image to uint8 (H, W, 3).
 
     The EXIF rotation is applied, transparency is composited on white, and 16-bit levels are scaled to 8 bits.
-    Colour profiles and all other metadata are dropped. An image of more than `MAX_PIXELS`, which only a larger
-    ``max_pixels`` lets in, is halved while it is decoded, as `_halved` says.
+    Colour profiles and all other metadata are dropped. An image of more than `MAX_PIXELS`, which only a
+    larger ``max_pixels`` lets in, is halved while it is decoded, as `_halved` says.
 
     Raises:
         ImageUndecodable: the bytes are not an image, are truncated, have a wrong checksum, or are a PNG of
@@ -130,7 +130,7 @@ def _refuse_unwanted(image: Image.Image, max_pixels: int) -> None:
     # Its decoder holds the whole image four times over, a gigabyte of the largest photograph.
     if width * height > MAX_PIXELS and image.format == "WEBP":
         raise ImageTooLarge(
-            f"the WebP has {width} x {height} pixels, more than {MAX_PIXELS}; scale it down or save it as JPEG"
+            f"the WebP has {width} x {height} pixels, more than {MAX_PIXELS}; save it as a JPEG"
         )
     # Phones append depth and gain maps to a JPEG as further frames; its first frame is the photo.
     if image.format in ("PNG", "WEBP") and getattr(image, "n_frames", 1) > 1:
