@@ -131,7 +131,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "images-outside-suite": Explanation(
         "Most of a run's first images are unlike those that the suite's models were trained on: captions "
         "do not fit them, or the editor cannot redraw them.",
-        "Choose a suite with published weights for photographs (docs/how-to/gpu.md), or "
+        "Test photographs by operations, which need no generator (docs/how-to/photographs.md; the detail has "
+        "the command), choose a suite with published weights for them (docs/how-to/gpu.md), or "
         'start the run with `outside_suite="continue"` (`--anyway`) to go on all the same.',
     ),
     "import-refused": Explanation(

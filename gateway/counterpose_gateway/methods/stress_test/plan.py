@@ -61,7 +61,7 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
         DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `plan_stress_test`.
     """
     # One thread for all that is read: callers that wait at once would wait for a second one too.
-    dataset, sources = await asyncio.to_thread(_read, create, context)
+    create, dataset, sources = await asyncio.to_thread(_read, create, context)
     config, items = await plan_stress_test(
         create,
         dataset=dataset,
@@ -81,7 +81,7 @@ async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
     Raises:
         QuotaExceeded, UnknownDataset, DatasetEmpty, UnknownModel, ...: see `plan`.
     """
-    dataset, sources = await asyncio.to_thread(_read, create, context)
+    create, dataset, sources = await asyncio.to_thread(_read, create, context)
     return await prepare_stress_test(
         create,
         dataset=dataset,
@@ -92,7 +92,7 @@ async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
     )
 
 
-def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, SourceTable]:
+def _read(create: StressTestCreate, context: RunContext) -> tuple[StressTestCreate, Dataset, SourceTable]:
     dataset = named_dataset(create.dataset, "/dataset", context.ledger)
     if create.applied_from is not None:
         context.ledger.run(create.applied_from, "stress-test")
@@ -101,7 +101,7 @@ def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, Sourc
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
-    return dataset, context.ledger.source_table(create.dataset)
+    return create, dataset, context.ledger.source_table(create.dataset)
 
 
 def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
@@ -186,7 +186,6 @@ async def prepare_stress_test(
             intervention is not plain text, or there are too many images to find near-duplicates among.
         BackendError: near-duplicates are asked for, and the scorer is down.
     """
-    create = with_operations(create, suite)
     check_interventions(create.interventions)
     require_several_classes(dataset)
     # Of 100,000 sources each step takes a second, and nobody else would be answered meanwhile.
