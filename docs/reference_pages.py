@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from counterpose._cli.main import app
-from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities
+from counterpose_core.contract.editor_backends import CAPABILITIES, OPERATIONS, Capabilities
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
 from counterpose_gateway.methods import METHODS
@@ -169,8 +169,9 @@ def suites_page() -> str:
             suites,
             lambda at, suite: _lacks(methods[at], suite),
         ),
-        "## What the editors can do",
-        "Each editor declares it, and answers with it to `GET /v1/services`.",
+        "## What editors and operations can do",
+        "Each editor declares it, and answers with it to `GET /v1/services`. Of a suite without an editor, "
+        "the column says what its operations on images can do, which the classifiers carry out.",
         _matrix(
             "ability",
             [f"`{name}`: {_cell(Capabilities.model_fields[name].description or '')}" for name in abilities],
@@ -199,10 +200,13 @@ def _lacks(method: AnyMethod, suite: Suite) -> str:
 
 def _able(ability: str, suite: Suite) -> str:
     editor = suite.editor_part
-    if editor is None:
+    if editor is not None:
+        able = CAPABILITIES[editor.presets[editor.default_preset].backend]
+    elif suite.transforms is not None:
+        able = OPERATIONS
+    else:
         return "no editor"
-    backend = editor.presets[editor.default_preset].backend
-    return "yes" if getattr(CAPABILITIES[backend], ability) else "no"
+    return "yes" if getattr(able, ability) else "no"
 
 
 def _settings(model: type[BaseModel], variables: Mapping[str, str]) -> str:

@@ -85,6 +85,9 @@ def _run_again(why: str, summary: StressTestSummary, finding: Finding) -> NextSt
 FUNCTION = "py:MODULE:FUNCTION"
 """Stands for an object of a program, which no command line can name."""
 
+PUBLISHED = "timm:resnet50"
+"""A classifier that every suite which allows timm has."""
+
 _FLAGS = {
     "edit_types": "--edit-type",
     "max_edits_per_image": "--max-edits-per-image",
@@ -111,6 +114,18 @@ def repeat_command(request: StressTestCreate, proof: Proof | None = None) -> str
         proven = prove_command(proof.parent, proof.finding.number, proof.images)
         return f"{proven} {shlex.join(['--dataset', request.dataset, *seed])}"
     return shlex.join(["counterpose", "stress-test", request.dataset, *_options(request), *seed])
+
+
+def operations_command(request: StressTestCreate) -> str:
+    """The command that tests the same images by operations, which need no generator, on this machine.
+
+    A classifier of the suite itself, which another one lacks, has a published one in its place.
+    """
+    functions = request.function_specs
+    names = [name if ":" in name or name in functions else PUBLISHED for name in request.classifiers]
+    kept = request.model_dump(include={"dataset", "label_map", "limit", "exclude", "seed", "function_specs"})
+    asked = StressTestCreate.model_validate(kept | {"classifiers": list(dict.fromkeys(names))})
+    return f"counterpose down && {repeat_command(asked)} --suite photographs"
 
 
 def repeat_notes(request: StressTestCreate) -> list[str]:

@@ -120,8 +120,9 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Retry after the number of seconds in `Retry-After`; the answer of the first call is then returned.",
     ),
     "image-too-large": Explanation(
-        "The image has more pixels or bytes than the limit. It was refused before it was decoded.",
-        "Scale the image down, or compress the file.",
+        "The image has more than 64 megapixels (a WebP: 16), or its file more bytes than the limit. It was "
+        "refused before it was decoded.",
+        "Scale the image down, or save it as a JPEG: `mogrify -resize 50% -format jpg FILE`.",
     ),
     "image-undecodable": Explanation(
         "The bytes are not an image, or the image is damaged or cut off.",
@@ -130,8 +131,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "images-outside-suite": Explanation(
         "Most of a run's first images are unlike those that the suite's models were trained on: captions "
         "do not fit them, or the editor cannot redraw them.",
-        "Choose a suite with published weights for photographs (docs/how-to/gpu.md), carry out operations on "
-        "them, which needs no GPU (`counterpose up --suite photographs`, docs/how-to/photographs.md), or "
+        "Test photographs by operations, which need no generator (docs/how-to/photographs.md; the detail has "
+        "the command), choose a suite with published weights for them (docs/how-to/gpu.md), or "
         'start the run with `outside_suite="continue"` (`--anyway`) to go on all the same.',
     ),
     "import-refused": Explanation(

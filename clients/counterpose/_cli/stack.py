@@ -154,7 +154,9 @@ def _described(found: StackStatus, state: Path | None) -> str:
     lines = [f"Counterpose {found.gateway_version or found.version} at {found.url}: {_word(found)}"]
     lines += [_process_line(found, at) for at in range(len(found.processes))]
     lines += [f"  {each.service:12} {'ready' if each.ready else each.detail}" for each in found.services]
-    lines += [f"  suite        {_suite(found)}", f"  state        {found.state}"]
+    lines += [f"  suite        {_suite(found)}"]
+    lines += [f"  operations   {len(found.operations)} on images"] if found.operations else []
+    lines += [f"  state        {found.state}"]
     lines += [] if found.store is None else [f"  store        {_store(found.store)}"]
     if found.gateway_version not in (None, found.version):
         lines.append(f"  installed is {found.version}: restart with `counterpose down` and `counterpose up`")

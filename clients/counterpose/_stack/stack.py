@@ -25,6 +25,7 @@ from counterpose._stack.record import (
 )
 from counterpose._stack.state_folder import default_state, locked, prepare
 from counterpose_core.errors import BackendUnavailable, DeadlineExceeded, InvalidRequest
+from counterpose_core.suite_files import suite_sections
 from counterpose_core.weights_reading import Patience, WeightsReading, current_readings
 from counterpose_processes.ports import LOOPBACK, free_port, is_free
 from counterpose_processes.process import KILL_TIMEOUT_S, POLL_S, Process
@@ -101,11 +102,11 @@ class Stack:
         """Return what renders and registers the demo's datasets in this stack."""
         return DemoDatasets(self.state, self._installed(), self.environment())
 
-    def up(self, images: Images = demo_images) -> bool:
+    def up(self, images: Images | None = demo_images) -> bool:
         """Start what does not run yet; return when the gateway says that it is ready.
 
         Args:
-            images: called while Ray starts; not called if everything runs already.
+            images: called while Ray starts; not called if everything runs already. None prepares none.
 
         Returns:
             Whether anything was started.
@@ -159,20 +160,27 @@ class Stack:
                 self.stop_started()
 
     def left_running(self) -> None:
-        """Start what does not run yet and leave it running; an attempt that fails leaves nothing of it."""
+        """Start what does not run yet and leave it running; an attempt that fails leaves nothing of it.
+
+        Raises:
+            UnknownModel, InvalidRequest: the suite does not exist, or its file cannot be read.
+        """
+        # Rendered images are for suites that edit them; photographs are the user's own.
+        edits = "editor" in suite_sections(self.environment()[SUITE_VARIABLE])
         with ended_by_signals():
             try:
-                self.up()
+                self.up(demo_images if edits else None)
             except BaseException:
                 self.stop_started()
                 raise
 
-    def _start_all(self, images: Images) -> None:
+    def _start_all(self, images: Images | None) -> None:
         self.tell("starting Ray and the services")
         self._start("services", SERVICES, "up")
         # Meanwhile Ray starts, which takes longer.
-        self.tell("preparing the demo's images")
-        images(self.datasets())
+        if images is not None:
+            self.tell("preparing the demo's images")
+            images(self.datasets())
         # Missing weights end the services within seconds.
         self._require_alive()
         self._start("gateway", GATEWAY, "serve")

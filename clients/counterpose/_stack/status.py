@@ -50,6 +50,7 @@ class StackStatus(BaseModel):
     processes: list[ProcessStatus]
     services: list[ServiceState]
     store: StoreUse | None = None
+    operations: list[str] = []
 
 
 def status_of(stack: Stack) -> StackStatus:
@@ -84,6 +85,7 @@ def status_of(stack: Stack) -> StackStatus:
         ],
         services=told.services,
         store=told.store,
+        operations=told.operations,
     )
 
 

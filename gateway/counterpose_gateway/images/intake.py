@@ -23,7 +23,7 @@ from counterpose_core.errors import (
     RequestError,
     error_for,
 )
-from counterpose_core.images.codecs import decode_image
+from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, decode_image
 from counterpose_core.images.file_structure import MAX_CHUNKS
 from counterpose_core.images.packing import PackedImage, pack
 from counterpose_core.text.folder_names import notes_on_names
@@ -278,7 +278,7 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         raise ImageTooLarge(f"{source.filename!r} has more than {LARGEST_FILE} bytes; scale it down")
     # Only pixels are stored: metadata such as place and owner are removed, and equal images get equal names.
     most_chunks = MAX_CHUNKS if room is None else room.quotas.png_chunks
-    pixels = decode_image(source.content, max_chunks=most_chunks)
+    pixels = decode_image(source.content, max_pixels=LARGEST_PHOTOGRAPH, max_chunks=most_chunks)
     height, width, _ = pixels.shape
     if min(height, width) < SMALLEST_SIDE:
         raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")

@@ -26,7 +26,13 @@ async def list_services(context: Context) -> ServiceList:
     """Return the state of each of the five services, as the gateway sees it, and the use of the store."""
     editor = context.suite.editor_part
     presets = [] if editor is None else sorted(editor.presets)
-    return ServiceList(services=await context.health.services(), store=context.store_use, presets=presets)
+    own = context.suite.transforms
+    return ServiceList(
+        services=await context.health.services(),
+        store=context.store_use,
+        presets=presets,
+        operations=[] if own is None else list(own.operations),
+    )
 
 
 @router.get("/healthz", tags=["health"])

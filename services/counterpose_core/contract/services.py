@@ -46,6 +46,11 @@ class ServiceList(ListBody[ServiceState]):
     presets: list[str] = Field(
         default=[], description="Names of the suite's editor presets, which a stress test's `preset` takes."
     )
+    operations: list[str] = Field(
+        default=[],
+        description="Operations on images that a stress test of the suite carries out where it names none; "
+        "empty if the suite has none.",
+    )
 
     @property
     def _entries(self) -> list[ServiceState]:

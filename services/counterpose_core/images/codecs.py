@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import threading
 import zlib
 from collections.abc import Mapping
 
@@ -25,11 +26,17 @@ Pixels = npt.NDArray[np.uint8]
 
 # 48 MB decoded: a worker can hold several images of this size.
 MAX_PIXELS = 16_000_000
+LARGEST_PHOTOGRAPH = 4 * MAX_PIXELS
+"""The pixels of an image that is taken in; above `MAX_PIXELS`, half of each side is stored."""
 FORMATS = ("PNG", "JPEG", "WEBP")
 XMP_KEYWORD = "XML:com.adobe.xmp"
 
 _RAW_MAGIC = b"FLRAW1"
 _RAW_HEADER = struct.Struct("<III")
+_BAND = 256
+"""Rows that are converted at once."""
+_ONE_AT_A_TIME = threading.Lock()
+"""A PNG of the largest size is 256 MB before it is halved: requests that come together take turns."""
 # Pillow's parsers raise all of these on damaged files; none may reach a worker's loop.
 _PARSER_ERRORS = (
     OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError,
@@ -41,7 +48,8 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
     """Decode a still PNG, JPEG, WebP or raw image to uint8 (H, W, 3).
 
     The EXIF rotation is applied, transparency is composited on white, and 16-bit levels are scaled to 8 bits.
-    Colour profiles and all other metadata are dropped.
+    Colour profiles and all other metadata are dropped. An image of more than `MAX_PIXELS`, which only a
+    larger ``max_pixels`` lets in, is halved while it is decoded, as `_halved` says.
 
     Raises:
         ImageUndecodable: the bytes are not an image, are truncated, have a wrong checksum, or are a PNG of
@@ -50,7 +58,7 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
         UnsupportedMedia: the file has another format, is an animation, or can also be read as another format.
     """
     if data.startswith(_RAW_MAGIC):
-        return _decode_raw(data, max_pixels)
+        return _decode_raw(data, min(max_pixels, MAX_PIXELS))
     if data.startswith(SIGNATURE):
         check_chunks(data, max_pixels=max_pixels, max_chunks=max_chunks)
     try:
@@ -60,6 +68,8 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
                 raise UnsupportedMedia(
                     f"the image file can also be read as {other}; save it again as a plain PNG or JPEG"
                 )
+            if image.width * image.height > MAX_PIXELS:
+                return _halved(image)
             return _to_rgb(_upright(image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageTooLarge(f"the image has more than {max_pixels} pixels; scale it down") from error
@@ -74,7 +84,7 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
 def encode_raw(array: Pixels) -> bytes:
     """Encode uint8 (H, W, 3) as raw bytes after a shape header: lossless, and as fast as a copy."""
     pixels = _checked(array)
-    return _RAW_MAGIC + _RAW_HEADER.pack(*pixels.shape) + pixels.tobytes()
+    return b"".join((_RAW_MAGIC, _RAW_HEADER.pack(*pixels.shape), pixels.data))
 
 
 def encode_png(array: Pixels, *, text: Mapping[str, str] | None = None) -> bytes:
@@ -117,6 +127,11 @@ def _refuse_unwanted(image: Image.Image, max_pixels: int) -> None:
     width, height = image.size
     if width * height > max_pixels:
         raise ImageTooLarge(f"the image has {width} x {height} pixels, more than {max_pixels}; scale it down")
+    # Its decoder holds the whole image four times over, a gigabyte of the largest photograph.
+    if width * height > MAX_PIXELS and image.format == "WEBP":
+        raise ImageTooLarge(
+            f"the WebP has {width} x {height} pixels, more than {MAX_PIXELS}; save it as a JPEG"
+        )
     # Phones append depth and gain maps to a JPEG as further frames; its first frame is the photo.
     if image.format in ("PNG", "WEBP") and getattr(image, "n_frames", 1) > 1:
         raise UnsupportedMedia(
@@ -131,6 +146,27 @@ def _upright(image: Image.Image) -> Image.Image:
     except _PARSER_ERRORS:
         # Many cameras write broken EXIF; the pixels are intact, so keep the stored orientation.
         return image
+
+
+def _halved(image: Image.Image) -> Pixels:
+    """Decode an image at half its width and height, odd ones rounded down.
+
+    A JPEG is read through the half-sized transform of its blocks, so that the whole is never in memory; of
+    other formats each pixel is the mean of two by two, converted band by band.
+    """
+    whole, (width, height) = image.size, (max(1, image.width // 2), max(1, image.height // 2))
+    with _ONE_AT_A_TIME:
+        image.draft(None, (width, height))
+        factor = 2 if image.size == whole else 1
+        image.load()
+        half = Image.new("RGB", (width, height))
+        for top in range(0, height, _BAND):
+            rows = min(_BAND, height - top) * factor
+            band = image.crop((0, top * factor, width * factor, top * factor + rows))
+            half.paste(Image.fromarray(_to_rgb(band)).reduce(factor), (0, top))
+    # The EXIF data say how the photograph was held.
+    half.info = image.info
+    return np.array(_upright(half).convert("RGB"), dtype=np.uint8)
 
 
 def _to_rgb(image: Image.Image) -> Pixels:

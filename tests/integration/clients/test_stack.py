@@ -17,7 +17,7 @@ import pytest
 
 from counterpose._stack import Programs, Stack, demo_images, open_stack
 from counterpose._stack import stack as stack_module
-from counterpose_core.errors import BackendUnavailable, DeadlineExceeded, InvalidRequest
+from counterpose_core.errors import BackendUnavailable, DeadlineExceeded, InvalidRequest, UnknownModel
 from counterpose_processes import process as process_module
 from counterpose_processes.process import Process
 from counterpose_processes.signals import undisturbed
@@ -87,6 +87,22 @@ def test_up_starts_each_program_once_and_the_worker_last(stack: Stack) -> None:
     (registered,) = (line for line in found if line.startswith(UP[2]))
     assert found.index(registered) < found.index("counterpose-gateway work")
     assert set(stack.running()) == {"services", "gateway", "worker"}
+
+
+def test_rendered_images_are_prepared_for_suites_that_edit_and_for_no_others(stack: Stack) -> None:
+    for suite, prepared in (("photographs", []), ("miniature", UP[1:3])):
+        own = dataclasses.replace(stack, suite=suite, started=[])
+        own.left_running()
+        assert [call for call in UP[1:3] if any(line.startswith(call) for line in calls(stack))] == prepared
+        own.down()
+
+
+def test_a_suite_that_does_not_exist_is_named_before_anything_starts(stack: Stack) -> None:
+    with pytest.raises(
+        UnknownModel, match=r"named 'photograph' \(did you mean 'photographs'\?\)"
+    ):
+        dataclasses.replace(stack, suite="photograph", started=[]).left_running()
+    assert not stack.state.exists()
 
 
 def test_down_stops_every_process_and_deletes_the_record(stack: Stack) -> None:

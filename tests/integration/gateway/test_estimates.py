@@ -140,7 +140,11 @@ async def test_the_first_images_are_looked_at_before_a_run_is_made(
         with pytest.raises(ImagesOutsideSuite) as found:
             await estimated(gateway, classifiers=["steady"])
         assert f"8 of 8 images lie outside what suite 'miniature' was trained on: {why}" in found.value.detail
-        assert "A run would stop after its first images; start it with outside_suite" in found.value.detail
+        told = found.value.detail.partition("A run would stop after its first images; ")[2]
+        by_operations = "counterpose stress-test demo --classifier timm:resnet50 --seed 0 --suite photographs"
+        assert told.startswith("test the images by operations, which need no generator: counterpose down && ")
+        assert by_operations in told
+        assert "or start it with outside_suite='continue'" in told
         assert (await estimated(gateway, outside_suite="continue")).images == 40
         run = await AsyncClient(http=gateway.http).stress_tests.create(
             dataset="demo", classifiers=["steady"], seed=0

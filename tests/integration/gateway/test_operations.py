@@ -209,6 +209,13 @@ async def test_a_suite_without_operations_refuses_them_by_name(tmp_path: Path) -
     assert "--suite photographs" in answer.json()["detail"]
 
 
+async def test_the_services_tell_the_operations_of_the_suite(gateway: FakeGateway) -> None:
+    told = (await gateway.http.get("/v1/services")).json()
+    assert SUITE.transforms is not None
+    assert told["operations"] == list(SUITE.transforms.operations)
+    assert told["presets"] == []
+
+
 async def test_other_methods_are_refused_by_the_service_that_they_need(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     answer = await gateway.http.post(

@@ -50,6 +50,7 @@ async def test_a_run_stops_after_its_first_images_and_says_why(gateway: FakeGate
     assert (run.run.state, problem and problem.code) == ("failed", "images-outside-suite")
     assert problem is not None
     assert "8 of 8 images lie outside what suite 'miniature' was trained on" in problem.detail
+    assert "--classifier timm:resnet50 --seed 3 --suite photographs" in problem.detail
     counts = run.run.request_counts
     assert counts.pending == 0
     assert counts.cancelled > counts.done
@@ -71,6 +72,8 @@ async def test_the_page_of_a_stopped_run_has_one_warning_one_next_step_and_no_re
     assert text.count("choose a suite with published weights") == 1
     assert text.count("counterpose up --suite photographs") == 1
     assert text.count("Next: ") == 1
+    assert "counterpose down &amp;&amp; counterpose stress-test photographs" in page
+    assert page.count("--suite photographs") == 1
     assert "Stopped early: suite “miniature” does not know such images." in text
     assert ">stopped<" in page
     for absent in (

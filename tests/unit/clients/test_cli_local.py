@@ -163,6 +163,16 @@ def test_status_tells_what_the_store_keeps_and_has_evicted(
     assert "  store        12.3 GB of 50.0 GB that can be computed again, 3 evicted" in run("status").stdout
 
 
+def test_status_tells_how_many_operations_on_images_the_suite_has(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = status_of(open_stack(None))
+    assert "operations" not in run("status").stdout
+    own = told.model_copy(update={"operations": ["rotation", "crop"]})
+    monkeypatch.setattr(commands, "status_of", lambda stack: own)
+    assert "  operations   2 on images" in run("status").stdout
+
+
 def test_status_of_an_older_gateway_asks_for_a_restart(gateway: FakeGateway) -> None:
     assert "restart with `counterpose down` and `counterpose up`" in run("status").stdout
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from counterpose_core.commands import FUNCTION, repeat_command, repeat_notes
+from counterpose._cli import stress_test
+from counterpose_core.commands import FUNCTION, operations_command, repeat_command, repeat_notes
 from counterpose_core.contract.confirmation import SuspectedChange
 from counterpose_core.contract.proofs import Proof
 from counterpose_core.contract.stress_tests import StressTestCreate
@@ -79,6 +80,21 @@ def test_all_options_of_one_run_stand_in_one_command(play: Play) -> None:
         classifiers=["timm:resnet50", "hf:google/vit", "oip:http://models/v2/models/own"],
     )
     assert StressTestCreate.model_validate(repeated(play, repeat_command(request))) == request
+
+
+def test_images_outside_a_suite_are_tested_by_operations_with_the_same_classifier(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str | None] = []
+    monkeypatch.setattr(stress_test, "require_suite", lambda suite, url: started.append(suite))
+    request = request_of(**OTHER_THAN_DEFAULT, classifiers=["timm:vit_base", "leaning-resnet"])
+    down, command = operations_command(request).split(" && ")
+    assert down == "counterpose down"
+    told = StressTestCreate.model_validate(repeated(play, command))
+    same = {name: OTHER_THAN_DEFAULT[name] for name in ("limit", "exclude", "label_map")}
+    # The miniature suite's own classifier knows its rendered world alone.
+    assert told == request_of(**same, classifiers=["timm:vit_base", "timm:resnet50"])
+    assert started == ["photographs"]
 
 
 def test_a_function_is_called_as_it_was_typed(

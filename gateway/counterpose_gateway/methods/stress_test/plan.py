@@ -62,7 +62,7 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
         DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `plan_stress_test`.
     """
     # One thread for all that is read: callers that wait at once would wait for a second one too.
-    dataset, sources, backgrounds = await asyncio.to_thread(_read, create, context)
+    create, dataset, sources, backgrounds = await asyncio.to_thread(_read, create, context)
     config, items = await plan_stress_test(
         create,
         dataset=dataset,
@@ -85,7 +85,7 @@ async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
     Raises:
         QuotaExceeded, UnknownDataset, DatasetEmpty, UnknownModel, ...: see `plan`.
     """
-    dataset, sources, backgrounds = await asyncio.to_thread(_read, create, context)
+    create, dataset, sources, backgrounds = await asyncio.to_thread(_read, create, context)
     return await prepare_stress_test(
         create,
         dataset=dataset,
@@ -97,7 +97,9 @@ async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
     )
 
 
-def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, SourceTable, SourceTable | None]:
+def _read(
+    create: StressTestCreate, context: RunContext
+) -> tuple[StressTestCreate, Dataset, SourceTable, SourceTable | None]:
     dataset = named_dataset(create.dataset, "/dataset", context.ledger)
     if create.applied_from is not None:
         context.ledger.run(create.applied_from, "stress-test")
@@ -107,7 +109,7 @@ def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, Sourc
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
     table = context.ledger.source_table
-    return dataset, table(create.dataset), _backgrounds(create, context)
+    return create, dataset, table(create.dataset), _backgrounds(create, context)
 
 
 def _backgrounds(create: StressTestCreate, context: RunContext) -> SourceTable | None:
@@ -214,7 +216,6 @@ async def prepare_stress_test(
             intervention is not plain text, or there are too many images to find near-duplicates among.
         BackendError: near-duplicates are asked for, and the scorer is down.
     """
-    create = with_operations(create, suite)
     check_interventions(create.interventions)
     require_several_classes(dataset)
     # Of 100,000 sources each step takes a second, and nobody else would be answered meanwhile.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
+from counterpose_core.commands import operations_command
 from counterpose_core.contract.base import Outcome
 from counterpose_core.contract.captioner import Caption, CaptionItem, CaptionRequest
 from counterpose_core.contract.editor import ReconstructItem, ReconstructRequest
@@ -114,7 +115,7 @@ def look(group: LeasedGroup, ledger: FirstItems) -> Look:
         return UNDECIDED
     if told is None or not told.is_outside:
         return Look(decided=True)
-    return Look(decided=True, problem=ImagesOutsideSuite(f"{told} The run was stopped; {GO_ON}."))
+    return Look(decided=True, problem=ImagesOutsideSuite(f"{told} The run was stopped; {_go_on(config)}."))
 
 
 async def look_ahead(config: StressTestConfig, division: Division, services: Services) -> None:
@@ -151,7 +152,7 @@ async def look_ahead(config: StressTestConfig, division: Division, services: Ser
     ]
     found = summarize_fits(config.suite, ({"suite_fit": fit.model_dump()} for fit in fits))
     if found is not None and found.is_outside:
-        raise ImagesOutsideSuite(f"{found} A run would stop after its first images; {GO_ON}.")
+        raise ImagesOutsideSuite(f"{found} A run would stop after its first images; {_go_on(config)}.")
 
 
 async def _captions(items: Sequence[PlannedItem], services: Services) -> dict[str, Caption]:
@@ -189,10 +190,11 @@ def _by_source(items: Sequence[PlannedItem], outcomes: Sequence[Outcome[T]]) -> 
     return {item.item_group: each.value for item, each in pairs if each.value is not None}
 
 
-GO_ON = (
-    "start it with outside_suite='continue' (--anyway) to go on all the same, or test photographs by "
-    "operations, which need no generator: counterpose down, then --suite photographs"
-)
+def _go_on(config: StressTestConfig) -> str:
+    return (
+        f"test the images by operations, which need no generator: {operations_command(config.request)} ; or "
+        "start it with outside_suite='continue' (--anyway) to go on all the same"
+    )
 
 
 def summarize_fits(suite: str, results: Iterable[Mapping[str, Any] | None]) -> SuiteFitSummary | None:

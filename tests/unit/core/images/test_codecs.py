@@ -11,7 +11,8 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from counterpose_core.errors import CounterposeError, ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
+from counterpose_core.images import codecs
+from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, Pixels, decode_image, encode_png, encode_raw
 
 GREY = 128
 
@@ -199,6 +200,77 @@ def test_the_caller_sets_the_pixel_limit() -> None:
     for encode in (encode_png, encode_raw):
         with pytest.raises(ImageTooLarge):
             decode_image(encode(noise(4, 5)), max_pixels=16)
+
+
+def gradient(width: int, height: int) -> Image.Image:
+    """Red grows to the right and green downwards, so that a turn or a shift shows."""
+    across = np.linspace(0, 255, width)[None, :].repeat(height, axis=0)
+    down = np.linspace(0, 255, height)[:, None].repeat(width, axis=1)
+    return Image.fromarray(np.stack([across, down, np.full_like(down, 60)], axis=2).astype(np.uint8))
+
+
+def turned(format: str, image: Image.Image) -> bytes:
+    exif = Image.Exif()
+    # Held so that its right side was down.
+    exif[0x0112] = 6
+    return saved(image, format, exif=exif)
+
+
+MODES = {
+    "rgb.jpg": lambda image: saved(image, "JPEG", quality=95),
+    "progressive.jpg": lambda image: saved(image, "JPEG", quality=95, progressive=True),
+    "grey.jpg": lambda image: saved(image.convert("L"), "JPEG", quality=95),
+    "cmyk.jpg": lambda image: saved(image.convert("CMYK"), "JPEG", quality=95),
+    "turned.jpg": lambda image: turned("JPEG", image),
+    "rgb.png": lambda image: saved(image, "PNG"),
+    "turned.png": lambda image: turned("PNG", image),
+    "rgba.png": lambda image: saved(image.convert("RGBA"), "PNG"),
+    "palette.png": lambda image: saved(image.quantize(256, dither=Image.Dither.NONE), "PNG"),
+    "sixteen.png": lambda image: saved(
+        Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257), "PNG"
+    ),
+}
+"""How a photograph is written, by the name of its file."""
+
+
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize(("width", "height"), [(400, 600), (401, 601)])
+def test_a_large_photograph_of_any_mode_is_halved_as_it_would_be_reduced_whole(
+    name: str, width: int, height: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = MODES[name](gradient(width, height))
+    whole = Image.fromarray(decode_image(data))
+    monkeypatch.setattr(codecs, "MAX_PIXELS", 200_000)
+    halved = decode_image(data, max_pixels=300_000)
+    expected = np.asarray(whole.crop((0, 0, whole.width // 2 * 2, whole.height // 2 * 2)).reduce(2))
+    assert halved.shape == expected.shape
+    # A JPEG's blocks are transformed at half size.
+    most = 6 if name.endswith("jpg") else 1
+    np.testing.assert_allclose(halved.astype(int), expected.astype(int), atol=most)
+
+
+@pytest.mark.parametrize("pixels", [16_000_000, LARGEST_PHOTOGRAPH])
+def test_what_is_halved_is_within_the_limit_of_stored_images(pixels: int) -> None:
+    side = int(pixels**0.5)
+    data = saved(Image.new("L", (side - 1, side + 1)), "PNG")
+    height, width, _ = decode_image(data, max_pixels=LARGEST_PHOTOGRAPH).shape
+    assert width * height <= codecs.MAX_PIXELS
+    with pytest.raises(ImageTooLarge):
+        decode_image(png_header(side + 1, side + 1), max_pixels=pixels)
+
+
+def test_an_ordinary_photograph_keeps_each_pixel_whatever_more_is_let_in() -> None:
+    for name, encode in MODES.items():
+        data = encode(gradient(80, 60))
+        np.testing.assert_array_equal(
+            decode_image(data, max_pixels=LARGEST_PHOTOGRAPH), decode_image(data), err_msg=name
+        )
+
+
+def test_a_large_webp_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codecs, "MAX_PIXELS", 1000)
+    with pytest.raises(ImageTooLarge, match="the WebP has 40 x 30 pixels, more than 1000; save it as a JPEG"):
+        decode_image(saved(gradient(40, 30), "WEBP"), max_pixels=4000)
 
 
 def test_a_text_chunk_bomb_is_refused() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from counterpose_core.commands import repeat_command, repeat_notes
+from counterpose_core.commands import operations_command, repeat_command, repeat_notes
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.errors import ImagesOutsideSuite
@@ -88,6 +88,7 @@ def render(
         **_figures(summary),
         "weights": _weights(items.items),
         "command": repeat_command(config.request, config.proof),
+        "by_operations": operations_command(config.request),
         "command_notes": repeat_notes(config.request),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }
