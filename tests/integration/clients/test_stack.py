@@ -98,9 +98,7 @@ def test_rendered_images_are_prepared_for_suites_that_edit_and_for_no_others(sta
 
 
 def test_a_suite_that_does_not_exist_is_named_before_anything_starts(stack: Stack) -> None:
-    with pytest.raises(
-        UnknownModel, match=r"named 'photograph' \(did you mean 'photographs'\?\)"
-    ):
+    with pytest.raises(UnknownModel, match=r"named 'photograph' \(did you mean 'photographs'\?\)"):
         dataclasses.replace(stack, suite="photograph", started=[]).left_running()
     assert not stack.state.exists()
 
