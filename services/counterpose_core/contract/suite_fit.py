@@ -92,11 +92,7 @@ class SuiteFitSummary(ResponseBody):
     @property
     def remedy(self) -> str:
         """What to do about it, as an imperative."""
-        return (
-            "choose a suite with published weights (docs/how-to/gpu.md) or, without a GPU, operations in the "
-            "place of edits: counterpose down, then counterpose up --suite photographs "
-            "(docs/how-to/photographs.md)"
-        )
+        return "choose a suite with published weights (docs/how-to/gpu.md)"
 
     def __str__(self) -> str:
         return f"{self.warning} Its models cannot edit such images, so {self.remedy}."

@@ -70,7 +70,6 @@ async def test_the_page_of_a_stopped_run_has_one_warning_one_next_step_and_no_re
     assert text.count("images lie outside what suite") == 1
     assert page.count('class="warning"') == 1
     assert text.count("choose a suite with published weights") == 1
-    assert text.count("counterpose up --suite photographs") == 1
     assert text.count("Next: ") == 1
     assert "counterpose down &amp;&amp; counterpose stress-test photographs" in page
     assert page.count("--suite photographs") == 1
