@@ -21,7 +21,7 @@ from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.suite import load_suite
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
-from fakes.world import FakeWorld
+from fakes.world import CLASSES, FakeWorld
 
 SUITE = load_suite("photographs")
 ALL = {"operations": ["rotation", "gaussian-blur", "upside-down"], "levels": [1, 3, 5]}
@@ -68,7 +68,8 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
 
 
 async def finished(gateway: FakeGateway, per_class: int = 6, **changes: object) -> StressTestSummary:
-    await gateway.upload("demo", per_class)
+    for classes in (CLASSES[:2], CLASSES[2:]):
+        await gateway.upload("demo", per_class, classes)
     answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
     assert answer.status_code == 202, answer.text
     run = Run.model_validate_json(answer.content)
@@ -228,11 +229,7 @@ async def test_every_page_and_answer_of_such_a_run_is_there(gateway: FakeGateway
 async def test_what_needs_edits_of_captions_refuses_such_a_run_in_a_sentence(gateway: FakeGateway) -> None:
     run = (await finished(gateway)).run_id
     refused = {}
-    for path, body in (
-        (f"/v1/stress-tests/{run}/findings/1:prove", {"images": 5}),
-        ("/v1/gates:freeze", {"baseline": run}),
-        ("/v1/gates", {"baseline": run, "classifiers": ["leaning"], "seed": 1}),
-    ):
+    for path, body in ((f"/v1/stress-tests/{run}/findings/1:prove", {"images": 5}),):
         answer = await gateway.http.post(path, json=body)
         refused[path] = answer.status_code, answer.json()["detail"]
     again = await gateway.http.get(f"/v1/stress-tests/{run}/summary", params={"direction": "0.3"})
@@ -241,8 +238,6 @@ async def test_what_needs_edits_of_captions_refuses_such_a_run_in_a_sentence(gat
     refused["export"] = export.status_code, export.json().get("detail")
     assert {status for status, _ in refused.values()} <= {404, 422}
     assert "has no finding 1" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
-    for path in ("/v1/gates:freeze", "/v1/gates"):
-        assert "keeps no edits for a gate" in refused[path][1]
     assert "judged by no threshold" in refused["again"][1]
     assert "keeps recipes" in refused["export"][1]
 
