@@ -245,7 +245,7 @@ class StressTestSummary(RunSummary):
         return "\n".join([*paragraphs, *grouped, *paid, *hints])
 
     def _operations(self) -> list[str]:
-        return [] if self.transforms is None else [*map(str, self.transforms.figures), ""]
+        return [] if self.transforms is None else [*self.transforms.lines, ""]
 
     def _accuracy(self) -> list[str]:
         """Return one line per classifier; a run that has only interventions or operations has none."""

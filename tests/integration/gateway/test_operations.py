@@ -160,6 +160,8 @@ async def test_the_report_shows_photographs_before_and_after(gateway: FakeGatewa
     assert "What hurts" in page
     assert "leaning loses 100 points" in page
     assert "No generator is involved" in page
+    assert "Single classes" in page
+    assert "No class has 8 independent images" in page
 
 
 @pytest.mark.parametrize(
@@ -271,3 +273,19 @@ async def test_images_too_small_for_an_operation_lose_that_operation_alone(tmp_p
     assert all(each.images == told.images for each in told.figures)
     assert list(told.left_out) == ["gaussian-blur"]
     assert "nobody knows what image" in told.left_out["gaussian-blur"]
+
+
+async def test_a_class_with_enough_images_has_findings_of_its_own(gateway: FakeGateway) -> None:
+    summary = await finished(gateway, per_class=12)
+    assert summary.transforms is not None
+    classes = summary.transforms.classes
+    assert classes is not None
+    # Three operations, two classifiers, four classes.
+    assert (classes.tested, classes.classes, classes.too_small, classes.least) == (24, 4, 0, 10)
+    assert {(each.classifier, each.operation, each.level) for each in classes.findings} == {
+        ("leaning", "rotation", 3)
+    }
+    assert sorted(each.object_class for each in classes.findings) == sorted(CLASSES)
+    assert "leaning loses 12 of 12 of the class" in str(summary)
+    page = (await gateway.http.get(f"/v1/stress-tests/{summary.run_id}/report")).text
+    assert "leaning loses 12 of 12 of the class" in page
