@@ -236,12 +236,9 @@ async def test_what_needs_edits_of_captions_refuses_such_a_run_in_a_sentence(gat
         refused[path] = answer.status_code, answer.json()["detail"]
     again = await gateway.http.get(f"/v1/stress-tests/{run}/summary", params={"direction": "0.3"})
     refused["again"] = again.status_code, again.json().get("detail")
-    export = await gateway.http.get(f"/v1/stress-tests/{run}/export")
-    refused["export"] = export.status_code, export.json().get("detail")
     assert {status for status, _ in refused.values()} <= {404, 422}
     assert "has no finding 1" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
     assert "judged by no threshold" in refused["again"][1]
-    assert "keeps recipes" in refused["export"][1]
 
 
 async def test_such_a_run_is_estimated_before_it_is_made(gateway: FakeGateway) -> None:
