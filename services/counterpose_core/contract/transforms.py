@@ -102,6 +102,11 @@ class OperationLevel(ResponseBody):
 class OperationFigure(ResponseBody):
     """What an operation costs a classifier, level by level."""
 
+    number: int = Field(
+        default=0,
+        description="Place in the list of findings, from 1, by which one is proven or applied; 0 in "
+        "summaries of earlier versions.",
+    )
     classifier: str = Field(description="The classifier.")
     operation: str = Field(description="Name of the operation.")
     title: str = Field(description="What it is called.")
@@ -124,7 +129,7 @@ class OperationFigure(ResponseBody):
     levels: list[OperationLevel] = Field(description="The levels, the easiest first.")
 
     def __str__(self) -> str:
-        return f"{self.state:12} {self.sentence}"
+        return f"{self.number or '':>3} {self.state:12} {self.sentence}".lstrip()
 
 
 class ClassFinding(ResponseBody):

@@ -72,7 +72,7 @@ def render_operations(
         "held": [each for each in figures if each.state == "holds"],
         "levels": sorted({level.level for each in figures for level in each.levels}),
         "rows": [(each, {level.level: (level, shade(level)) for level in each.levels}) for each in figures],
-        "command": repeat_command(config.request, config.proof),
+        "command": repeat_command(config.request, config.operation_proof),
         "command_notes": repeat_notes(config.request),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }

@@ -122,9 +122,8 @@ def _figures(answered: Mapping[str, OperationAnswers], estimator: LanceEstimator
         _figure(operation, tests, answered[name], estimator)
         for (name, operation), tests in operation_tests(by_level, generators).items()
     ]
-    return sorted(
-        figures, key=lambda each: (_WORST_FIRST[each.state], -_worst(each), each.classifier, each.operation)
-    )
+    figures.sort(key=lambda each: (_WORST_FIRST[each.state], -_worst(each), each.classifier, each.operation))
+    return [each.model_copy(update={"number": place}) for place, each in enumerate(figures, start=1)]
 
 
 def _worst(figure: OperationFigure) -> float:
