@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import ARROW, Intervention, interventions_of
-from counterpose_core.contract.proofs import Proof
+from counterpose_core.contract.proofs import OperationProof, Proof
 from counterpose_core.contract.recipes import NATIVE
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.contract.transforms import TransformChoice
@@ -62,9 +62,10 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
         left, least = summary.pairs_left.get(finding.number), summary.least_pairs.get(finding.number, 1)
         if left is None or left >= least:
             return NextStep("Next", proof)
-        label = finding.object_class
-        few = f"Too few images of {label!r} are left ({left}, and a proof takes {least}); add some, then"
-        none = f"No image of {label!r} is left to prove it on; add some, then"
+        # An operation is not about one class.
+        of = f" of {finding.object_class!r}" if finding.object_class else ""
+        few = f"Too few images{of} are left ({left}, and a proof takes {least}); add some, then"
+        none = f"No image{of} is left to prove it on; add some, then"
         return NextStep(few if left else none, f"{proof} --dataset FOLDER")
     return NextStep(
         "Next, make this change in every image",
@@ -104,14 +105,15 @@ _FLAGS = {
 """The options of ``counterpose stress-test`` that take a field's value, or each of its values, as it is."""
 
 
-def repeat_command(request: StressTestCreate, proof: Proof | None = None) -> str:
+def repeat_command(request: StressTestCreate, proof: Proof | OperationProof | None = None) -> str:
     """The command that creates a stress test again, with every option that is not the default.
 
     Of a run that proves a finding, the one that proves it again on as many images.
     """
     seed = ("--seed", str(request.seed))
     if proof is not None:
-        proven = prove_command(proof.parent, proof.finding.number, proof.images)
+        number = proof.number if isinstance(proof, OperationProof) else proof.finding.number
+        proven = prove_command(proof.parent, number, proof.images)
         return f"{proven} {shlex.join(['--dataset', request.dataset, *seed])}"
     return shlex.join(["counterpose", "stress-test", request.dataset, *_options(request), *seed])
 

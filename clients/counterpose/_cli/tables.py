@@ -108,7 +108,7 @@ def _verdicts(summary: StressTestSummary) -> list[str]:
 
 
 def _findings(summary: StressTestSummary) -> list[str]:
-    found = [] if summary.transforms is None else [*map(str, summary.transforms.figures)]
+    found = [] if summary.transforms is None else summary.transforms.lines
     for each in summary.findings[:SHOWN_INSIGHTS]:
         found.append(f"finding {each.number} ({each.state.replace('-', ' ')}): {each.sentence}")
         step = next_step(summary, each)

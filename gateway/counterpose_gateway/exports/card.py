@@ -56,6 +56,7 @@ def render(card: Card, inventory: Inventory, layout: Layout) -> str:
         "reading": layout.reading,
         "images": inventory.images,
         "photographs": counts["origin"]["photograph"],
+        "operations": counts["origin"]["operation"],
         "classes": len(counts["class_name"]),
         "shifts": [
             (name, counts["shift"][name], len(found)) for name, found in _sorted(inventory.classes_of)

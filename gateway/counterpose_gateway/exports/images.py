@@ -82,7 +82,7 @@ def images(
 def _source(
     record: Record, source: Source, store: RememberingStore, credentials: Credentials | None
 ) -> ExportedSource:
-    made_here = store.recall(GENERATED_KIND, source.image) is not None
+    made_here = store.recall(GENERATED_KIND, source.image.partition("/")[0]) is not None
     row = columns(record, ()) | {
         "shift": SOURCE,
         "image_source": "dataset",

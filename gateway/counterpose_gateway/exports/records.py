@@ -9,16 +9,22 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from counterpose_core.contract.base import Text
-from counterpose_core.types import BlobRef, Seed
-from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE
+from counterpose_core.contract.recipes import ImageRef, is_recipe
+from counterpose_core.types import Seed
+from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, OPERATION_SOURCE_TYPE
 
-Origin = Literal["generated", "edited", "photograph"]
-"""Whether a model made the image, edited it, or took no part in it (a user's own or a retrieved image)."""
+Origin = Literal["generated", "edited", "operation", "photograph"]
+"""Whether a model made the image or edited it, an operation without any network changed it, or nothing did (a
+user's own or a retrieved image, also at its working size)."""
 
 KEPT = "kept"
 """The verdict on an image that no filter dropped."""
 
-SOURCE_TYPES: dict[Origin, str] = {"generated": GENERATED_SOURCE_TYPE, "edited": DIGITAL_SOURCE_TYPE}
+SOURCE_TYPES: dict[Origin, str] = {
+    "generated": GENERATED_SOURCE_TYPE,
+    "edited": DIGITAL_SOURCE_TYPE,
+    "operation": OPERATION_SOURCE_TYPE,
+}
 """IPTC's term for images made here; it is unknown for photographs that users provide."""
 
 
@@ -32,7 +38,7 @@ class Answer(BaseModel):
 
 
 class Source(BaseModel):
-    """The image that a counterfactual was made from, and what was changed.
+    """The image that a counterfactual was made from, and what was changed; of an operation, its control.
 
     ``changed`` is the kind of change, ``removed`` and ``added`` are its words; ``answers`` are the
     classifiers', by name.
@@ -40,7 +46,7 @@ class Source(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    image: BlobRef
+    image: ImageRef
     caption: str
     changed: str
     removed: str = ""
@@ -49,7 +55,7 @@ class Source(BaseModel):
 
 
 class Record(BaseModel):
-    """One image by reference, with everything needed to make it again and to trace it.
+    """One image by reference, or by its recipe, with everything needed to make it again and to trace it.
 
     ``image_source`` says where the image comes from ("token", "class-name", "edit", ...), ``bundle`` names
     the learned tokens, ``model`` is ``id@revision``, ``verdict`` is ``kept`` or the filter that dropped
@@ -59,7 +65,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    image: BlobRef
+    image: ImageRef
     class_name: Text
     shift: Text
     image_source: Text
@@ -77,6 +83,10 @@ class Record(BaseModel):
 
     @model_validator(mode="after")
     def _can_be_made_again(self) -> Record:
+        if self.origin == "operation":
+            if not is_recipe(self.image):
+                raise ValueError(f"the image {self.image!r} of an operation has no recipe")
+            return self
         made_by = {"prompt": self.prompt, "seed": self.seed, "model": self.model}
         missing = [name for name, value in made_by.items() if value is None]
         if missing and self.origin != "photograph":
@@ -110,9 +120,11 @@ COLUMNS: dict[str, Column] = {
     "verdict": Column("string", "`kept`, or the filter that dropped the image"),
     "kept": Column("bool", "whether the image passed every filter"),
     "run": Column("string", "the Counterpose run that made the image"),
-    "artifact": Column("string", "SHA-256 of the stored image that was scored"),
+    "artifact": Column(
+        "string", "SHA-256 of the stored image that was scored, or the recipe that made it of one"
+    ),
     "origin": Column("string", "`generated`, `edited` or `photograph`"),
-    "synthetic": Column("bool", "whether a model made or changed the image"),
+    "synthetic": Column("bool", "whether a model or an operation made or changed the image"),
     "digital_source_type": Column("string", "IPTC's term for how the image was made; empty for a photograph"),
 }
 """All columns but ``SCORES``, which holds a number for each score by its name."""

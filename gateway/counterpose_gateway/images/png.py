@@ -8,7 +8,8 @@ from xml.sax.saxutils import quoteattr
 
 from counterpose_core.contract.editor import GENERATED_KIND
 from counterpose_core.errors import ArtifactMissing, ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from counterpose_core.images.codecs import XMP_KEYWORD, decode_image, encode_png
+from counterpose_core.image_recipes import shown_image
+from counterpose_core.images.codecs import XMP_KEYWORD, encode_png
 from counterpose_gateway.runs.stores import Store
 
 
@@ -51,10 +52,9 @@ def png_of(ref: str, store: RememberingStore, sources: SourceImages) -> bytes:
 
 
 def marked_png(ref: str, store: Store, marks: Mapping[str, str]) -> bytes:
-    """Return the stored image ``ref`` as PNG carrying ``marks``; raises as `png_of` does."""
-    data = store.get(ref)
+    """Return the image ``ref``, stored or by its recipe, as PNG carrying ``marks``; raises as `png_of`."""
     try:
-        pixels = decode_image(data)
+        pixels = shown_image(ref, store.get)
     except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
         raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
     return encode_png(pixels, text=marks)

@@ -11,7 +11,8 @@ import numpy as np
 from PIL import Image
 
 from counterpose_core.errors import CounterposeError
-from counterpose_core.images.codecs import Pixels, decode_image
+from counterpose_core.image_recipes import shown_image
+from counterpose_core.images.codecs import Pixels
 from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, synthetic_xmp
 
 LONGEST_SIDE = 256
@@ -35,7 +36,7 @@ class Inline:
 
 
 class Album:
-    """Reads images by reference, each once; a missing or damaged image is None.
+    """Reads images by reference, each once, and makes those of recipes; a missing or damaged image is None.
 
     A page shows an image any number of times, and embeds each of `images` once.
     """
@@ -68,7 +69,7 @@ class Album:
 
     def _read(self, ref: str, xmp: str) -> Inline | None:
         try:
-            pixels = shrink(decode_image(self._image(ref)), self._longest)
+            pixels = shrink(shown_image(ref, self._image), self._longest)
         # A report with a gap is better than no report.
         except CounterposeError:
             return None

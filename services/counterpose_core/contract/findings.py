@@ -121,8 +121,8 @@ class Finding(ResponseBody):
     number: int = Field(description="Place in the list of findings, from 1.")
     state: FindingState = Field(description="How certain the finding is.")
     classifier: str = Field(description="Name of the classifier.")
-    object_class: str = Field(description="The true class.")
-    edit_type: str = Field(description="Factor that the edits change.")
+    object_class: str = Field(description="The true class; empty where an operation is about all of them.")
+    edit_type: str = Field(description="Factor that the edits change, or the name of an operation.")
     removed: str = Field(
         description="Words that the edits remove; empty where they only add some, or remove various ones."
     )
@@ -177,6 +177,8 @@ class Finding(ResponseBody):
         said = f"{self.number} {self.state.replace('-', ' ')}: {self.sentence}"
         if self.why:
             said += f"\nwhy it cannot tell: {self.why}"
+        if not self.object_class:
+            return said
         if self.confirmed is None:
             return f"{said}\nnot tested on images that the screen did not use"
         return f"{said}\nloss of p({self.object_class}) {self.confirmed.loss}"

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
 from counterpose_core.contract.classifiers import MappedClassifiers
+from counterpose_core.contract.recipes import ImageRef
 from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem, RunSummary
 from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, RunKind, Seed
@@ -139,7 +140,15 @@ class GateConfig(ResponseBody):
 class GateInstruction(ResponseBody):
     """The pair of an item, whose source image is the item's own."""
 
-    image: BlobRef = Field(description="SHA-256 of the counterfactual.")
+    image: ImageRef = Field(
+        description="SHA-256 of the counterfactual, or the recipe by which an operation makes it."
+    )
+    control: ImageRef | None = Field(
+        default=None,
+        exclude_if=lambda control: control is None,
+        description="Recipe of the source image at its working size, with which an operation is compared; "
+        "null where it is compared with the source image itself.",
+    )
     change: str = Field(description="What differs from the source image.")
     unit: str = Field(description="The independent source image that the pair counts for.")
 
@@ -220,8 +229,8 @@ class GateExample(ResponseBody):
     classifier: str = Field(description="The candidate.")
     change: str = Field(description="What differs from the source image.")
     label: str = Field(description="What both images show.")
-    source: BlobRef = Field(description="SHA-256 of the source image.")
-    image: BlobRef = Field(description="SHA-256 of the counterfactual.")
+    source: ImageRef = Field(description="SHA-256 of the source image, or its recipe.")
+    image: ImageRef = Field(description="SHA-256 of the counterfactual, or its recipe.")
     candidate: str = Field(description="The candidate's answer to the counterfactual.")
     incumbent: str = Field(description="The incumbent's answer to the counterfactual.")
 

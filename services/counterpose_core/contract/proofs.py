@@ -54,6 +54,21 @@ class Proof(ResponseBody):
     )
 
 
+class OperationProof(ResponseBody):
+    """What a child of a run of operations is to prove: an operation at a level, on fresh images alone."""
+
+    parent: str = Field(description="Id of the ended run that has the finding.")
+    number: int = Field(description="Number of the finding in that run.")
+    classifier: str = Field(description="The classifier.")
+    operation: str = Field(description="Name of the operation.")
+    level: int = Field(description="Its level.")
+    images: int = Field(description="Number of images to carry it out on.")
+    family: int = Field(
+        description="Number of operations and levels of the run that one could have asked about; the "
+        "evidence must hold for all of them."
+    )
+
+
 class ProofRun(ResponseBody):
     """One run with pairs of a finding."""
 

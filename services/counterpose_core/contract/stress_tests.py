@@ -10,7 +10,7 @@ from counterpose_core.contract.confirmation import ConfirmationPlan, Confirmatio
 from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.contract.findings import ClassifierVerdict, Finding
 from counterpose_core.contract.groups import Grouping, GroupingSummary
-from counterpose_core.contract.proofs import Proof
+from counterpose_core.contract.proofs import OperationProof, Proof
 from counterpose_core.contract.realism import PerplexitySummary, RealismSummary
 from counterpose_core.contract.runs import RunSummary
 from counterpose_core.contract.stress_test_figures import (
@@ -111,6 +111,11 @@ class StressTestConfig(ResponseBody):
     proof: Proof | None = Field(
         default=None,
         description="The finding of another run that this run is to prove, or null where it searches itself.",
+    )
+    operation_proof: OperationProof | None = Field(
+        default=None,
+        exclude_if=lambda proof: proof is None,
+        description="The operation of another run that this run is to prove, or null for none.",
     )
 
     @property
@@ -245,7 +250,7 @@ class StressTestSummary(RunSummary):
         return "\n".join([*paragraphs, *grouped, *paid, *hints])
 
     def _operations(self) -> list[str]:
-        return [] if self.transforms is None else [*map(str, self.transforms.figures), ""]
+        return [] if self.transforms is None else [*self.transforms.lines, ""]
 
     def _accuracy(self) -> list[str]:
         """Return one line per classifier; a run that has only interventions or operations has none."""

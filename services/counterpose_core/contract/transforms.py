@@ -139,6 +139,11 @@ class OperationLevel(ResponseBody):
 class OperationFigure(ResponseBody):
     """What an operation costs a classifier, level by level."""
 
+    number: int = Field(
+        default=0,
+        description="Place in the list of findings, from 1, by which one is proven or applied; 0 in "
+        "summaries of earlier versions.",
+    )
     classifier: str = Field(description="The classifier.")
     operation: str = Field(description="Name of the operation.")
     title: str = Field(description="What it is called.")
@@ -166,7 +171,42 @@ class OperationFigure(ResponseBody):
     levels: list[OperationLevel] = Field(description="The levels, the easiest first.")
 
     def __str__(self) -> str:
-        return f"{self.state:12} {self.sentence}"
+        return f"{self.number or '':>3} {self.state:12} {self.sentence}".lstrip()
+
+
+class ClassFinding(ResponseBody):
+    """A loss of one class that is shown, from a level of an operation on."""
+
+    classifier: str = Field(description="The classifier.")
+    operation: str = Field(description="Name of the operation.")
+    object_class: str = Field(description="The class.")
+    level: int = Field(description="The easiest level from which on every level shows a loss.")
+    images: int = Field(description="Number of images of the class with an answer to each level.")
+    lost: int = Field(description="Number of them that are no longer answered rightly.")
+    gained: int = Field(description="Number of them that are answered rightly only with the operation.")
+    loss: Estimate = Field(description="Accuracy of the control less this one, over groups of its images.")
+    p: float = Field(description="Two-sided p of no change, by the sign test over groups.")
+    flipped: list[str] = Field(
+        default=[], description="Ids of images that are no longer answered rightly, the surest before first."
+    )
+    sentence: str = Field(description="The finding in one sentence.")
+
+    def __str__(self) -> str:
+        return f"{'breaks':12} {self.sentence}"
+
+
+class ClassTests(ResponseBody):
+    """The tests of single classes: each classifier, operation and class with enough images."""
+
+    least: int = Field(
+        description="Number of independent images from which a class is tested: with fewer, losing all of "
+        "them would not show a loss after correction."
+    )
+    classes: int = Field(description="Number of classes that have as many.")
+    too_small: int = Field(description="Number of classes that have fewer, of which nothing can be said.")
+    tested: int = Field(description="Number of tests, over which is corrected.")
+    findings: list[ClassFinding] = Field(description="The losses that are shown, the largest first.")
+    sentence: str = Field(description="What the tests say together, in one sentence.")
 
 
 class TransformSummary(ResponseBody):
@@ -187,6 +227,16 @@ class TransformSummary(ResponseBody):
         description="Loss by the placebo, every value moved by at most one step, by classifier."
     )
     figures: list[OperationFigure] = Field(description="Each operation and classifier, the worst first.")
+    classes: ClassTests | None = Field(
+        default=None, description="The tests of single classes; null in summaries of earlier versions."
+    )
     left_out: dict[str, str] = Field(
         default={}, description="Why an operation that was asked for was not carried out, by its name."
     )
+
+    @property
+    def lines(self) -> list[str]:
+        """What is shown, line by line: each operation, then single classes."""
+        of = self.classes
+        classes = [] if of is None else [*map(str, of.findings), of.sentence]
+        return [*map(str, self.figures), *classes]

@@ -13,7 +13,7 @@ from counterpose_core.types import BlobRef
 
 @dataclass(frozen=True, order=True)
 class FrozenPair:
-    """A source image and its counterfactual; ``source`` and ``image`` are references in the store.
+    """A source image and its counterfactual; ``source`` and ``image`` are references in the store or recipes.
 
     ``change`` names what differs: an edit type, a change of words or a shift. ``unit`` is the source image,
     or the group of sources that are not independent, such as frames of one video: what an interval counts.
@@ -22,8 +22,8 @@ class FrozenPair:
     change: str
     label: str
     unit: str
-    source: BlobRef
-    image: BlobRef
+    source: str
+    image: str
 
 
 def frozen(pairs: Iterable[FrozenPair]) -> list[FrozenPair]:

@@ -10,8 +10,9 @@ share to the others: with one level each, this is Holm's correction (the graphs 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -101,14 +102,30 @@ class LevelTest:
         return self.loss.high is not None and self.loss.high < MARGIN
 
 
-Key = tuple[str, str]
-"""A classifier and an operation."""
+def least_units(sizes: Sequence[int], operations: int) -> int:
+    """Return the units from which a class is tested: with fewer, losing all of them would not show a loss.
+
+    The more classes are tested, the more images a loss takes; and the more it takes, the fewer are tested.
+
+    Args:
+        sizes: the units of each test of a class that could be made.
+        operations: the tests that one class takes at least, of all classifiers.
+    """
+    least = least_lost(operations)
+    while least < least_lost(sum(size >= least for size in sizes)):
+        least += 1
+    return least
+
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def operation_tests(
     answers: Mapping[Key, Mapping[int, PairedAnswers]], generators: Mapping[Key, np.random.Generator]
 ) -> dict[Key, list[LevelTest]]:
     """Test every operation of every classifier, each level in order.
+
+    A key names a classifier and an operation; of a test of one class, also the class.
 
     Args:
         answers: the answers by level, of each classifier and operation.

@@ -22,7 +22,7 @@ from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.suite import load_suite
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
-from fakes.world import FakeWorld
+from fakes.world import CLASSES, FakeWorld
 
 SUITE = load_suite("photographs")
 ALL = {"operations": ["rotation", "gaussian-blur", "upside-down"], "levels": [1, 3, 5]}
@@ -69,7 +69,8 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
 
 
 async def finished(gateway: FakeGateway, per_class: int = 6, **changes: object) -> StressTestSummary:
-    await gateway.upload("demo", per_class)
+    for classes in (CLASSES[:2], CLASSES[2:]):
+        await gateway.upload("demo", per_class, classes)
     answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
     assert answer.status_code == 202, answer.text
     run = Run.model_validate_json(answer.content)
@@ -173,6 +174,8 @@ async def test_the_report_shows_photographs_before_and_after(gateway: FakeGatewa
     assert "What hurts" in page
     assert "leaning loses 100 points" in page
     assert "No generator is involved" in page
+    assert "Single classes" in page
+    assert "No class has 8 independent images" in page
 
 
 @pytest.mark.parametrize(
@@ -249,23 +252,14 @@ async def test_every_page_and_answer_of_such_a_run_is_there(gateway: FakeGateway
 async def test_what_needs_edits_of_captions_refuses_such_a_run_in_a_sentence(gateway: FakeGateway) -> None:
     run = (await finished(gateway)).run_id
     refused = {}
-    for path, body in (
-        (f"/v1/stress-tests/{run}/findings/1:prove", {"images": 5}),
-        ("/v1/gates:freeze", {"baseline": run}),
-        ("/v1/gates", {"baseline": run, "classifiers": ["leaning"], "seed": 1}),
-    ):
+    for path, body in ((f"/v1/stress-tests/{run}/findings/1:prove", {"images": 5}),):
         answer = await gateway.http.post(path, json=body)
         refused[path] = answer.status_code, answer.json()["detail"]
     again = await gateway.http.get(f"/v1/stress-tests/{run}/summary", params={"direction": "0.3"})
     refused["again"] = again.status_code, again.json().get("detail")
-    export = await gateway.http.get(f"/v1/stress-tests/{run}/export")
-    refused["export"] = export.status_code, export.json().get("detail")
     assert {status for status, _ in refused.values()} <= {404, 422}
-    assert "has no finding 1" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
-    for path in ("/v1/gates:freeze", "/v1/gates"):
-        assert "keeps no edits for a gate" in refused[path][1]
+    assert "Prove one that cannot be decided" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
     assert "judged by no threshold" in refused["again"][1]
-    assert "keeps recipes" in refused["export"][1]
 
 
 async def test_such_a_run_is_estimated_before_it_is_made(gateway: FakeGateway) -> None:
@@ -297,3 +291,19 @@ async def test_images_too_small_for_an_operation_lose_that_operation_alone(tmp_p
     assert all(each.images == told.images for each in told.figures)
     assert list(told.left_out) == ["gaussian-blur"]
     assert "nobody knows what image" in told.left_out["gaussian-blur"]
+
+
+async def test_a_class_with_enough_images_has_findings_of_its_own(gateway: FakeGateway) -> None:
+    summary = await finished(gateway, per_class=12)
+    assert summary.transforms is not None
+    classes = summary.transforms.classes
+    assert classes is not None
+    # Three operations, two classifiers, four classes.
+    assert (classes.tested, classes.classes, classes.too_small, classes.least) == (24, 4, 0, 10)
+    assert {(each.classifier, each.operation, each.level) for each in classes.findings} == {
+        ("leaning", "rotation", 3)
+    }
+    assert sorted(each.object_class for each in classes.findings) == sorted(CLASSES)
+    assert "leaning loses 12 of 12 of the class" in str(summary)
+    page = (await gateway.http.get(f"/v1/stress-tests/{summary.run_id}/report")).text
+    assert "leaning loses 12 of 12 of the class" in page

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.gates import GateConfig, GateCreate, GateInstruction, RegressionSet
+from counterpose_core.contract.recipes import Recipe, is_recipe
 from counterpose_core.errors import InvalidRequest, RequestError
 from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.gate.regression_set import FrozenPair
@@ -18,6 +19,14 @@ from counterpose_gateway.version import VERSIONS
 
 _SOURCES_PER_CALL = 4
 """With about five counterfactuals each, a call has some 24 images."""
+
+_SEARCHED = (
+    "the counterfactuals were made while other classifiers were tested: a weakness that none of them shows "
+    "is not searched for"
+)
+_FIXED = (
+    "operations that the baseline does not have are not compared; all answer among the classes of the dataset"
+)
 
 
 async def plan(create: GateCreate, context: RunContext) -> Plan:
@@ -43,7 +52,7 @@ async def plan(create: GateCreate, context: RunContext) -> Plan:
         suite=context.suite.name,
         versions=VERSIONS,
         classes=list(found.classes),
-        notes=_notes(found.told),
+        notes=_notes(found.told, found.pairs),
     )
     return Plan("", config, list(numbered(_planned(found.pairs))), parent=None)
 
@@ -76,12 +85,9 @@ async def _check(create: GateCreate, incumbent: str, found: FrozenSet, context: 
         raise
 
 
-def _notes(told: RegressionSet) -> list[str]:
+def _notes(told: RegressionSet, pairs: Sequence[FrozenPair]) -> list[str]:
     few = [name for name, number in told.changes.items() if number < LEAST_UNITS]
-    notes = [
-        "the counterfactuals were made while other classifiers were tested: a weakness that none of them "
-        "shows is not searched for",
-    ]
+    notes = [_FIXED if any(is_recipe(pair.image) for pair in pairs) else _SEARCHED]
     if few:
         notes.append(f"not tested, on fewer than {LEAST_UNITS} source images: {', '.join(few)}")
     return notes
@@ -90,13 +96,14 @@ def _notes(told: RegressionSet) -> list[str]:
 def _planned(pairs: Sequence[FrozenPair]) -> Iterator[PlannedItem]:
     places = {source: place for place, source in enumerate(dict.fromkeys(pair.source for pair in pairs))}
     for slot, pair in enumerate(sorted(pairs, key=lambda pair: places[pair.source])):
-        told = GateInstruction(image=pair.image, change=pair.change, unit=pair.unit)
+        control = pair.source if is_recipe(pair.source) else None
+        told = GateInstruction(image=pair.image, control=control, change=pair.change, unit=pair.unit)
         yield PlannedItem(
             item_key=cache_key(pair=[pair.change, pair.label, pair.unit, pair.source, pair.image]),
             ordinal=0,
             kind="image",
             item_group=cache_key(chunk=places[pair.source] // _SOURCES_PER_CALL),
-            source_image=pair.source,
+            source_image=pair.source if control is None else Recipe.parsed(control).source,
             label=pair.label,
             slot=slot,
             instruction=told.model_dump(mode="json"),

@@ -27,7 +27,7 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
 
 async def _classify(attempt: OpenItems, group: LeasedGroup, config: GateConfig, services: Services) -> None:
     pairs = {item.id: GateInstruction.model_validate(item.instruction) for item in attempt.open}
-    seen = [image for item in attempt.open for image in (item.source_image, pairs[item.id].image)]
+    seen = [image for item in attempt.open for image in (_before(item, pairs[item.id]), pairs[item.id].image)]
     images = list(dict.fromkeys(seen))
     specs = list(dict.fromkeys([config.incumbent, *config.request.classifiers]))
     is_last = all(item.attempt >= MAX_ATTEMPTS for item in group.items)
@@ -39,13 +39,17 @@ async def _classify(attempt: OpenItems, group: LeasedGroup, config: GateConfig, 
             answers[spec] |= found[spec]
     for item in attempt.open:
         async with attempt.fail_items_on_error([item]):
-            await attempt.done(item, _result(answers, item, pairs[item.id].image, config.classes))
+            await attempt.done(item, _result(answers, item, pairs[item.id], config.classes))
 
 
 def _result(
-    answers: Mapping[str, Answers], item: LeasedItem, image: str, classes: Sequence[str]
+    answers: Mapping[str, Answers], item: LeasedItem, pair: GateInstruction, classes: Sequence[str]
 ) -> GateResult:
     known = dict(answers)
-    after, missing = answered_pairs(known, image, item.label, classes)
-    before, also = answered_pairs(known, item.source_image, item.label, classes)
+    after, missing = answered_pairs(known, pair.image, item.label, classes)
+    before, also = answered_pairs(known, _before(item, pair), item.label, classes)
     return GateResult(predictions=after, original_predictions=before, unanswered=also | missing)
+
+
+def _before(item: LeasedItem, pair: GateInstruction) -> str:
+    return pair.control or item.source_image

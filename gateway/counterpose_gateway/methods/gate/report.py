@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 
 from counterpose_core.contract.gates import GateSummary
+from counterpose_core.contract.recipes import is_recipe
 from counterpose_core.contract.runs import Run
 from counterpose_core.gate import LEAST_UNITS
-from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE
+from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, OPERATION_SOURCE_TYPE
 from counterpose_gateway.methods.gate.verdict import points
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album
@@ -27,7 +28,12 @@ def render(summary: GateSummary, run: Run, read_image: Callable[[str], bytes]) -
             album.original(each.source)
             if edited
             else album.generated(each.source, run=run.id, item=each.item, source_type=source_type),
-            album.generated(each.image, run=run.id, item=each.item, source_type=source_type),
+            album.generated(
+                each.image,
+                run=run.id,
+                item=each.item,
+                source_type=OPERATION_SOURCE_TYPE if is_recipe(each.image) else source_type,
+            ),
         )
         for each in summary.examples
     ]

@@ -76,7 +76,7 @@ def _example(item: GateItem, candidate: str, incumbent: str) -> GateExample | No
         classifier=candidate,
         change=told.change,
         label=item.label,
-        source=item.source_image,
+        source=told.control or item.source_image,
         image=told.image,
         candidate=after[candidate].top[0][0],
         incumbent=after[incumbent].top[0][0],

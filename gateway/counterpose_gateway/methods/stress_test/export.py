@@ -8,12 +8,12 @@ from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.perturber import WordSpan
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
-from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import ItemKind
 from counterpose_gateway.exports.answers import answers_of
 from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import KEPT, Record, Source
 from counterpose_gateway.methods.stress_test.thresholds import judging_of
+from counterpose_gateway.methods.stress_test.transforms.export import operation_card, operation_records
 from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.runs.objectionable import OBJECTIONABLE
 
@@ -29,15 +29,9 @@ _IMAGE_SOURCES: dict[ItemKind, str] = {
 def export(
     summary: StressTestSummary, items: Iterable[Item], choice: ExportChoice
 ) -> tuple[Card, Iterator[Record]]:
-    """Return the counterfactuals, judged as in the summary.
-
-    Raises:
-        InvalidRequest: the run carried out operations, whose images are not kept.
-    """
+    """Return the counterfactuals, judged as in the summary, or what operations make of each photograph."""
     if summary.transforms is not None:
-        raise InvalidRequest(
-            "a run of operations keeps recipes and no images: its results name each with what was answered"
-        )
+        return operation_card(summary), operation_records(summary, items)
     judging = judging_of(summary)
     judged = items if judging is None else judging.items(items)
     records = counterfactual_records(summary, judged, dropped=choice.dropped)

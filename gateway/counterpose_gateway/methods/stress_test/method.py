@@ -25,6 +25,10 @@ from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.suite_fit import look
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import judging_of, summarize_again
+from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
+    revision_of_operation_proof,
+    with_operation_proof,
+)
 from counterpose_gateway.methods.stress_test.transforms.report import render_operations
 from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns
@@ -64,7 +68,7 @@ def _summarize(
     if config.transforms is not None:
         if view is not None:
             raise InvalidRequest("operations on images are judged by no threshold; leave them out")
-        return summarize_operations(run, items, config)
+        return with_operation_proof(summarize_operations(run, items, config), run, config, context.ledger)
     if view is not None:
         return summarize_again(run, items, view)
     columns = read_columns(run, context.ledger, context.columns)
@@ -100,7 +104,7 @@ def _joined_state(run_id: str, context: RecordedRuns) -> Hashable:
         digest = context.ledger.dataset(run.dataset).digest
     except UnknownDataset:
         digest = ""
-    return digest, revision_of_proof(run, context.ledger)
+    return digest, revision_of_proof(run, context.ledger), revision_of_operation_proof(run, context.ledger)
 
 
 def _has_operations(suite: Suite) -> bool:

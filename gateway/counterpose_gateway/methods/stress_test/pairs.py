@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.errors import InvalidRequest
 from counterpose_core.gate.regression_set import FrozenPair
+from counterpose_gateway.methods.stress_test.transforms.pairs import operation_pairs
 from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.runs.recorded import recorded_config
 
@@ -20,19 +20,14 @@ def counterfactual_pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair
     """Yield each kept counterfactual with its source image; a group of sources is one unit.
 
     A confirmation is a change of its own: the screen chose it because it hurts the classifiers of this run.
-
-    Raises:
-        InvalidRequest: the run carried out operations, and edited no caption.
     """
     config = recorded_config(StressTestConfig, run)
-    if config.transforms is not None:
-        raise InvalidRequest(
-            f"the stress test {run.id!r} carries out operations and keeps no edits for a gate; name "
-            "one that edits captions",
-            pointer="/baseline",
-        )
     groups = {} if config.grouping is None else config.grouping.groups
-    for item in context.ledger.items_of(run.id, Item):
+    items = context.ledger.items_of(run.id, Item)
+    if config.transforms is not None:
+        yield from operation_pairs(items, groups)
+        return
+    for item in items:
         if item.state == "done" and item.result is not None and item.kind in _COUNTERFACTUALS:
             yield FrozenPair(
                 change=_change(config, item),

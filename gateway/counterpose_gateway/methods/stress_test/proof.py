@@ -42,6 +42,11 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import (
     proving_runs,
 )
 from counterpose_gateway.methods.stress_test.summary.screen import screened_groups
+from counterpose_gateway.methods.stress_test.transforms.proof import (
+    has_operations,
+    operation_history,
+    plan_operation_proof,
+)
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.items import Plan
@@ -118,7 +123,10 @@ async def plan_proof(
         QuotaExceeded: the run would have more items than a run may.
         BackendError: the run looked for near-duplicates, and the scorer is down.
     """
-    _require_ended([await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)])
+    run = await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)
+    _require_ended([run])
+    if has_operations(run):
+        return await plan_operation_proof(run, number, create, context, functions or {})
     parent, proof, runs = await asyncio.to_thread(_known, run_id, number, context)
     _require_ended(runs)
     config = StressTestConfig.model_validate(parent.resolved_config)
@@ -174,6 +182,9 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
     Raises:
         NotFound: there is no such run, or it has no such finding.
     """
+    run = context.ledger.run(run_id, STRESS_TEST.kind)
+    if has_operations(run):
+        return operation_history(run, number, context)
     parent, proof, runs = _known(run_id, number, context)
     joined = joined_finding(proof, context.ledger, runs)
     config = StressTestConfig.model_validate(parent.resolved_config)

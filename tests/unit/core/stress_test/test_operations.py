@@ -7,7 +7,13 @@ import pytest
 import scipy.stats
 
 from counterpose_core.statistics.p_values import holm
-from counterpose_core.stress_test.operations import PairedAnswers, _shown, operation_tests
+from counterpose_core.stress_test.operations import (
+    PairedAnswers,
+    _shown,
+    least_lost,
+    least_units,
+    operation_tests,
+)
 
 
 def paired(lost: int, gained: int, n: int = 54, right: int = 47) -> PairedAnswers:
@@ -89,3 +95,24 @@ def test_the_hardest_level_alone_keeps_the_family_s_level(hurts: int) -> None:
         p |= {("net", f"hurts-{at}"): [1e-6] * 5 for at in range(hurts)}
         false += any(count for (_, name), count in _shown(p).items() if not name.startswith("hurts"))
     assert 0.035 < false / 4000 < 0.06
+
+
+def test_a_class_is_tested_only_where_losing_all_of_its_images_would_show_a_loss() -> None:
+    # One network and twenty operations on 54 photographs of 52 classes: the largest has three.
+    alone = [1] * 51 * 20 + [3] * 20
+    least = least_units(alone, operations=20)
+    assert (least, max(alone)) == (10, 3)
+    all_lost = paired(least, 0, least, least)
+    assert all_lost.p(np.random.default_rng(0)) <= 0.05 / 20 < paired(9, 0, 9, 9).p(np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("sizes", [[12] * 20, [12] * 60, [10] * 20 + [14] * 20, [8, 9, 10, 11, 12] * 40, []])
+def test_the_least_units_fit_the_number_of_tests_that_they_leave(sizes: list[int]) -> None:
+    least = least_units(sizes, operations=20)
+    tested = sum(size >= least for size in sizes)
+    assert least >= least_lost(tested)
+    # No smaller number does.
+    assert all(
+        smaller < max(least_lost(20), least_lost(sum(size >= smaller for size in sizes)))
+        for smaller in range(1, least)
+    )

@@ -11,8 +11,6 @@ from counterpose_core.contract.recipes import IDENTITY, Recipe
 from counterpose_core.contract.runs import Item, PredictionPair, Run, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.contract.transforms import OperationFigure, OperationLevel
-from counterpose_core.image_recipes import shown_image
-from counterpose_core.images.codecs import encode_png
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE
 from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
 from counterpose_gateway.methods.stress_test.transforms.summary import headline_level
@@ -48,11 +46,7 @@ def render_operations(
 
     The images of operations are made here from their recipes, as they were made to be classified.
     """
-
-    def read(ref: str) -> bytes:
-        return encode_png(shown_image(ref, read_image)) if "/" in ref else read_image(ref)
-
-    album = Album(read)
+    album = Album(read_image)
     told = summary.transforms
     figures = [] if told is None else told.figures
     wanted = {
@@ -79,7 +73,7 @@ def render_operations(
         "levels": sorted({level.level for each in figures for level in each.levels}),
         "rows": [(each, {level.level: (level, shade(level)) for level in each.levels}) for each in figures],
         "cut": any(level.placebo for each in figures for level in each.levels),
-        "command": repeat_command(config.request, config.proof),
+        "command": repeat_command(config.request, config.operation_proof),
         "command_notes": repeat_notes(config.request),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }

@@ -26,6 +26,7 @@ from counterpose_core.transforms.table import OPERATIONS
 from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import unanswered_by
+from counterpose_gateway.methods.stress_test.transforms.class_findings import class_tests
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import (
     CONTROL,
     Image,
@@ -62,7 +63,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
             missing[name][why] += 1
         for found in answered.values():
             group = groups.get(item.item_group, item.item_group)
-            found.add(item.item_group, group, item.result.transformed, item.result.left_out)
+            found.add(item.item_group, item.label, group, item.result.transformed, item.result.left_out)
     figures = _figures(answered, estimator)
     verdicts = [_verdict(name, figures, answered[name]) for name in _worst_first(config, figures)]
     return StressTestSummary(
@@ -95,6 +96,7 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
             controls={name: _accuracy(found, CONTROL, estimator) for name, found in answered.items()},
             placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
             figures=figures,
+            classes=class_tests(answered, estimator),
             left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
         ),
     )
@@ -121,9 +123,8 @@ def _figures(answered: Mapping[str, OperationAnswers], estimator: LanceEstimator
         _figure(operation, tests, answered[name], estimator)
         for (name, operation), tests in operation_tests(by_level, generators).items()
     ]
-    return sorted(
-        figures, key=lambda each: (_WORST_FIRST[each.state], -_worst(each), each.classifier, each.operation)
-    )
+    figures.sort(key=lambda each: (_WORST_FIRST[each.state], -_worst(each), each.classifier, each.operation))
+    return [each.model_copy(update={"number": place}) for place, each in enumerate(figures, start=1)]
 
 
 def _worst(figure: OperationFigure) -> float:

@@ -1,0 +1,77 @@
+"""Records and card of an exported run of operations: each photograph at its working size, and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO
+from counterpose_core.contract.runs import Item, PredictionPair, TransformedImage
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_gateway.exports.answers import answers_of
+from counterpose_gateway.exports.card import Card
+from counterpose_gateway.exports.records import Record, Source
+from counterpose_gateway.methods.stress_test.transforms.pairs import change_of
+
+BASE = "base"
+"""The shift of a photograph with nothing changed but its size."""
+
+
+def operation_records(summary: StressTestSummary, items: Iterable[Item]) -> Iterator[Record]:
+    """Yield the control of each photograph, and what each operation at each level made of it.
+
+    Images travel as recipes; the export makes them again. Placebos are left out: they show no change.
+    """
+    for item in items:
+        made = [] if item.result is None else item.result.transformed
+        control = next((each for each in made if each.operation == IDENTITY), None)
+        if control is None or item.state != "done":
+            continue
+        yield _record(summary.run_id, item, control, control)
+        for each in made:
+            if each.operation not in (IDENTITY, PLACEBO) and each.predictions:
+                yield _record(summary.run_id, item, each, control)
+
+
+def _record(run: str, item: Item, made: TransformedImage, control: TransformedImage) -> Record:
+    """``image_source`` is the operation, ``artifact`` the recipe; the score ``level`` is the level."""
+    is_changed = made is not control
+    source = Source(
+        image=control.recipe, caption="", changed=change_of(made), answers=answers_of(control.predictions)
+    )
+    return Record(
+        image=made.recipe,
+        item=item.id,
+        class_name=item.label,
+        shift=change_of(made) if is_changed else BASE,
+        image_source=made.operation,
+        run=run,
+        scores={"level": float(made.level), **_p_true("p_true", made.predictions)}
+        | (_p_true("p_true_before", control.predictions) if is_changed else {}),
+        answers=answers_of(made.predictions),
+        source=source if is_changed else None,
+        origin="operation" if is_changed else "photograph",
+    )
+
+
+def _p_true(name: str, predictions: Mapping[str, PredictionPair]) -> dict[str, float]:
+    return {f"{name} {classifier}": each.p_true for classifier, each in predictions.items()}
+
+
+def operation_card(summary: StressTestSummary) -> Card:
+    """Describe the images of a run of operations, and what they cost each classifier with nothing changed."""
+    of = summary.transforms
+    return Card(
+        title=f"Operations on {summary.dataset}",
+        what=(
+            "Photographs with one operation applied, to see which changes make an image classifier fail. "
+            "`shift` is the operation with its level, and `base` the same photograph with nothing changed."
+        ),
+        made=(
+            "Each photograph was reduced to its working size, and each operation was carried out on it at "
+            f"each level, without any network. Counterpose's run `{summary.run_id}`, seed {summary.seed}, "
+            f"suite `{summary.config.get('suite', '')}`."
+        ),
+        figures={}
+        if of is None
+        else {f"accuracy of {name} with nothing changed": each for name, each in of.controls.items()},
+    )

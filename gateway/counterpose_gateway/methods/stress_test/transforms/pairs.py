@@ -1,0 +1,38 @@
+"""The pairs of a run of operations that a gate classifies again: recipes of the control and of each level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO
+from counterpose_core.contract.runs import Item, TransformedImage
+from counterpose_core.gate.regression_set import FrozenPair
+from counterpose_core.transforms.table import OPERATIONS
+
+
+def operation_pairs(items: Iterable[Item], groups: Mapping[str, str]) -> Iterator[FrozenPair]:
+    """Yield every operation at every level beside the photograph at its working size.
+
+    Each operation and level is a change of its own. What no classifier of the run could answer, such as an
+    image too small for an operation, is left out.
+    """
+    for item in items:
+        made = [] if item.result is None else item.result.transformed
+        control = next((each.recipe for each in made if each.operation == IDENTITY), None)
+        if control is None or item.state != "done":
+            continue
+        for each in made:
+            if each.operation not in (IDENTITY, PLACEBO) and each.predictions:
+                yield FrozenPair(
+                    change=change_of(each),
+                    label=item.label,
+                    unit=groups.get(item.item_group, item.item_group),
+                    source=control,
+                    image=each.recipe,
+                )
+
+
+def change_of(made: TransformedImage) -> str:
+    """Return the operation with its level; without the level where there is only one."""
+    row = OPERATIONS.get(made.operation)
+    return made.operation if row is not None and row.levels == 1 else f"{made.operation} {made.level}"

@@ -1,0 +1,71 @@
+"""The export of a run of operations: every image made again from its recipe, with what was answered."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from counterpose_core.contract.recipes import Recipe
+from counterpose_core.image_recipes import made
+from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ports import fake_services
+from fakes.world import CLASSES, FakeWorld
+from integration.gateway.test_operations import SUITE, MisledByRotation, finished
+
+CHANGES = {"operations": ["rotation", "darker", "upside-down"], "levels": [1, 3]}
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
+    def ports(world: FakeWorld) -> Any:
+        return fake_services(world, classifiers=MisledByRotation(world))
+
+    async with fake_gateway(tmp_path, suite=SUITE, ports=ports) as opened:
+        yield opened
+
+
+async def files_of(gateway: FakeGateway, run: str, layout: str) -> dict[str, bytes]:
+    answer = await gateway.http.get(f"/v1/stress-tests/{run}/export", params={"layout": layout})
+    assert answer.status_code == 200, answer.text
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as tar:
+        members = {member.name: tar.extractfile(member) for member in tar if member.isfile()}
+        return {name: opened.read() for name, opened in members.items() if opened is not None}
+
+
+async def test_an_export_holds_what_each_recipe_makes_with_the_answers_to_it(gateway: FakeGateway) -> None:
+    summary = await finished(gateway, per_class=2, transforms=CHANGES)
+    files = await files_of(gateway, summary.run_id, "imagefolder")
+    rows = [json.loads(line) for line in files["metadata.jsonl"].decode().splitlines()]
+    photographs = 2 * len(CLASSES)
+    assert Counter(row["shift"] for row in rows) == dict.fromkeys(
+        ["base", "rotation 1", "rotation 3", "darker 1", "darker 3", "upside-down"], photographs
+    )
+    for row in rows:
+        recipe = Recipe.parsed(row["artifact"])
+        pixels = np.asarray(Image.open(io.BytesIO(files[row["file_name"]])).convert("RGB"))
+        assert np.array_equal(pixels, made(recipe, gateway.store.get))
+        assert (row["image_source"], row["scores"]["level"]) == (recipe.operation, recipe.level)
+        assert row["digital_source_type"] == ("" if row["shift"] == "base" else OPERATION_SOURCE_TYPE)
+        misled = row["shift"] == "rotation 3"
+        assert row["scores"]["p_true leaning"] == pytest.approx(0.1 if misled else 0.9)
+    card = files["README.md"].decode()
+    assert "A generative model" not in card
+    assert f"changed {5 * photographs} of {6 * photographs} images" in card
+
+
+@pytest.mark.parametrize("layout", ["webdataset", "fiftyone", "label-studio", "parquet"])
+async def test_every_layout_takes_a_run_of_operations(gateway: FakeGateway, layout: str) -> None:
+    summary = await finished(gateway, per_class=1, transforms=CHANGES)
+    files = await files_of(gateway, summary.run_id, layout)
+    assert "README.md" in files
+    assert len(files) > 1

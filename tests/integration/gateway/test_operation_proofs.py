@@ -1,0 +1,141 @@
+"""Proofs of operations: on fresh images alone, joined with the run's own, never on an image twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterpose_core.contract.proofs import FindingHistory
+from counterpose_core.contract.recipes import Recipe
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.transforms import OperationFigure
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ports import fake_services
+from fakes.world import CLASSES, FakeWorld
+from integration.gateway.test_operations import SUITE, MisledByRotation, finished
+
+CHANGES = {"operations": ["rotation", "upside-down"], "levels": [1, 3]}
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
+    def ports(world: FakeWorld) -> Any:
+        return fake_services(world, classifiers=MisledByRotation(world))
+
+    async with fake_gateway(tmp_path, suite=SUITE, ports=ports) as opened:
+        yield opened
+
+
+async def small_run(gateway: FakeGateway, per_class: int = 10, limit: int = 4) -> StressTestSummary:
+    """A run of few of the dataset's images, on which rotation cannot be decided."""
+    return await finished(gateway, per_class, classifiers=["leaning"], transforms=CHANGES, limit=limit)
+
+
+def of(summary: StressTestSummary, operation: str) -> OperationFigure:
+    assert summary.transforms is not None
+    return next(each for each in summary.transforms.figures if each.operation == operation)
+
+
+async def history(gateway: FakeGateway, run: str, number: int) -> FindingHistory:
+    answer = await gateway.http.get(f"/v1/stress-tests/{run}/findings/{number}")
+    assert answer.status_code == 200, answer.text
+    return FindingHistory.model_validate_json(answer.content)
+
+
+async def prove(gateway: FakeGateway, run: str, number: int, **body: Any) -> Any:
+    answer = await gateway.http.post(f"/v1/stress-tests/{run}/findings/{number}:prove", json=body)
+    if answer.status_code != 202:
+        return answer
+    child: str = answer.json()["id"]
+    await gateway.worker().work_off()
+    summary = await gateway.http.get(f"/v1/stress-tests/{child}/summary")
+    assert summary.status_code == 200, summary.text
+    return StressTestSummary.model_validate_json(summary.content)
+
+
+async def test_an_operation_that_cannot_be_decided_is_proven_on_fresh_images(gateway: FakeGateway) -> None:
+    run = await small_run(gateway)
+    rotation = of(run, "rotation")
+    assert (rotation.state, rotation.images) == ("cannot-tell", 4)
+    before = await history(gateway, run.run_id, rotation.number)
+    assert (before.images_left, before.redraws_left, before.finding.state) == (36, 0, "cannot-tell")
+    assert before.images_needed is not None
+    assert before.outlook.startswith(f"About {before.images_needed} more images would decide it")
+    assert "redraw" not in before.outlook
+    recipes: list[Recipe] = gateway.services.classifiers.recipes  # type: ignore[attr-defined]
+    seen = {each.source for each in recipes}
+    recipes.clear()
+    child = await prove(gateway, run.run_id, rotation.number, images=20)
+    # One operation at one level, its control and its placebo, on twenty images that the run did not use.
+    assert {(each.operation, each.level) for each in recipes} == {
+        ("identity", 0),
+        ("placebo", 0),
+        ("rotation", 3),
+    }
+    assert len({each.source for each in recipes}) == 20
+    assert not seen & {each.source for each in recipes}
+    assert child.verdicts[0].state == "breaks"
+    assert "24 of 24 images answered wrong that were right" in child.verdict
+    after = await history(gateway, run.run_id, rotation.number)
+    assert (after.finding.state, after.images_needed, after.outlook) == ("breaks", 0, "")
+    assert after.e_value >= after.e_value_needed == pytest.approx(3 / 0.05)
+    assert [each.pairs for each in after.runs] == [4, 20]
+    assert (await history(gateway, child.run_id, rotation.number)).finding.state == "breaks"
+
+
+async def test_an_image_is_never_used_twice_and_no_image_left_is_said(gateway: FakeGateway) -> None:
+    run = await small_run(gateway, per_class=1, limit=2)
+    number = of(run, "rotation").number
+    child = await prove(gateway, run.run_id, number, images=100)
+    assert child.transforms.images == 2
+    assert "had 2 fresh images, not 100" in child.verdict
+    refused = await prove(gateway, run.run_id, number, images=5)
+    assert (refused.status_code, refused.json()["code"]) == (422, "dataset-empty")
+    assert "an operation makes the same image again" in refused.json()["detail"]
+    told = await history(gateway, run.run_id, number)
+    assert told.images_left == 0
+    assert "upload more images, or name another dataset" in told.outlook
+
+
+async def test_images_of_another_dataset_prove_it_but_not_those_that_are_the_same(
+    gateway: FakeGateway,
+) -> None:
+    run = await small_run(gateway, per_class=1)
+    number = of(run, "rotation").number
+    await gateway.upload("more", 6, CLASSES[:2])
+    child = await prove(gateway, run.run_id, number, images=50, dataset="more")
+    # The first image of each class is the run's own.
+    assert child.transforms.images == 10
+    assert child.config["classes"] == run.config["classes"]
+    assert run.transforms is not None
+    assert child.transforms.among == run.transforms.among
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "sentence"), [(1, 422, "is decided"), (9, 404, "has no finding 9: it has 2")]
+)
+async def test_what_is_decided_or_not_there_is_not_proven(
+    gateway: FakeGateway, number: int, status: int, sentence: str
+) -> None:
+    run = await finished(gateway, 6, classifiers=["leaning"], transforms=CHANGES)
+    refused = await prove(gateway, run.run_id, number, images=5)
+    assert refused.status_code == status
+    assert sentence in refused.json()["detail"]
+
+
+async def test_the_page_of_such_a_finding_and_the_report_of_its_proof_are_there(gateway: FakeGateway) -> None:
+    run = await small_run(gateway)
+    number = of(run, "rotation").number
+    child = await prove(gateway, run.run_id, number, images=20)
+    for path in (
+        f"/ui/runs/{run.run_id}/findings/{number}",
+        f"/ui/runs/{child.run_id}",
+        f"/ui/runs/{run.run_id}",
+    ):
+        answer = await gateway.http.get(path)
+        assert answer.status_code == 200, (path, answer.text)
+    report = (await gateway.http.get(f"/v1/stress-tests/{child.run_id}/report")).text
+    assert f"counterpose prove {run.run_id[:4]}" in report
