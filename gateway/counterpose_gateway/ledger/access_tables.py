@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlalchemy import JSON, Column, Float, Integer, Table
 
 from counterpose_gateway.access.tenants import DEFAULT_TENANT
-from counterpose_gateway.ledger.schema import Line, Prose, metadata
+from counterpose_gateway.ledger.schema import metadata
+from counterpose_gateway.ledger.storable_text import Line, Prose
 
 access_keys = Table(
     "access_keys",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Float, ForeignKey, Index, Table
 
-from counterpose_gateway.ledger.schema import Line, metadata
+from counterpose_gateway.ledger.schema import metadata
+from counterpose_gateway.ledger.storable_text import Line
 
 blob_uses = Table(
     "blob_uses",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Float, Table, exists, false, select
 
-from counterpose_gateway.ledger.schema import Line, datasets, metadata
+from counterpose_gateway.ledger.schema import datasets, metadata
+from counterpose_gateway.ledger.storable_text import Line
 
 dataset_ends = Table(
     "dataset_ends",

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, column, insert, table
 
 from counterpose_gateway.ledger import rows, schema
 from counterpose_gateway.ledger.blob_uses import note_uses, refs_in
+from counterpose_gateway.ledger.storable_text import storable
 from counterpose_gateway.runs.items import PlannedItem
 
 # Without types: SQLAlchemy would convert each value of each row while the lock is held.
@@ -44,5 +45,5 @@ def insert_items(connection: Connection, items: NewItems) -> None:
 
 def _plain(row: dict[str, object]) -> dict[str, object]:
     instruction = row["instruction"]
-    texts = {name: schema.storable(value) for name, value in row.items() if isinstance(value, str)}
+    texts = {name: storable(value) for name, value in row.items() if isinstance(value, str)}
     return {**row, **texts, "instruction": None if instruction is None else json.dumps(instruction)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, Integer, Table
 
-from counterpose_gateway.ledger.schema import Line, metadata
+from counterpose_gateway.ledger.schema import metadata
+from counterpose_gateway.ledger.storable_text import Line
 
 tenant_quotas = Table(
     "tenant_quotas",

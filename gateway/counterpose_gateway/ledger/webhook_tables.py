@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, Table, text
 
 from counterpose_gateway.access.tenants import DEFAULT_TENANT
-from counterpose_gateway.ledger.schema import Line, Prose, metadata
+from counterpose_gateway.ledger.schema import metadata
+from counterpose_gateway.ledger.storable_text import Line, Prose
 
 PENDING = text("state = 'pending'")
 

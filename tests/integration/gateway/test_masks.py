@@ -19,7 +19,6 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.transforms import TransformSummary
-from counterpose_core.image_recipes import shown_image
 from counterpose_core.suite import load_suite
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.runs.large_plans import PlanInputs
@@ -300,82 +299,6 @@ async def test_what_the_dataset_or_the_table_lacks_is_refused_by_name(
     assert sentence in answer.text
 
 
-@pytest.mark.parametrize(
-    ("given", "field", "sentence"),
-    [
-        ({"mask_base64": png(square(size=80))}, "mask_base64", "80 x 80 pixels, but its image 96 x 96"),
-        ({"mask_base64": png(Image.new("L", (SIDE, SIDE)))}, "mask_base64", "empty: no object is in it"),
-        ({"mask_base64": png(Image.new("L", (SIDE, SIDE), 1))}, "mask_base64", "its lightest value is 1"),
-        ({"mask_base64": png(Image.new("L", (SIDE, SIDE), 255))}, "mask_base64", "full: no background"),
-        ({"mask_base64": base64.b64encode(b"none").decode()}, "mask_base64", "not an image"),
-        ({"mask_base64": "???"}, "mask_base64", "unreadable or not base64"),
-        (
-            {"outline": {"width": SIDE, "height": SIDE, "polygons": [[10, 10, 200, 10, 10, 200]]}},
-            "outline",
-            "leaves the image",
-        ),
-        (
-            {"outline": {"width": 640, "height": 480, "polygons": [[1, 1, 9, 1, 1, 9]]}},
-            "outline",
-            "640 x 480 pixels, but its image 96 x 96",
-        ),
-        (
-            {"outline": {"width": SIDE, "height": SIDE, "polygons": [[0, 0, 95, 0, 95, 95, 0, 95]]}},
-            "outline",
-            "full: no background",
-        ),
-    ],
-)
-async def test_a_mask_that_cannot_be_its_image_s_is_refused_with_the_image(
-    gateway: FakeGateway, given: dict[str, Any], field: str, sentence: str
-) -> None:
-    bad = source("sled", 1, mask_base64=None) | given
-    answer = await uploaded(gateway, [source("plate", 1), bad])
-    assert answer.json()["added"] == 1
-    rejected = answer.json()["rejected"][0]
-    assert rejected["pointer"] == f"/sources/1/{field}"
-    assert sentence in rejected["detail"]
-    assert rejected["detail"].startswith("'1.png': ")
-
-
-async def test_an_alpha_channel_is_a_mask_and_its_pixels_stay_before_white(gateway: FakeGateway) -> None:
-    cut = photograph(1).convert("RGBA")
-    cut.putalpha(square())
-    opaque = photograph(2).convert("RGBA")
-    files = {"cut.png": png(cut), "opaque.png": png(opaque)}
-    await uploaded(
-        gateway,
-        [{"filename": name, "label": "sled", "content_base64": data} for name, data in files.items()],
-    )
-    found = {each.filename: each for each in gateway.ledger.sources("demo")}
-    assert found["opaque.png"].mask is None
-    mask = shown_image(str(found["cut.png"].mask), gateway.store.get)
-    assert np.array_equal(mask[:, :, 0], np.asarray(square()))
-    pixels = shown_image(found["cut.png"].image, gateway.store.get)
-    assert (pixels[0, 0] == 255).all()
-    assert np.array_equal(pixels[40, 40], np.asarray(photograph(1))[40, 40])
-
-
-async def test_masks_change_a_dataset_s_digest_and_go_with_it(gateway: FakeGateway) -> None:
-    bare = source("sled", 1, mask_base64=None)
-    await uploaded(gateway, [bare])
-    before = gateway.ledger.dataset("demo").digest
-    await uploaded(gateway, [bare | {"mask_base64": png(square())}])
-    after = gateway.ledger.dataset("demo")
-    assert (after.n_sources, after.digest != before) == (1, True)
-    mask = gateway.ledger.sources("demo")[0].mask
-    assert mask is not None
-    assert gateway.ledger.named({mask}) == {mask}
-    await uploaded(gateway, [bare | {"mask_base64": png(square(20))}])
-    assert gateway.ledger.named({mask}) == set()
-    assert gateway.ledger.loose_digests(before=float("inf"), most=100) == [mask]
-    mask = gateway.ledger.sources("demo")[0].mask
-    assert mask is not None
-    gateway.ledger.delete_dataset("demo")
-    assert gateway.ledger.named({mask}) == set()
-    assert mask in gateway.ledger.loose_digests(before=float("inf"), most=100)
-
-
 async def test_a_plan_made_again_takes_the_same_masks_and_backgrounds(gateway: FakeGateway) -> None:
     await uploaded(gateway, list(every(3)))
     await uploaded(gateway, [source("plate", number, mask_base64=None) for number in (50, 51)], "scenes")
@@ -392,10 +315,3 @@ async def test_a_plan_made_again_takes_the_same_masks_and_backgrounds(gateway: F
     for first in (0, 4):
         again = [(each.ordinal, each.item_key, each.instruction) for each in rest_of_plan(run, inputs, first)]
         assert again == sorted(planned)[first:]
-
-
-async def test_a_mask_is_its_tenant_s_alone(gateway: FakeGateway) -> None:
-    await uploaded(gateway, [source("sled", 1)])
-    mask = str(gateway.ledger.sources("demo")[0].mask)
-    assert gateway.ledger.of("default").holds(mask)
-    assert not gateway.ledger.of("other").holds(mask)

@@ -107,7 +107,7 @@ def test_a_mask_of_another_format_is_refused() -> None:
 
 
 def test_polygons_are_filled_as_pillow_fills_them() -> None:
-    polygons = [[1.0, 1.0, 9.0, 1.0, 1.0, 9.0], [20, 10, 30, 10, 30, 20, 20, 20]]
+    polygons: list[list[float]] = [[1.0, 1.0, 9.0, 1.0, 1.0, 9.0], [20, 10, 30, 10, 30, 20, 20, 20]]
     canvas = Image.new("L", SIZE)
     draw = ImageDraw.Draw(canvas)
     draw.polygon([(1, 1), (9, 1), (1, 9)], fill=255)

@@ -92,8 +92,10 @@ def test_a_recipe_takes_the_object_out_of_the_other_photograph() -> None:
 
     own, others = at((96, 96), 30, 30), at((96, 96), 2, 2)
     image, other = scene(own, RED, GREEN), scene(others, BLUE, GREEN)
-    refs = {name: put(mask_pixels(mask, image)) for name, mask in (("mask", own), ("other_mask", others))}
-    recipe = Recipe(put(image), "background-same-class", level=5, other=put(other), **refs)
+    mask, other_mask = (put(mask_pixels(each, image)) for each in (own, others))
+    recipe = Recipe(
+        put(image), "background-same-class", 5, mask=mask, other=put(other), other_mask=other_mask
+    )
     assert Recipe.parsed(str(recipe)) == recipe
     result = shown_image(str(recipe), stored.__getitem__)
     assert (result[2:20, 2:20] == GREEN).all()
