@@ -123,6 +123,6 @@ def test_five_commands_lead_from_a_folder_to_a_finding(tmp_path: Path) -> None:
     assert shown.returncode == 0, f"{shown.stdout[-3000:]}\n{shown.stderr[-3000:]}"
     assert "As they are: local:unbiased-resnet is right on" in shown.stdout
     assert "breaks: local:unbiased-resnet loses" in shown.stdout
-    assert "turned by 45 degrees" in (tmp_path / "rotation.html").read_text(encoding="utf-8")
+    assert "once the image is turned by" in (tmp_path / "rotation.html").read_text(encoding="utf-8")
     assert "What hurts" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "stopped: " in shown.stdout
