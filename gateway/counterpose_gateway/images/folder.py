@@ -76,7 +76,7 @@ def read_folder(
         (labelled if "label" in notes.get(path.name, {}) else loose).append(path)
     images = [(path, path.relative_to(folder).as_posix()) for path in sorted((*labelled, *listed.images))]
     unsaid = dict.fromkeys(path.parent.name for path, name in images if "label" not in notes.get(name, {}))
-    remedy = "move it into one, or give it a label in the metadata"
+    remedy = "move it into one, or give it a label in labels.csv or metadata.csv"
     return ImageFolder(
         images,
         notes,

@@ -148,18 +148,18 @@ async def test_every_operation_is_carried_out_on_any_form_of_image_or_left_out_b
     files = [
         (f"{label}-{number}", label, draw(photograph(label, number, width, height)))
         for label in LEVELS
-        for number in range(3)
+        for number in range(2)
     ]
-    assert (await uploaded(gateway, files))["added"] == 6
-    told = await transformed(gateway, levels=[1, 5])
-    assert told.images == 6
+    assert (await uploaded(gateway, files))["added"] == 4
+    told = await transformed(gateway, levels=[5])
+    assert told.images == 4
     assert told.controls["steady"].estimate == 1.0
     assert told.placebos["steady"].estimate == 0.0
     own = set(SUITE.transforms.operations if SUITE.transforms else ())
     carried_out = {figure.operation: figure.images for figure in told.figures}
     assert carried_out.keys() | told.left_out.keys() == own
     assert not carried_out.keys() & told.left_out.keys()
-    assert set(carried_out.values()) == {6}
+    assert set(carried_out.values()) == {4}
     short = round(min(width, height) * min(1.0, 512 / max(width, height)))
     for why in told.left_out.values():
         found = re.search(r"at least (\d+) pixels on each side; this one has (\d+) x (\d+)", why)
