@@ -12,7 +12,7 @@ from counterpose_core.errors import InvalidRequest
 from counterpose_core.image_folders import LABELS, METADATA
 
 _IMAGE, _CLASS = (
-    ("filename", "file", "image", "image_path", "path", "name"),
+    ("filename", "file", "image", "image_path", "path"),
     ("class", "class_name", "category"),
 )
 _COLUMNS = dict.fromkeys(_IMAGE, "file_name") | dict.fromkeys(_CLASS, "label")
