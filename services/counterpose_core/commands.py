@@ -127,7 +127,7 @@ def operations_command(request: StressTestCreate) -> str:
     names = [name if ":" in name or name in functions else PUBLISHED for name in request.classifiers]
     kept = request.model_dump(include={"dataset", "label_map", "limit", "exclude", "seed", "function_specs"})
     asked = StressTestCreate.model_validate(kept | {"classifiers": list(dict.fromkeys(names))})
-    return f"counterpose down && {repeat_command(asked)} --suite photographs"
+    return " && ".join(("counterpose down", f"{repeat_command(asked)} --suite photographs"))
 
 
 def repeat_notes(request: StressTestCreate) -> list[str]:

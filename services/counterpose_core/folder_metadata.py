@@ -9,8 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.image_folders import METADATA
+from counterpose_core.image_folders import LABELS, METADATA
 
+_IMAGE, _CLASS = (
+    ("filename", "file", "image", "image_path", "path"),
+    ("class", "class_name", "category"),
+)
+_COLUMNS = dict.fromkeys(_IMAGE, "file_name") | dict.fromkeys(_CLASS, "label")
+"""Columns of a table of labels, and what `metadata.csv` calls them."""
 FIELDS = ("label", "caption", "group", "mask")
 """What a line may say of an image; each has to be text, also where a reader asks for others."""
 
@@ -19,7 +25,8 @@ def metadata_notes(folder: Path, fields: tuple[str, ...]) -> dict[str, dict[str,
     """Return what the folder's metadata says of each image, by the name that it writes; {} without any.
 
     A line of ``metadata.jsonl`` is ``{"file_name": "plate/1.png", "group": "video-3"}``, where all but the
-    name are optional; ``metadata.csv`` has columns of these names. Only ``fields`` are returned.
+    name are optional; ``metadata.csv`` has columns of these names. Without either, ``labels.csv`` is read,
+    whose columns may be called otherwise, such as ``filename`` and ``class``. Only ``fields`` are returned.
 
     Raises:
         InvalidRequest: the file cannot be read, a line has another form, or two lines of one image differ.
@@ -48,7 +55,8 @@ def read_notes(path: Path, fields: tuple[str, ...], *, required: bool = False) -
     except OSError as error:
         raise InvalidRequest(f"cannot read {str(path)!r}: {error}") from error
     notes: dict[str, dict[str, str]] = {}
-    for number, row in _table(text) if path.suffix == ".csv" else _lines(text):
+    columns = _COLUMNS if path.name == LABELS else {}
+    for number, row in _table(text, columns) if path.suffix == ".csv" else _lines(text):
         other_form = f'line {number} of {str(path)!r} is not {{"file_name": ..., "{fields[-1]}": ...}}'
         name = row.get("file_name")
         if not isinstance(name, str) or not name:
@@ -80,11 +88,14 @@ def _lines(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
             yield number, _by_field(said) if isinstance(said, dict) else {}
 
 
-def _table(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
-    rows = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
+def _table(text: str, columns: Mapping[str, str]) -> Iterator[tuple[int, Mapping[str, object]]]:
+    head = text.partition("\n")[0]
+    # Where a comma parts decimals, spreadsheets part cells by semicolons.
+    mark = ";" if ";" in head and "," not in head else ","
+    rows = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True, delimiter=mark)
     for number, row in enumerate(rows, start=2):
         # A table has a cell for every column of every image: an empty one says nothing.
-        yield number, {name: cell for name, cell in _by_field(row).items() if cell}
+        yield number, {columns.get(name, name): cell for name, cell in _by_field(row).items() if cell}
 
 
 def _is_half(text: str | None) -> bool:

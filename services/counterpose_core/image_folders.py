@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import posixpath
+import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 from urllib.parse import unquote
 
@@ -20,7 +21,9 @@ OTHER_SUFFIXES = frozenset(
     {".avif", ".bmp", ".gif", ".heic", ".heif", ".jp2", ".jxl", ".pgm", ".ppm", ".tga", ".tif", ".tiff"}
 )
 """Endings of images that somebody would have to convert first."""
-METADATA = ("metadata.jsonl", "metadata.csv")
+LABELS = "labels.csv"
+"""A table of a flat folder's labels, whose columns have whatever names such tables have."""
+METADATA = ("metadata.jsonl", "metadata.csv", LABELS)
 """What a folder says of its images; the first one that it has is read."""
 
 MASKS = "masks"
@@ -31,6 +34,9 @@ OTHER_FORMAT = "the file has another format; convert it to PNG, JPEG or WebP"
 TOO_DEEP = "a folder below a class's folder is not read; move its images up"
 LOOSE = "the image lies in no class's folder"
 """Without what to do about it, which depends on where the folder is read."""
+
+_PHOTOGRAPHIC = frozenset({".avif", ".heic", ".heif", ".jp2", ".jxl"})
+"""Endings of images that a JPEG replaces; the others may have transparency or 16 bits, which a PNG keeps."""
 
 _OF_SYSTEMS = frozenset({"__MACOSX", "@eaDir", "$RECYCLE.BIN"})
 
@@ -133,6 +139,17 @@ def read_class_folders(root: Path) -> ClassFolders:
     return ClassFolders(root, images, loose, left_out, masks)
 
 
+def other_format(name: str) -> str:
+    """Say by which command the images of a folder that have the format of one of them are converted."""
+    path = PurePosixPath(name)
+    ending = "jpg" if path.suffix.lower() in _PHOTOGRAPHIC else "png"
+    alike = shlex.quote(f"{path.parent / '*'}{path.suffix}[0]")
+    return (
+        "the file has another format; convert it with those like it, in the dataset's folder: mogrify "
+        f"-format {ending} {alike} (ImageMagick; [0] is the first page or frame)"
+    )
+
+
 def left_out_loose(images: Sequence[Path], remedy: str) -> Iterator[RejectedSource]:
     """Name images that are of no class, as they lie in no subfolder."""
     for path in images:
@@ -180,7 +197,9 @@ def _not_read(path: Path, name: str) -> list[RejectedSource]:
     """Say why what is neither an image nor a folder is left out, where its name is that of an image."""
     if path.suffix.lower() in SUFFIXES:
         return [_left_out(name, ImageUndecodable("it is no file; restore or remove it"))]
-    return [_left_out(name, UnsupportedMedia(OTHER_FORMAT))] if path.suffix.lower() in OTHER_SUFFIXES else []
+    if path.suffix.lower() not in OTHER_SUFFIXES:
+        return []
+    return [_left_out(name, UnsupportedMedia(other_format(name)))]
 
 
 def _left_out(name: str, fault: RequestError) -> RejectedSource:

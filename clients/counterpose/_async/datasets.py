@@ -241,7 +241,7 @@ def _upload_of(
                 'groups of a folder are by image: pass groups={"plate/1.png": "video-3", ...}'
             )
         images = images_in(source, captions, groups, names)
-        called = {image.folder: image.label for image in images if image.folder != image.label}
+        called = {image.folder: image.label for image in images if image.folder not in ("", image.label)}
         return Upload(images, called, skipped=list(images.left_out))
     if captions:
         raise InvalidRequest("captions are for folders: a row of a dataset object has no name to look up")

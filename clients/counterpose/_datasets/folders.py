@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,19 +13,29 @@ from counterpose_core.contract.datasets import Outline, RejectedSource
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
 from counterpose_core.folder_masks import folder_masks
 from counterpose_core.folder_metadata import metadata_notes, read_notes
-from counterpose_core.image_folders import left_out_loose, read_class_folders
+from counterpose_core.image_folders import (
+    LABELS,
+    SUFFIXES,
+    ClassFolders,
+    left_out_loose,
+    read_class_folders,
+)
 from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
 
 
 @dataclass(frozen=True)
 class ImageFile(LabelledImage):
-    """An image of a folder; ``label`` is its class, which may have another name than its subfolder."""
+    """An image of a folder; ``label`` is its class, which may have another name than its subfolder.
+
+    A ``loose`` one lies in no subfolder, and has its class by the folder's metadata.
+    """
 
     label: str
     path: Path
     caption: str | None = None
     group: str | None = None
     mask: Path | Outline | None = None
+    loose: bool = False
 
     @property
     def filename(self) -> str:
@@ -34,12 +45,12 @@ class ImageFile(LabelledImage):
     @property
     def name(self) -> str:
         """Its path below the folder, with slashes."""
-        return f"{self.folder}/{self.filename}"
+        return self.filename if self.loose else f"{self.folder}/{self.filename}"
 
     @property
     def folder(self) -> str:
-        """The name of its subfolder."""
-        return self.path.parent.name
+        """The name of its subfolder; "" without one."""
+        return "" if self.loose else self.path.parent.name
 
     def content(self) -> bytes | None:
         """The file's bytes; None if it cannot be read."""
@@ -74,6 +85,8 @@ def images_in(
 ) -> ImageFiles:
     """List the images of an ImageFolder, which has one subfolder per class; hidden ones are passed over.
 
+    An image beside the subfolders has the label that ``labels.csv`` or the metadata give it.
+
     Args:
         folder: the ImageFolder.
         captions: by image.
@@ -88,13 +101,12 @@ def images_in(
     """
     root = Path(folder)
     listed = read_class_folders(root)
-    left_out = [*listed.left_out, *left_out_loose(listed.loose, "move it into one")]
-    if not listed.images:
-        reason = f"; {left_out[0].filename!r}: {left_out[0].detail}" if left_out else ""
-        raise DatasetEmpty(
-            f"no images in {str(folder)!r}: expected one subfolder per class with PNG, JPEG or WebP files"
-            + reason
-        )
+    labels = _labels_of_loose(listed)
+    flat = dict.fromkeys(root / name for name in labels)
+    loose = [path for path in listed.loose if path not in flat]
+    left_out = [*listed.left_out, *left_out_loose(loose, f"move it into one, or label it in {LABELS}")]
+    if not listed.images and not labels:
+        raise _no_images(folder, loose, left_out)
     notes = metadata_notes(root, ("group", "mask"))
     if groups is None:
         groups = {name: note["group"] for name, note in notes.items() if "group" in note}
@@ -103,16 +115,48 @@ def images_in(
     if names is None and (root / NAMES).is_file():
         names = read_names(root / NAMES)
     classes = folder_classes((path.parent.name for path in listed.images), names)
-    labels = {f"{path.parent.name}/{path.name}": classes[path.parent.name] for path in listed.images}
+    labels |= {f"{path.parent.name}/{path.name}": classes[path.parent.name] for path in listed.images}
+    images = list(zip([*flat, *listed.images], labels, strict=True))
     column = {name: note["mask"] for name, note in notes.items() if "mask" in note}
     masks = folder_masks(listed, column, labels)
     found = [
-        ImageFile(labels[name], path, captions.get(name), groups.get(name), masks.masks.get(name))
-        for path, name in zip(listed.images, labels, strict=True)
+        ImageFile(
+            labels[name], path, captions.get(name), groups.get(name), masks.masks.get(name), path in flat
+        )
+        for path, name in images
         if path not in masks.files
     ]
     _require_one_class(found)
     return ImageFiles(found, [*left_out, *masks.left_out])
+
+
+def _labels_of_loose(listed: ClassFolders) -> dict[str, str]:
+    """The labels of the images that lie in no subfolder, by name, in the order of the names."""
+    if not listed.loose:
+        return {}
+    notes = metadata_notes(listed.root, ("label",))
+    labels = listed.by_image("label", {name: note["label"] for name, note in notes.items()})
+    return {path.name: labels[path.name] for path in listed.loose if path.name in labels}
+
+
+def _no_images(folder: str | Path, loose: Sequence[Path], left_out: Sequence[RejectedSource]) -> DatasetEmpty:
+    if loose:
+        return DatasetEmpty(
+            f"the {len(loose)} images in {str(folder)!r} have no labels: move each into a subfolder that is "
+            f"called as its class, or give each line of {LABELS} beside them a label; begin it with: "
+            f"{labels_command(folder)}"
+        )
+    reason = f"; {left_out[0].filename!r}: {left_out[0].detail}" if left_out else ""
+    return DatasetEmpty(
+        f"no images in {str(folder)!r}: expected one subfolder per class with PNG, JPEG or WebP files{reason}"
+    )
+
+
+def labels_command(folder: str | Path) -> str:
+    """The command that writes a table of a folder's images, whose second column is to be filled in."""
+    endings = "|".join(sorted(suffix.removeprefix(".") for suffix in SUFFIXES))
+    rows = f"ls | grep -iE '\\.({endings})$' | sed 's/.*/\"&\",/'"
+    return f"(cd {shlex.quote(str(folder))} && (echo file_name,label; {rows}) > {LABELS})"
 
 
 def _require_one_class(images: Iterable[ImageFile]) -> None:

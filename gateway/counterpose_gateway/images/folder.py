@@ -82,7 +82,7 @@ def read_folder(
         (labelled if "label" in notes.get(path.name, {}) else loose).append(path)
     images = [(path, path.relative_to(folder).as_posix()) for path in sorted((*labelled, *listed.images))]
     unsaid = dict.fromkeys(path.parent.name for path, name in images if "label" not in notes.get(name, {}))
-    remedy = "move it into one, or give it a label in the metadata"
+    remedy = "move it into one, or give it a label in labels.csv or metadata.csv"
     called = _classes_of(folder, unsaid, classes or ())
     labels = {name: _label(path, notes.get(name, {}), called) for path, name in images}
     column = {name: note["mask"] for name, note in notes.items() if "mask" in note}

@@ -135,7 +135,8 @@ def _refuse_unwanted(image: Image.Image, max_pixels: int) -> None:
     # Phones append depth and gain maps to a JPEG as further frames; its first frame is the photo.
     if image.format in ("PNG", "WEBP") and getattr(image, "n_frames", 1) > 1:
         raise UnsupportedMedia(
-            f"an animated {image.format} is not supported; save one frame as a still image"
+            f"an animated {image.format} is not supported; save one frame as a still image: "
+            "mogrify -format png 'FILE[0]'"
         )
 
 
@@ -184,6 +185,7 @@ def _unidentified(data: bytes) -> ImageUndecodable | UnsupportedMedia:
     # Distinguish another format from a broken image.
     if is_other_media(data):
         return UnsupportedMedia(
-            f"the file of {len(data)} bytes has another format; convert it to a still PNG, JPEG or WebP image"
+            f"the file of {len(data)} bytes has another format, whatever its name says; convert it to a "
+            "still PNG, JPEG or WebP image, such as by mogrify -format jpg 'FILE[0]'"
         )
     return ImageUndecodable(f"the {len(data)} bytes are not an image; send a PNG, JPEG or WebP file")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import numpy as np
 import pytest
 
 from counterpose import AsyncClient, Client
@@ -21,6 +22,7 @@ from counterpose_core.errors import (
     UnknownDataset,
     UnknownModel,
 )
+from counterpose_core.images.codecs import encode_png
 from fakes.gateway import URL, FakeGateway, fake_gateway
 
 T = TypeVar("T")
@@ -150,6 +152,19 @@ def test_a_folder_becomes_a_dataset_and_rejected_files_are_listed(journey: Journ
         added = answer if name == "one" else journey.run(answer)
         assert (added.added, [rejected.code for rejected in added.rejected]) == (0, ["image-undecodable"])
         assert journey.sync.datasets.get(name).n_sources == 0
+
+
+def test_a_flat_folder_with_a_table_of_labels_becomes_a_dataset(journey: Journey, tmp_path: Path) -> None:
+    for number, name in enumerate(("1.png", "2.png", "3.png")):
+        (tmp_path / name).write_bytes(encode_png(np.full((9, 9, 3), number, dtype=np.uint8)))
+    (tmp_path / "labels.csv").write_text("image,class\n1.png,sled\n2.png,boat\n", encoding="utf-8")
+    for name, upload in (("flat", journey.sync.datasets.upload), ("flat-2", journey.asyncio.datasets.upload)):
+        answer: Any = upload(tmp_path, name=name)
+        added = answer if name == "flat" else journey.run(answer)
+        assert (added.added, [rejected.filename for rejected in added.rejected]) == (2, ["3.png"])
+        # No class is called otherwise than a folder, as none has one.
+        assert added.names == {}
+        assert journey.sync.datasets.get(name).classes == ["boat", "sled"]
 
 
 def test_a_provided_caption_is_the_one_that_is_edited(journey: Journey) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from counterpose._datasets.folders import images_in
+from counterpose._datasets.folders import folder_digest, images_in
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
 from counterpose_core.image_folders import is_hidden, read_class_folders
 from counterpose_core.text.folder_names import folder_classes, name_of_id
@@ -50,9 +51,11 @@ def test_a_hidden_folder_of_images_may_be_given_itself(tmp_path: Path) -> None:
         ("cow/a/b/1.png", "cow/a", "a folder below a class's folder is not read"),
         ("cow/notes.txt", "cow/", "has no PNG, JPEG or WebP image"),
         ("cow/000001", "cow/", "has no PNG, JPEG or WebP image"),
-        ("cow/1.TIFF", "cow/1.TIFF", "another format; convert it"),
-        ("cat/2.heic", "cat/2.heic", "another format; convert it"),
-        ("2.bmp", "2.bmp", "another format; convert it"),
+        ("cow/1.TIFF", "cow/1.TIFF", "another format; convert it with those like it"),
+        ("cow/1.TIFF", "cow/1.TIFF", ": mogrify -format png 'cow/*.TIFF[0]' "),
+        ("cat/2.heic", "cat/2.heic", ": mogrify -format jpg 'cat/*.heic[0]' "),
+        ("cat/2.gif", "cat/2.gif", ": mogrify -format png 'cat/*.gif[0]' "),
+        ("2.bmp", "2.bmp", ": mogrify -format png '*.bmp[0]' "),
         ("2.png", "2.png", "lies in no class's folder"),
         ("cat/metadata.csv", "cat/metadata.csv", "metadata is read only beside the classes' folders"),
     ],
@@ -220,3 +223,60 @@ def test_each_image_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Path, "stat", counted)
     assert len(read_class_folders(tmp_path).images) == 2
     assert looks["1.png"] == 2
+
+
+LABELLED = ["1.png", "2 b.JPG", "c,3.png"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        'file_name,label\n1.png,cat\n2 b.JPG,dog\n"c,3.png",cat\n',
+        "Filename;Class\n1.png;cat\n2 b.JPG;dog\nc,3.png;cat\n",
+        '\ufeffimage,split,category\r\n./1.png,train,cat\r\n2%20b.JPG,test,dog\r\n"c,3.png",train,cat\r\n',
+    ],
+)
+def test_a_flat_folder_is_labelled_by_a_table_beside_its_images(tmp_path: Path, table: str) -> None:
+    write(tmp_path, *LABELLED)
+    (tmp_path / "labels.csv").write_text(table, encoding="utf-8", newline="")
+    found = images_in(tmp_path)
+    assert [(image.name, image.folder, image.label) for image in found] == [
+        ("1.png", "", "cat"), ("2 b.JPG", "", "dog"), ("c,3.png", "", "cat"),
+    ]  # fmt: skip
+    assert found.left_out == []
+    digest = folder_digest(found)
+    (tmp_path / "labels.csv").write_text(table.replace("dog", "cow"), encoding="utf-8", newline="")
+    assert folder_digest(images_in(tmp_path)) != digest
+
+
+def test_an_image_that_the_table_leaves_out_is_named_and_the_others_are_taken(tmp_path: Path) -> None:
+    write(tmp_path, *LABELLED, "dog/4.png")
+    (tmp_path / "labels.csv").write_text("file,label,group\n1.png,cat,v1\n2 b.JPG,,v1\n", encoding="utf-8")
+    found = images_in(tmp_path)
+    assert [(image.name, image.label, image.group) for image in found] == [
+        ("1.png", "cat", "v1"), ("dog/4.png", "dog", None),
+    ]  # fmt: skip
+    told = "the image lies in no class's folder; move it into one, or label it in labels.csv"
+    assert [(out.filename, out.detail) for out in found.left_out] == [("2 b.JPG", told), ("c,3.png", told)]
+
+
+def test_a_line_of_the_table_that_names_no_image_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, *LABELLED)
+    (tmp_path / "labels.csv").write_text("file,label\n1.jpg,cat\n", encoding="utf-8")
+    with pytest.raises(InvalidRequest, match=r"'1\.jpg' has a label, but .* has no such image"):
+        images_in(tmp_path)
+
+
+def test_a_folder_without_labels_says_how_to_label_it_and_the_command_does(tmp_path: Path) -> None:
+    folder = write(tmp_path / "my photos", *LABELLED, "notes.txt")
+    with pytest.raises(DatasetEmpty) as found:
+        images_in(folder)
+    told, _, command = found.value.detail.partition("begin it with: ")
+    assert "the 3 images in" in told
+    assert "move each into a subfolder that is called as its class, or give each line of labels.csv" in told
+    subprocess.run(["sh", "-c", command], check=True)
+    table = folder / "labels.csv"
+    with pytest.raises(DatasetEmpty, match="have no labels"):
+        images_in(folder)
+    table.write_text(table.read_text(encoding="utf-8").replace('",', '",cat'), encoding="utf-8")
+    assert [(image.name, image.label) for image in images_in(folder)] == [(name, "cat") for name in LABELLED]

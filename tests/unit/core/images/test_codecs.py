@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -216,7 +217,7 @@ def turned(format: str, image: Image.Image) -> bytes:
     return saved(image, format, exif=exif)
 
 
-MODES = {
+MODES: dict[str, Callable[[Image.Image], bytes]] = {
     "rgb.jpg": lambda image: saved(image, "JPEG", quality=95),
     "progressive.jpg": lambda image: saved(image, "JPEG", quality=95, progressive=True),
     "grey.jpg": lambda image: saved(image.convert("L"), "JPEG", quality=95),

@@ -158,7 +158,8 @@ def _figure(
         for test in tests
     ]
     told = headline_level(levels)
-    holds = all(test.is_harmless for test in tests)
+    too_few = _too_few(name, tests[0].answers)
+    holds = too_few is None and all(test.is_harmless for test in tests)
     undecided: OperationState = "holds" if holds else "cannot-tell"
     state = "breaks" if told.shown else undecided
     return OperationFigure(
@@ -173,8 +174,21 @@ def _figure(
         images=len(found.sources(operation)),
         left_out=len(found.why.get(operation, {})),
         reasons=dict(Counter(found.why.get(operation, {}).values())),
-        sentence=_sentence(name, told, len(found.sources(operation)), state) + _beside(told, state),
+        sentence=too_few
+        if too_few is not None and not told.shown
+        else _sentence(name, told, len(found.sources(operation)), state) + _beside(told, state),
         levels=levels,
+    )
+
+
+def _too_few(name: str, answers: PairedAnswers) -> str | None:
+    """Why a small loss says nothing: who is right on no more than the margin cannot lose so much."""
+    right, images = int(answers.before.sum()), answers.before.size
+    if right > MARGIN * images:
+        return None
+    return (
+        f"{name} is right on {right} of {images} images with nothing changed, too few to lose "
+        f"{_points(round(100 * MARGIN))} of accuracy."
     )
 
 
