@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
+import re
 import tarfile
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -69,3 +71,23 @@ async def test_every_layout_takes_a_run_of_operations(gateway: FakeGateway, layo
     files = await files_of(gateway, summary.run_id, layout)
     assert "README.md" in files
     assert len(files) > 1
+
+
+async def test_the_page_of_an_item_shows_its_control_and_what_each_operation_made(
+    gateway: FakeGateway,
+) -> None:
+    run = (await finished(gateway, per_class=1, transforms=CHANGES)).run_id
+    items = (await gateway.http.get(f"/v1/stress-tests/{run}/items")).json()["items"]
+    page = (await gateway.http.get(f"/ui/runs/{run}/items/{items[0]['id']}")).text
+    shown = [html.unescape(address) for address in re.findall(r'src="(/ui/images/made[^"]*)"', page)]
+    # The control, the placebo, and five changes.
+    assert len(shown) == len(set(shown)) == 7
+    assert "<b>nothing changed</b><br>steady: " in page
+    for address in shown:
+        answer = await gateway.http.get(address)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "image/webp")
+        marked = b"algorithmicallyEnhanced" in answer.content
+        assert marked == ("identity" not in address)
+    for recipe, status in ((f"{'ab' * 32}/rotation/1/0/512/-/-", 404), ("ab" * 32, 422), ("../x", 422)):
+        answer = await gateway.http.get("/ui/images/made.webp", params={"recipe": recipe})
+        assert answer.status_code == status

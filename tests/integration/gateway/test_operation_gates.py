@@ -83,8 +83,13 @@ async def test_the_report_and_pages_of_a_gate_on_operations_show_what_recipes_ma
     report = await gateway.http.get(f"/v1/gates/{run}/report")
     assert report.text.count("<symbol id=") >= 2
     items = (await gateway.http.get(f"/v1/gates/{run}/items")).json()["items"]
-    for path in (f"/ui/runs/{run}", f"/ui/runs/{run}/items", f"/ui/runs/{run}/items/{items[0]['id']}"):
+    for path in (f"/ui/runs/{run}", f"/ui/runs/{run}/items"):
         assert (await gateway.http.get(path)).status_code == 200, path
+    page = await gateway.http.get(f"/ui/runs/{run}/items/{items[0]['id']}")
+    assert page.status_code == 200
+    # Before and after, each with the answers of both.
+    assert page.text.count("/ui/images/made.webp?recipe=") == 2
+    assert page.text.count("<br>leaning: ") == page.text.count("<br>steady: ") == 2
 
 
 async def test_a_run_of_too_few_photographs_is_no_baseline(gateway: FakeGateway) -> None:

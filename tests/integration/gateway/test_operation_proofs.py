@@ -79,6 +79,8 @@ async def test_an_operation_that_cannot_be_decided_is_proven_on_fresh_images(gat
     assert not seen & {each.source for each in recipes}
     assert child.verdicts[0].state == "breaks"
     assert "24 of 24 images answered wrong that were right" in child.verdict
+    (figure,) = child.transforms.figures
+    assert (figure.number, figure.state, figure.from_level) == (rotation.number, "breaks", 3)
     after = await history(gateway, run.run_id, rotation.number)
     assert (after.finding.state, after.images_needed, after.outlook) == ("breaks", 0, "")
     assert after.e_value >= after.e_value_needed == pytest.approx(3 / 0.05)
@@ -92,6 +94,8 @@ async def test_an_image_is_never_used_twice_and_no_image_left_is_said(gateway: F
     child = await prove(gateway, run.run_id, number, images=100)
     assert child.transforms.images == 2
     assert "had 2 fresh images, not 100" in child.verdict
+    # Two images of its own and two of the run: neither test decides.
+    assert child.transforms.figures[0].state == "cannot-tell"
     refused = await prove(gateway, run.run_id, number, images=5)
     assert (refused.status_code, refused.json()["code"]) == (422, "dataset-empty")
     assert "an operation makes the same image again" in refused.json()["detail"]
