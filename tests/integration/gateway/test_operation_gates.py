@@ -13,6 +13,7 @@ from counterpose._cli.gate import judge_gate
 from counterpose._cli.junit import junit_xml
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.recipes import IDENTITY, Recipe
+from counterpose_gateway.webhooks.gates import gate_summary
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import fake_services
 from fakes.world import CLASSES, FakeWorld
@@ -59,6 +60,8 @@ async def test_a_candidate_fails_under_the_operation_and_levels_that_mislead_it(
         "Failed: 10 of 40 cells regress by more than 10 points; leaning under rot"
     )
     assert judge_gate(found).value == 1
+    # What the webhook of a gate that ended tells.
+    assert gate_summary(gateway.ledger, gateway.store, found.run_id).verdict == found.verdict
     failures = ET.fromstring(junit_xml(found)).findall(".//testcase/failure")
     assert len(failures) == 10
     assert found.config.notes[0].startswith("operations that the baseline does not have")
