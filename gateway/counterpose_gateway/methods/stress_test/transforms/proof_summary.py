@@ -129,7 +129,7 @@ def _pairs_of(run: Run, proof: OperationProof, ledger: RunLedger, before: set[st
         if item.result is None or before & {group, item.source_image}:
             continue
         images[item.item_group] = item.source_image
-        answers.add(item.item_group, item.label, group, item.result.transformed)
+        answers.add(item.item_group, group, item.result.transformed)
     sources = answers.sources(proof.operation) if proof.operation in answers.operations else []
     if sources:
         told = answers.paired((proof.operation, proof.level))
