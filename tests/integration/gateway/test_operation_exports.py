@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.recipes import Recipe
-from counterpose_core.image_recipes import made
+from counterpose_core.image_recipes import digest_of_pixels, made
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import fake_services
@@ -27,12 +29,30 @@ from integration.gateway.test_operations import SUITE, MisledByRotation, finishe
 CHANGES = {"operations": ["rotation", "darker", "upside-down"], "levels": [1, 3]}
 
 
+class SaysWhatItMade(MisledByRotation):
+    """Tells the digest of the pixels of each recipe; of ``torn`` ones, that of others."""
+
+    store: BlobStore
+    torn: str = "none"
+
+    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+        answer = super().predict(request, image)
+        if "/" not in image:
+            return answer
+        recipe = Recipe.parsed(image)
+        pixels = made(recipe, self.store.get)
+        if recipe.operation == self.torn:
+            pixels = 255 - pixels
+        return answer.model_copy(update={"pixels": digest_of_pixels(pixels)})
+
+
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
     def ports(world: FakeWorld) -> Any:
-        return fake_services(world, classifiers=MisledByRotation(world))
+        return fake_services(world, classifiers=SaysWhatItMade(world))
 
     async with fake_gateway(tmp_path, suite=SUITE, ports=ports) as opened:
+        opened.services.classifiers.store = opened.store  # type: ignore[attr-defined]
         yield opened
 
 
@@ -91,3 +111,15 @@ async def test_the_page_of_an_item_shows_its_control_and_what_each_operation_mad
     for recipe, status in ((f"{'ab' * 32}/rotation/1/0/512/-/-", 404), ("ab" * 32, 422), ("../x", 422)):
         answer = await gateway.http.get("/ui/images/made.webp", params={"recipe": recipe})
         assert answer.status_code == status
+
+
+async def test_an_image_that_is_not_the_one_that_was_answered_is_never_exported(gateway: FakeGateway) -> None:
+    gateway.services.classifiers.torn = "darker"  # type: ignore[attr-defined]
+    run = (await finished(gateway, per_class=1, transforms=CHANGES)).run_id
+    items = list(gateway.ledger.recorded_items(run))
+    assert items[0].result is not None
+    assert all(each["pixels"].startswith("sha256:") for each in items[0].result["transformed"])
+    answer = await gateway.http.get(f"/v1/stress-tests/{run}/export")
+    assert answer.json()["code"] == "artifact-corrupt"
+    assert "darker/1" in answer.json()["detail"]
+    assert "makes another image here than the one that was answered" in answer.json()["detail"]

@@ -89,9 +89,9 @@ def _sentence(least: int, classes: int, largest: Mapping[str, int], findings: in
         )
     small = len(largest) - classes
     of_rest = f"; of {small} with fewer nothing can be said" if small else ""
-    shown = (
-        "no loss of a class is shown"
-        if not findings
-        else f"{findings} {'loss of a class is' if findings == 1 else 'losses of a class are'} shown"
-    )
-    return f"{classes} of {len(largest)} classes {'has' if classes == 1 else 'have'} {least} independent images or more: {shown}{of_rest}."
+    if findings == 1:
+        shown = "1 loss of a class is shown"
+    else:
+        shown = f"{findings or 'no'} losses of a class are shown"
+    have = "has" if classes == 1 else "have"
+    return f"{classes} of {len(largest)} classes {have} {least} independent images or more: {shown}{of_rest}."

@@ -37,6 +37,7 @@ def _record(run: str, item: Item, made: TransformedImage, control: TransformedIm
     )
     return Record(
         image=made.recipe,
+        pixels=made.pixels,
         item=item.id,
         class_name=item.label,
         shift=change_of(made) if is_changed else BASE,
