@@ -82,6 +82,7 @@ async def test_an_export_holds_what_each_recipe_makes_with_the_answers_to_it(gat
         assert row["scores"]["p_true leaning"] == pytest.approx(0.1 if misled else 0.9)
     card = files["README.md"].decode()
     assert "A generative model" not in card
+    assert 'tags: ["counterpose", ' in card
     assert f"changed {5 * photographs} of {6 * photographs} images" in card
 
 
