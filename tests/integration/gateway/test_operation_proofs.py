@@ -143,3 +143,16 @@ async def test_the_page_of_such_a_finding_and_the_report_of_its_proof_are_there(
         assert answer.status_code == 200, (path, answer.text)
     report = (await gateway.http.get(f"/v1/stress-tests/{child.run_id}/report")).text
     assert f"counterpose prove {run.run_id[:4]}" in report
+
+
+async def test_the_operations_of_the_run_that_one_could_have_asked_about_are_allowed_for(
+    gateway: FakeGateway,
+) -> None:
+    many = {"operations": ["rotation", "darker", "brighter", "fog", "haze"], "levels": [1, 2, 3, 4, 5]}
+    run = await finished(gateway, 3, classifiers=["leaning"], transforms=many, limit=2)
+    rotation = of(run, "rotation")
+    child = await prove(gateway, run.run_id, rotation.number, images=6)
+    # Six of six: a test of these images alone would show it.
+    assert child.transforms.figures[0].levels[0].p < 0.05
+    assert child.transforms.figures[0].state == child.verdicts[0].state == "cannot-tell"
+    assert (await history(gateway, run.run_id, rotation.number)).e_value_needed == pytest.approx(25 / 0.05)
