@@ -133,7 +133,15 @@ async def test_what_is_decided_or_not_there_is_not_proven(
 async def test_the_page_of_such_a_finding_and_the_report_of_its_proof_are_there(gateway: FakeGateway) -> None:
     run = await small_run(gateway)
     number = of(run, "rotation").number
+    before = (await gateway.http.get(f"/ui/runs/{run.run_id}/findings/{number}")).text
+    assert "Prove it on" in before
+    assert "Loss in its run" in before
+    assert "the screen" not in before
     child = await prove(gateway, run.run_id, number, images=20)
+    after = (await gateway.http.get(f"/ui/runs/{run.run_id}/findings/{number}")).text
+    assert "Evidence of 2 runs" in after
+    assert "an operation makes the same image again" in after
+    assert "Prove it on" not in after
     for path in (
         f"/ui/runs/{run.run_id}/findings/{number}",
         f"/ui/runs/{child.run_id}",
