@@ -161,6 +161,7 @@ async def test_the_report_shows_photographs_before_and_after(gateway: FakeGatewa
     assert "leaning loses 100 points" in page
     assert "No generator is involved" in page
     assert "Single classes" in page
+    assert f"counterpose apply {summary.run_id[:8]} --finding 1 --dataset FOLDER" in page
     assert "No class has 8 independent images" in page
 
 
