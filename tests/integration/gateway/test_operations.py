@@ -229,7 +229,7 @@ async def test_every_page_and_answer_of_such_a_run_is_there(gateway: FakeGateway
     assert "leaning loses 100 points" in pages[f"/ui/runs/{run}"][1]
 
 
-async def test_what_needs_edits_of_captions_refuses_such_a_run_in_a_sentence(gateway: FakeGateway) -> None:
+async def test_what_is_decided_or_judged_by_thresholds_is_refused_in_a_sentence(gateway: FakeGateway) -> None:
     run = (await finished(gateway)).run_id
     refused = {}
     for path, body in ((f"/v1/stress-tests/{run}/findings/1:prove", {"images": 5}),):
@@ -238,7 +238,8 @@ async def test_what_needs_edits_of_captions_refuses_such_a_run_in_a_sentence(gat
     again = await gateway.http.get(f"/v1/stress-tests/{run}/summary", params={"direction": "0.3"})
     refused["again"] = again.status_code, again.json().get("detail")
     assert {status for status, _ in refused.values()} <= {404, 422}
-    assert "has no finding 1" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
+    assert "finding 1 of run" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
+    assert "is decided: leaning loses 100 points" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
     assert "judged by no threshold" in refused["again"][1]
 
 
