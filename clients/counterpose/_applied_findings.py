@@ -103,6 +103,31 @@ def application_request(
     )
 
 
+def operation_request(
+    run_id: str,
+    request: Mapping[str, Any],
+    finding: Finding,
+    seed: int | None,
+    functions_named: Callable[[Sequence[str]], dict[str, str]] = lambda names: {},
+) -> StressTestCreate:
+    """Build the request for a stress test that carries out a finding's operation alone, at all its levels.
+
+    ``finding`` is about an operation; the other arguments are those of `application_request`.
+    """
+    functions = functions_named(request["classifiers"])
+    kept = ("dataset", "classifiers", "function_specs", "label_map", "exclude")
+    return checked(
+        StressTestCreate,
+        {name: request[name] for name in kept if name in request}
+        | {
+            "transforms": {**request["transforms"], "operations": [finding.edit_type]},
+            "applied_from": run_id,
+            **({"functions": functions} if functions else {}),
+            "seed": (request["seed"] + 1) % _SEEDS if seed is None else seed,
+        },
+    )
+
+
 def _change(caption: str, edited: str) -> Intervention:
     """Return the one phrase in which two captions differ.
 

@@ -30,6 +30,11 @@ def prove_command(run_id: str, number: int, images: int = PROVE_IMAGES) -> str:
     return f"counterpose prove {run_id[:SHORT_ID]} --finding {number} --images {images}"
 
 
+def apply_command(run_id: str, number: int) -> str:
+    """The command that makes the change of a finding in every image."""
+    return f"counterpose apply {run_id[:SHORT_ID]} --finding {number}"
+
+
 @dataclass(frozen=True)
 class NextStep:
     """A command, and what it is for."""
@@ -67,10 +72,7 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
         few = f"Too few images{of} are left ({left}, and a proof takes {least}); add some, then"
         none = f"No image{of} is left to prove it on; add some, then"
         return NextStep(few if left else none, f"{proof} --dataset FOLDER")
-    return NextStep(
-        "Next, make this change in every image",
-        f"counterpose apply {run_id[:SHORT_ID]} --finding {finding.number}",
-    )
+    return NextStep("Next, make this change in every image", apply_command(run_id, finding.number))
 
 
 def _run_again(why: str, summary: StressTestSummary, finding: Finding) -> NextStep | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -40,6 +41,34 @@ def shown_image(ref: str, read: Read) -> Pixels:
         ImageUndecodable, ImageTooLarge, UnsupportedMedia: as `decode_image`.
     """
     return made(Recipe.parsed(ref), read) if "/" in ref else decode_image(read(ref))
+
+
+def digest_of_pixels(pixels: Pixels) -> str:
+    """Return the SHA-256 of an image's shape and pixels, by which one that is made again is compared.
+
+    With its name in front: nothing is stored under it, and a ledger must not take it for a stored image.
+    """
+    height, width = pixels.shape[:2]
+    return f"sha256:{hashlib.sha256(f'{height}x{width}:'.encode() + pixels.tobytes()).hexdigest()}"
+
+
+class MadeImages:
+    """Makes the images of references, and remembers the digest of what each recipe made last.
+
+    made = MadeImages()
+    pixels = made(ref, store.get)
+    made.digests.get(ref)  # of a stored image: None
+    """
+
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}
+
+    def __call__(self, ref: str, read: Read) -> Pixels:
+        """Return the pixels of a reference; raises as `shown_image`."""
+        pixels = shown_image(ref, read)
+        if "/" in ref:
+            self.digests[ref] = digest_of_pixels(pixels)
+        return pixels
 
 
 def made(recipe: Recipe, read: Read) -> Pixels:

@@ -33,7 +33,7 @@ COMMANDS = {
     "Methods": {
         "stress-test": "Stress-test classifiers on a dataset (LANCE).",
         "prove": "Test one finding of a run on more images; repeat it as often as you like.",
-        "apply": "Apply one finding's edit to every image of the run's dataset.",
+        "apply": "Apply one finding's edit or operation to every image of the run's dataset, or another's.",
         "dataset-interface": "Learn one token per class of a dataset, or take published ones "
         "(Dataset Interfaces).",
         "generate": "Generate images of one class of an interface, under a shift or without.",

@@ -15,6 +15,7 @@ from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.transfers import TransferSummary
+from counterpose_core.contract.transforms import OperationLevel
 from counterpose_core.errors import (
     CounterposeError,
     InvalidRequest,
@@ -30,7 +31,7 @@ class DropLimit:
     """Fail when a classifier's accuracy drop is proven to exceed ``max_drop`` (a fraction).
 
     For a run that made only the caller's own interventions, the drop of each intervention is judged; for one
-    of operations, the loss at each level of each.
+    of operations, the loss of each at each level, which fails only where it is shown after correction.
     """
 
     max_drop: float
@@ -68,10 +69,16 @@ class DropLimit:
         return f"--max-drop {self.max_drop:g} {result}: {drops or 'no classifier was judged'}"
 
 
+def _corrected(level: OperationLevel) -> Estimate:
+    """The loss; its interval, of this level alone, holds 0 where the corrected test shows no loss."""
+    low = level.loss.low
+    return level.loss if level.shown or low is None else level.loss.model_copy(update={"low": min(low, 0.0)})
+
+
 def _judged_drops(summary: StressTestSummary) -> list[tuple[str, Estimate]]:
     if summary.transforms is not None:
         return [
-            (f"{each.classifier} where the image {level.words}", level.loss)
+            (f"{each.classifier} where the image {level.words}", _corrected(level))
             for each in summary.transforms.figures
             for level in each.levels
         ]

@@ -33,6 +33,7 @@ from counterpose._cli.options import (
     ThresholdsGiven,
     thresholds_given,
 )
+from counterpose._cli.prove import MoreImages
 from counterpose._cli.stack import require_suite
 from counterpose._cli.terminal import print_note, show
 from counterpose._python_function.function import PREFIX
@@ -236,11 +237,12 @@ def apply(
     finding: FindingNumber,
     *,
     run: OneRun = "@last",
+    dataset: MoreImages = None,
     seed: NewSeed = None,
     output: Output,
     client: Client,
 ) -> None:
-    """Apply one finding's edit to every image of the run's dataset.
+    """Apply one finding's edit or operation to every image of the run's dataset, or another's.
 
     The report shows the effect by class.
     """
@@ -248,10 +250,12 @@ def apply(
     def create() -> StressTest:
         found = client.runs.get(run, kind="stress-test")
         assert isinstance(found, StressTest)
-        applied = found.apply(finding, seed=seed)
+        where = None if dataset is None else dataset_name(client, dataset)
+        applied = found.apply(finding, dataset=where, seed=seed)
         request = applied.run.resolved_config["request"]
         edits = map(Intervention.model_validate, request["interventions"])
-        changes = ", ".join(edit.in_words() for edit in edits)
+        operations = (request.get("transforms") or {}).get("operations", ())
+        changes = ", ".join([*(edit.in_words() for edit in edits), *operations])
         print_note(f"every image of {applied.run.dataset}: {changes}; seed {request['seed']}")
         return applied
 

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from counterpose._applied_findings import application_request, example_change, told_change
+from counterpose._applied_findings import (
+    application_request,
+    example_change,
+    operation_request,
+    told_change,
+)
 from counterpose._calls import Call, idempotency_headers, reading
 from counterpose._exports import ExportLayout
 from counterpose._files import save_page
@@ -133,13 +138,17 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
         return data_frame(self.findings())
 
-    def apply(self, finding: Finding | int, *, seed: int | None = None) -> StressTest:
-        """Start a stress test that applies one finding's edit, and no other, to every image of the dataset.
+    def apply(
+        self, finding: Finding | int, *, dataset: str | None = None, seed: int | None = None
+    ) -> StressTest:
+        """Start a stress test that applies one finding's edit, and no other, to every image of a dataset.
 
-        Of several wordings, the one that most of the finding's images were edited by is applied.
+        Of several wordings, the one that most of the finding's images were edited by is applied; of an
+        operation, all levels of the run.
 
         Args:
             finding: one of the run's findings, or its number from 1, as for `prove`.
+            dataset: default: the run's dataset.
             seed: default: the run's seed plus one.
 
         A classifier ``py:...`` must still be served by this client.
@@ -149,11 +158,17 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
             InvalidRequest: the finding's words cannot be read from its example.
         """
         history = self.finding(finding)
+        request = self.run.resolved_config["request"]
+        if dataset is not None:
+            # Names to leave out are of the images of the run's own dataset.
+            request = {**request, "dataset": dataset, "exclude": []}
+        if request.get("transforms") is not None:
+            body = operation_request(self.id, request, history.told, seed, self._sender.functions_named)
+            return StressTest(self._sender, self._sender.send(self._calls.create(body, None)))
         change = told_change(history.told)
         if change is None:
             example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)
             change = example_change(history.told, self._sender.send(example))
-        request = self.run.resolved_config["request"]
         body = application_request(self.id, request, change, seed, self._sender.functions_named)
         return StressTest(self._sender, self._sender.send(self._calls.create(body, None)))
 
@@ -227,10 +242,12 @@ class StressTests(RunResource[StressTest]):
         call = _proving(self._sender, run_id, finding, images, dataset, seed, classifier, idempotency_key)
         return self._take(call)
 
-    def apply(self, run_id: str, finding: Finding | int, *, seed: int | None = None) -> StressTest:
-        """Apply a finding of a run to its whole dataset; as `StressTest.apply`."""
+    def apply(
+        self, run_id: str, finding: Finding | int, *, dataset: str | None = None, seed: int | None = None
+    ) -> StressTest:
+        """Apply a finding of a run to its whole dataset, or to another; as `StressTest.apply`."""
         run = self.get(run_id)
-        return run.apply(finding, seed=seed)
+        return run.apply(finding, dataset=dataset, seed=seed)
 
 
 def _proving(

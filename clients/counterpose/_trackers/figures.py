@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from counterpose_core.contract.stress_tests import StressTestSummary
+
 INTERVAL = ("estimate", "low", "high", "n")
 LONGEST_PARAM = 500
 """Letters of a parameter that MLflow's stores take."""
@@ -17,8 +19,16 @@ _NAMES = re.compile(r"[^\w./ -]")
 
 
 def figures_of(summary: BaseModel) -> dict[str, float]:
-    """Return the figures of a summary, each estimate with its interval and n."""
-    return dict(metrics(summary.model_dump(mode="json", by_alias=True, exclude={"config"})))
+    """Return the figures of a summary, each estimate with its interval and n.
+
+    Of operations, which a summary lists, the loss of each at each level.
+    """
+    figures = dict(metrics(summary.model_dump(mode="json", by_alias=True, exclude={"config"})))
+    if isinstance(summary, StressTestSummary) and summary.transforms is not None:
+        for each in summary.transforms.figures:
+            losses = {str(level.level): level.loss.model_dump() for level in each.levels}
+            figures |= metrics({"operations": {each.classifier: {each.operation: losses}}})
+    return figures
 
 
 def metrics(figures: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

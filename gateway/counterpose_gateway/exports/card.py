@@ -94,10 +94,13 @@ def _listed(counter: Mapping[str, int]) -> str:
 def _front_matter(card: Card, inventory: Inventory, layout: Layout) -> dict[str, str]:
     """The Hub's fields, each as JSON, which is valid YAML with any strings."""
     data_files = [{"split": SPLIT, "path": list(layout.files)}]
+    origins = inventory.counts["origin"]
+    # Of a run of operations, no model made any.
+    only_changed = bool(origins["operation"]) and not (origins["generated"] or origins["edited"])
     fields: dict[str, object] = {
         "pretty_name": card.title,
         "task_categories": ["image-classification"],
-        "tags": ["synthetic", "counterpose", "distribution-shift"],
+        "tags": [*([] if only_changed else ["synthetic"]), "counterpose", "distribution-shift"],
         "annotations_creators": ["machine-generated"],
         "size_categories": [
             next((size for most, size in _SIZES.items() if inventory.images < most), _LARGEST)

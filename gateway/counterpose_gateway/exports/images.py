@@ -63,7 +63,8 @@ def images(
 
     Raises:
         ArtifactMissing: the store has no such image; the class, shift and seed are named.
-        ArtifactCorrupt: the stored bytes no longer match their digest.
+        ArtifactCorrupt: the stored bytes no longer match their digest, or an image that is made again is not
+            the one that was answered.
     """
     taken: Counter[str] = Counter()
     for number, record in enumerate(inventory, start=1):
@@ -122,7 +123,7 @@ def _marked(
     source_type = str(row["digital_source_type"])
     marks = synthetic_marks(source_type, **provenance) if source_type else provenance
     try:
-        png = marked_png(ref, store, marks)
+        png = marked_png(ref, store, marks, record.pixels if ref == record.image else None)
     except StorageError as error:
         raise type(error)(f"{error.detail} ({record})") from error
     if credentials is None or not source_type:

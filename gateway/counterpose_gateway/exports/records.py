@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from counterpose_core.contract.base import Text
-from counterpose_core.contract.recipes import ImageRef, is_recipe
+from counterpose_core.contract.recipes import ImageRef, PixelDigest, is_recipe
 from counterpose_core.types import Seed
 from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, OPERATION_SOURCE_TYPE
 
@@ -60,7 +60,8 @@ class Record(BaseModel):
     ``image_source`` says where the image comes from ("token", "class-name", "edit", ...), ``bundle`` names
     the learned tokens, ``model`` is ``id@revision``, ``verdict`` is ``kept`` or the filter that dropped
     the image. ``answers`` are the classifiers', by name; ``source`` is what a counterfactual was made from.
-    ``item`` is its id in the run, which content credentials name.
+    ``item`` is its id in the run, which content credentials name; ``pixels`` is the digest of what a recipe
+    made when it was answered.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -80,6 +81,7 @@ class Record(BaseModel):
     answers: dict[str, Answer] = {}
     source: Source | None = None
     item: Text | None = None
+    pixels: PixelDigest | None = None
 
     @model_validator(mode="after")
     def _can_be_made_again(self) -> Record:

@@ -7,8 +7,14 @@ from typing import Protocol
 from xml.sax.saxutils import quoteattr
 
 from counterpose_core.contract.editor import GENERATED_KIND
-from counterpose_core.errors import ArtifactMissing, ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from counterpose_core.image_recipes import shown_image
+from counterpose_core.errors import (
+    ArtifactCorrupt,
+    ArtifactMissing,
+    ImageTooLarge,
+    ImageUndecodable,
+    UnsupportedMedia,
+)
+from counterpose_core.image_recipes import digest_of_pixels, shown_image
 from counterpose_core.images.codecs import XMP_KEYWORD, encode_png
 from counterpose_gateway.runs.stores import Store
 
@@ -51,12 +57,20 @@ def png_of(ref: str, store: RememberingStore, sources: SourceImages) -> bytes:
     return marked_png(ref, store, synthetic_marks(source_type, artifact=ref))
 
 
-def marked_png(ref: str, store: Store, marks: Mapping[str, str]) -> bytes:
-    """Return the image ``ref``, stored or by its recipe, as PNG carrying ``marks``; raises as `png_of`."""
+def marked_png(ref: str, store: Store, marks: Mapping[str, str], pixel_digest: str | None = None) -> bytes:
+    """Return the image ``ref``, stored or by its recipe, as PNG carrying ``marks``; raises as `png_of`.
+
+    ``pixel_digest`` is of the pixels that a recipe made before; others are corrupt.
+    """
     try:
         pixels = shown_image(ref, store.get)
     except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
         raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
+    if pixel_digest is not None and pixel_digest != digest_of_pixels(pixels):
+        raise ArtifactCorrupt(
+            f"the recipe {ref!r} makes another image here than the one that was answered; export where the "
+            "libraries are those of the run"
+        )
     return encode_png(pixels, text=marks)
 
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
 
-from counterpose_core.errors import ArtifactMissing, ImageTooLarge, ImageUndecodable, UnsupportedMedia
+from counterpose_core.contract.recipes import IDENTITY, ImageRef, Recipe, is_recipe
+from counterpose_core.errors import (
+    ArtifactMissing,
+    ImageTooLarge,
+    ImageUndecodable,
+    InvalidRequest,
+    UnsupportedMedia,
+)
+from counterpose_core.image_recipes import shown_image
 from counterpose_core.images.codecs import Pixels, decode_image
 from counterpose_core.types import BlobRef
-from counterpose_gateway.images.png import png_of, synthetic_xmp
+from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE, png_of, synthetic_xmp
 from counterpose_gateway.reports.images import LONGEST_SIDE, encode_webp, shrink
 from counterpose_gateway.routes.context import Context
 from counterpose_gateway.routes.exports import FOR_EVER
@@ -19,6 +27,26 @@ from counterpose_gateway.ui.page_route import PageRoute
 router = APIRouter(prefix="/ui/images", route_class=PageRoute)
 
 Ref = Annotated[BlobRef, Path(description="SHA-256 of the stored image.")]
+
+
+@router.get("/made.webp")
+def get_made_image(
+    recipe: Annotated[ImageRef, Query(description="The recipe of the image.")], context: Context
+) -> Response:
+    """Return what a recipe makes of a stored image, at the size of the pages."""
+    if not is_recipe(recipe):
+        raise InvalidRequest(f"{recipe!r} is no recipe of an image")
+    try:
+        pixels = shrink(shown_image(recipe, context.own_blobs.get))
+    except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
+        raise ArtifactMissing(f"the photograph of {recipe!r} is not an image") from error
+    is_changed = Recipe.parsed(recipe).operation != IDENTITY
+    marks = synthetic_xmp(OPERATION_SOURCE_TYPE, artifact=recipe) if is_changed else ""
+    return Response(
+        encode_webp(pixels, marks, lossless=False),
+        media_type="image/webp",
+        headers={"cache-control": FOR_EVER},
+    )
 
 
 @router.get("/{ref}.webp")

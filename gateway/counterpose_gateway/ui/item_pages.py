@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from counterpose_core.contract.runs import ItemResult, PredictionPair, RunItem
+from counterpose_core.contract.gates import GateItem, GateResult
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO
+from counterpose_core.contract.runs import ItemResult, PredictionPair, RunItem, TransformedImage
 from counterpose_core.contract.samples import SampleResult
 from counterpose_core.contract.shift_benchmarks import ImageResult
 from counterpose_core.types import ItemState
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.report.captions import mark
+from counterpose_gateway.methods.stress_test.transforms.pairs import change_of
 from counterpose_gateway.routes.context import After, Context
 from counterpose_gateway.routes.runs import ItemsInState, ItemsOfClass, ItemsOfKind
 from counterpose_gateway.runs.objectionable import OBJECTIONABLE
@@ -42,6 +46,24 @@ class ShownItem:
             isinstance(result, ItemResult | ImageResult | SampleResult) and self.item.reason != OBJECTIONABLE
         )
         return result.image if is_shown and result is not None else None
+
+    @property
+    def recipes(self) -> list[tuple[str, str, Mapping[str, PredictionPair]]]:
+        """What operations made of the photograph: the title and address of each image, and the answers."""
+        item, told = self.item, getattr(self.item, "instruction", None)
+        if isinstance(item, GateItem) and told is not None and told.control is not None:
+            result = item.result or GateResult()
+            made = [("nothing changed", told.control, result.original_predictions)]
+            made += [(told.change, told.image, result.predictions)]
+        else:
+            made = [
+                (_title(each), each.recipe, each.predictions)
+                for each in getattr(item.result, "transformed", [])
+            ]
+        return [
+            (title, f"/ui/images/made.webp?{urlencode({'recipe': recipe})}", said)
+            for title, recipe, said in made
+        ]
 
     @property
     def captions(self) -> tuple[Any, Any] | None:
@@ -83,6 +105,13 @@ class ShownItem:
         if isinstance(result, ImageResult | SampleResult) and result.prompt:
             facts += [("prompt", result.prompt), ("seed", str(result.seed))]
         return facts
+
+
+def _title(made: TransformedImage) -> str:
+    """What an image of a recipe is called on a page."""
+    if made.operation in (IDENTITY, PLACEBO):
+        return "nothing changed" if made.operation == IDENTITY else "placebo"
+    return change_of(made)
 
 
 def _scores(result: ItemResult) -> list[tuple[str, str]]:

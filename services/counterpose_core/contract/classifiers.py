@@ -13,7 +13,7 @@ from counterpose_core.contract.base import (
     ResponseBody,
     require_distinct,
 )
-from counterpose_core.contract.recipes import ImageRef
+from counterpose_core.contract.recipes import ImageRef, PixelDigest
 from counterpose_core.contract.tokens import ClassName
 from counterpose_core.text_form import TextForm
 from counterpose_core.types import ClassifierSpec, FunctionAddress, FunctionSpec, Name
@@ -164,6 +164,12 @@ class Prediction(ResponseBody):
         default=None,
         description="Features that the classifier's head reads, or null if they were not requested or there "
         "are none.",
+    )
+    pixels: PixelDigest | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description="SHA-256 of the pixels that the classifier made of a recipe, or null where it made none "
+        "or does not say.",
     )
 
 

@@ -36,6 +36,14 @@ ImageRef = Annotated[
 """A stored image by its SHA-256, or a recipe of one, as `Recipe` writes it."""
 
 
+PixelDigest = Annotated[
+    str,
+    Field(pattern=r"^sha256:[0-9a-f]{64}$"),
+    TextForm("must be sha256: and the digest of an image's pixels"),
+]
+"""The digest of the pixels that a recipe made, as `image_recipes.digest_of_pixels` writes it."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """An operation on a stored image, by which its pixels can be made again.

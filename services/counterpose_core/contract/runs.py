@@ -11,6 +11,7 @@ from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.contract.features import FeatureVector, WordFeatures
 from counterpose_core.contract.perturber import TextLikelihood, WordSpan
+from counterpose_core.contract.recipes import PixelDigest
 from counterpose_core.contract.scorer import EditScores
 from counterpose_core.contract.stress_test_thresholds import SweepScores, TextScores
 from counterpose_core.contract.suite_fit import SuiteFit
@@ -136,6 +137,11 @@ class TransformedImage(ResponseBody):
     operation: str = Field(description="Name of the operation, `identity` for the control, or `placebo`.")
     level: int = Field(description="The level, from 1; 0 for the control and the placebo.")
     recipe: str = Field(description="The recipe by which its pixels can be made again.")
+    pixels: PixelDigest | None = Field(
+        default=None,
+        exclude_if=lambda pixels: pixels is None,
+        description="SHA-256 of the pixels that were answered; null where none says or they differ.",
+    )
     predictions: dict[str, PredictionPair] = Field(description="Predictions for the image, by classifier.")
     problem: str | None = Field(
         default=None,

@@ -92,13 +92,16 @@ class ClassifiersEngine:
             over = model.over(request.classes, request.label_map)
             # A function's address says already how it is asked to prepare them.
             prepared = request.prepared if function is None else None
-            found = model.predict(request.images, prepared).outcomes
+            found = model.predict(request.images, prepared)
             outcomes = settle(
-                found,
+                [
+                    (outcome, found.digests.get(image))
+                    for image, outcome in zip(request.images, found.outcomes, strict=True)
+                ],
                 prepare=_arrays,
-                run=list[Arrays],
+                run=_alone,
                 finish=_predictor(over, request.features),
-                batch=len(found),
+                batch=len(found.outcomes),
             )
             cost = Cost(seconds=time.monotonic() - started)
             return ClassifyResponse(outcomes=outcomes, model=model.identity, cost=cost)
@@ -109,12 +112,21 @@ def _key(spec: str, function: str | None) -> str:
     return spec if function is None else f"{spec} at {function}"
 
 
-def _arrays(outcome: Outcome[Arrays]) -> Arrays:
-    return outcome.unwrap()
+Made = tuple[Arrays, str | None]
+"""What a network answered to an image, and the digest of the image if it was made of a recipe."""
 
 
-def _predictor(over: OverClasses, with_features: bool) -> Callable[[Arrays, Arrays], Prediction]:
-    def predict(_: Arrays, arrays: Arrays) -> Prediction:
+def _arrays(answered: tuple[Outcome[Arrays], str | None]) -> Made:
+    outcome, digest = answered
+    return outcome.unwrap(), digest
+
+
+def _alone(answered: list[Made]) -> list[Arrays]:
+    return [arrays for arrays, _ in answered]
+
+
+def _predictor(over: OverClasses, with_features: bool) -> Callable[[Made, Arrays], Prediction]:
+    def predict(made: Made, arrays: Arrays) -> Prediction:
         odds = over(arrays)
         features: Floats | None = arrays.get("features", arrays.get("vector")) if with_features else None
         return Prediction(
@@ -122,6 +134,7 @@ def _predictor(over: OverClasses, with_features: bool) -> Callable[[Arrays, Arra
             # Stable: of two equal classes, the earlier one comes first on every machine.
             top=np.argsort(-odds, kind="stable")[:TOP].tolist(),
             features=None if features is None else features.tolist(),
+            pixels=made[1],
         )
 
     return predict

@@ -11,7 +11,7 @@ from torch import Tensor
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.preparations import NORMALISED, PREPARATIONS
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.image_recipes import shown_image
+from counterpose_core.image_recipes import MadeImages
 from counterpose_services.models.cached_forward import Arrays, CachedForward, PassResult
 from counterpose_services.models.image_processors import Preparation
 
@@ -47,15 +47,16 @@ class PreparedForward:
         prepare, inputs = self._prepare, self._inputs
         if prepared is not None:
             prepare, inputs = alternative(prepare, prepared), {**inputs, "prepared": prepared}
+        made = MadeImages()
         forward = CachedForward(
             self._store,
             "prediction",
-            read=lambda ref: prepare(shown_image(ref, self._store.get)),
+            read=lambda ref: prepare(made(ref, self._store.get)),
             forward=self._forward,
             inputs=inputs,
             batch=self._batch,
         )
-        return forward(images)
+        return forward(images)._replace(digests=made.digests)
 
 
 def alternative(prepare: Preparation, name: str) -> Preparation:

@@ -12,7 +12,7 @@ import numpy as np
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, UnknownModel
-from counterpose_core.image_recipes import shown_image
+from counterpose_core.image_recipes import MadeImages
 from counterpose_services.batching.outcomes import settle
 from counterpose_services.classifiers.class_map import (
     NAME_THEM,
@@ -96,8 +96,10 @@ class RemoteClassifier:
         """Return ``probabilities`` over the remote head for each image."""
         refuse_alternative(prepared, self.identity.id)
 
+        made = MadeImages()
+
         def read(ref: str) -> Prepared:
-            return self._remote.prepare(shown_image(ref, self._store.get))
+            return self._remote.prepare(made(ref, self._store.get))
 
         outcomes = settle(
             images,
@@ -106,7 +108,7 @@ class RemoteClassifier:
             finish=lambda _, row: _arrays(row, self.identity.id),
             batch=self._batch,
         )
-        return PassResult(outcomes, len(images))
+        return PassResult(outcomes, len(images), made.digests)
 
     def _infer(self, images: list[Prepared]) -> list[Row]:
         answers = self._remote.infer(images)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,10 +24,11 @@ Input = TypeVar("Input")
 
 
 class PassResult(NamedTuple):
-    """One outcome per item, and the number of items that were computed."""
+    """One outcome per item, the number of items that were computed, and digests of images made of recipes."""
 
     outcomes: list[Outcome[Arrays]]
     computed: int
+    digests: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
+import re
 import tarfile
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -14,8 +16,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.recipes import Recipe
-from counterpose_core.image_recipes import made
+from counterpose_core.image_recipes import digest_of_pixels, made
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import fake_services
@@ -25,12 +29,30 @@ from integration.gateway.test_operations import SUITE, MisledByRotation, finishe
 CHANGES = {"operations": ["rotation", "darker", "upside-down"], "levels": [1, 3]}
 
 
+class SaysWhatItMade(MisledByRotation):
+    """Tells the digest of the pixels of each recipe; of ``torn`` ones, that of others."""
+
+    store: BlobStore
+    torn: str = "none"
+
+    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+        answer = super().predict(request, image)
+        if "/" not in image:
+            return answer
+        recipe = Recipe.parsed(image)
+        pixels = made(recipe, self.store.get)
+        if recipe.operation == self.torn:
+            pixels = 255 - pixels
+        return answer.model_copy(update={"pixels": digest_of_pixels(pixels)})
+
+
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
     def ports(world: FakeWorld) -> Any:
-        return fake_services(world, classifiers=MisledByRotation(world))
+        return fake_services(world, classifiers=SaysWhatItMade(world))
 
     async with fake_gateway(tmp_path, suite=SUITE, ports=ports) as opened:
+        opened.services.classifiers.store = opened.store  # type: ignore[attr-defined]
         yield opened
 
 
@@ -60,6 +82,7 @@ async def test_an_export_holds_what_each_recipe_makes_with_the_answers_to_it(gat
         assert row["scores"]["p_true leaning"] == pytest.approx(0.1 if misled else 0.9)
     card = files["README.md"].decode()
     assert "A generative model" not in card
+    assert 'tags: ["counterpose", ' in card
     assert f"changed {5 * photographs} of {6 * photographs} images" in card
 
 
@@ -69,3 +92,35 @@ async def test_every_layout_takes_a_run_of_operations(gateway: FakeGateway, layo
     files = await files_of(gateway, summary.run_id, layout)
     assert "README.md" in files
     assert len(files) > 1
+
+
+async def test_the_page_of_an_item_shows_its_control_and_what_each_operation_made(
+    gateway: FakeGateway,
+) -> None:
+    run = (await finished(gateway, per_class=1, transforms=CHANGES)).run_id
+    items = (await gateway.http.get(f"/v1/stress-tests/{run}/items")).json()["items"]
+    page = (await gateway.http.get(f"/ui/runs/{run}/items/{items[0]['id']}")).text
+    shown = [html.unescape(address) for address in re.findall(r'src="(/ui/images/made[^"]*)"', page)]
+    # The control, the placebo, and five changes.
+    assert len(shown) == len(set(shown)) == 7
+    assert "<b>nothing changed</b><br>steady: " in page
+    for address in shown:
+        answer = await gateway.http.get(address)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "image/webp")
+        marked = b"algorithmicallyEnhanced" in answer.content
+        assert marked == ("identity" not in address)
+    for recipe, status in ((f"{'ab' * 32}/rotation/1/0/512/-/-", 404), ("ab" * 32, 422), ("../x", 422)):
+        answer = await gateway.http.get("/ui/images/made.webp", params={"recipe": recipe})
+        assert answer.status_code == status
+
+
+async def test_an_image_that_is_not_the_one_that_was_answered_is_never_exported(gateway: FakeGateway) -> None:
+    gateway.services.classifiers.torn = "darker"  # type: ignore[attr-defined]
+    run = (await finished(gateway, per_class=1, transforms=CHANGES)).run_id
+    items = list(gateway.ledger.recorded_items(run))
+    assert items[0].result is not None
+    assert all(each["pixels"].startswith("sha256:") for each in items[0].result["transformed"])
+    answer = await gateway.http.get(f"/v1/stress-tests/{run}/export")
+    assert answer.json()["code"] == "artifact-corrupt"
+    assert "darker/1" in answer.json()["detail"]
+    assert "makes another image here than the one that was answered" in answer.json()["detail"]

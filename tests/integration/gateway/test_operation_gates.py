@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from counterpose._cli.gate import judge_gate
 from counterpose._cli.junit import junit_xml
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.recipes import IDENTITY, Recipe
+from counterpose_gateway.webhooks.gates import gate_summary
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import fake_services
 from fakes.world import CLASSES, FakeWorld
@@ -59,6 +61,8 @@ async def test_a_candidate_fails_under_the_operation_and_levels_that_mislead_it(
         "Failed: 10 of 40 cells regress by more than 10 points; leaning under rot"
     )
     assert judge_gate(found).value == 1
+    # What the webhook of a gate that ended tells.
+    assert gate_summary(gateway.ledger, gateway.store, found.run_id).verdict == found.verdict
     failures = ET.fromstring(junit_xml(found)).findall(".//testcase/failure")
     assert len(failures) == 10
     assert found.config.notes[0].startswith("operations that the baseline does not have")
@@ -67,8 +71,8 @@ async def test_a_candidate_fails_under_the_operation_and_levels_that_mislead_it(
 async def test_before_and_after_are_the_recipes_of_the_baseline(gateway: FakeGateway) -> None:
     found = await gated(gateway, 6, tolerance=0.5)
     answered: list[Recipe] = gateway.services.classifiers.recipes  # type: ignore[attr-defined]
-    of_baseline = {str(each) for each in answered[: len(answered) // 2] if each.operation != "placebo"}
-    assert {str(each) for each in answered if each.operation != "placebo"} == of_baseline
+    # Once by the baseline's classifier, and once by candidate and incumbent: the control, too.
+    assert set(Counter(str(each) for each in answered if each.operation != "placebo").values()) == {3}
     assert found.examples
     for each in found.examples:
         before, after = Recipe.parsed(each.source), Recipe.parsed(each.image)
@@ -82,9 +86,16 @@ async def test_the_report_and_pages_of_a_gate_on_operations_show_what_recipes_ma
     run = (await gated(gateway, 6)).run_id
     report = await gateway.http.get(f"/v1/gates/{run}/report")
     assert report.text.count("<symbol id=") >= 2
+    # Seven changes of four classes: a wall of text.
+    assert report.text.count("<details><summary>Classes that are not tested") == 1
     items = (await gateway.http.get(f"/v1/gates/{run}/items")).json()["items"]
-    for path in (f"/ui/runs/{run}", f"/ui/runs/{run}/items", f"/ui/runs/{run}/items/{items[0]['id']}"):
+    for path in (f"/ui/runs/{run}", f"/ui/runs/{run}/items"):
         assert (await gateway.http.get(path)).status_code == 200, path
+    page = await gateway.http.get(f"/ui/runs/{run}/items/{items[0]['id']}")
+    assert page.status_code == 200
+    # Before and after, each with the answers of both.
+    assert page.text.count("/ui/images/made.webp?recipe=") == 2
+    assert page.text.count("<br>leaning: ") == page.text.count("<br>steady: ") == 2
 
 
 async def test_a_run_of_too_few_photographs_is_no_baseline(gateway: FakeGateway) -> None:

@@ -79,6 +79,8 @@ async def test_an_operation_that_cannot_be_decided_is_proven_on_fresh_images(gat
     assert not seen & {each.source for each in recipes}
     assert child.verdicts[0].state == "breaks"
     assert "24 of 24 images answered wrong that were right" in child.verdict
+    (figure,) = child.transforms.figures
+    assert (figure.number, figure.state, figure.from_level) == (rotation.number, "breaks", 3)
     after = await history(gateway, run.run_id, rotation.number)
     assert (after.finding.state, after.images_needed, after.outlook) == ("breaks", 0, "")
     assert after.e_value >= after.e_value_needed == pytest.approx(3 / 0.05)
@@ -92,6 +94,8 @@ async def test_an_image_is_never_used_twice_and_no_image_left_is_said(gateway: F
     child = await prove(gateway, run.run_id, number, images=100)
     assert child.transforms.images == 2
     assert "had 2 fresh images, not 100" in child.verdict
+    # Two images of its own and two of the run: neither test decides.
+    assert child.transforms.figures[0].state == "cannot-tell"
     refused = await prove(gateway, run.run_id, number, images=5)
     assert (refused.status_code, refused.json()["code"]) == (422, "dataset-empty")
     assert "an operation makes the same image again" in refused.json()["detail"]
@@ -129,7 +133,15 @@ async def test_what_is_decided_or_not_there_is_not_proven(
 async def test_the_page_of_such_a_finding_and_the_report_of_its_proof_are_there(gateway: FakeGateway) -> None:
     run = await small_run(gateway)
     number = of(run, "rotation").number
+    before = (await gateway.http.get(f"/ui/runs/{run.run_id}/findings/{number}")).text
+    assert "Prove it on" in before
+    assert "Loss in its run" in before
+    assert "the screen" not in before
     child = await prove(gateway, run.run_id, number, images=20)
+    after = (await gateway.http.get(f"/ui/runs/{run.run_id}/findings/{number}")).text
+    assert "Evidence of 2 runs" in after
+    assert "an operation makes the same image again" in after
+    assert "Prove it on" not in after
     for path in (
         f"/ui/runs/{run.run_id}/findings/{number}",
         f"/ui/runs/{child.run_id}",
@@ -139,3 +151,16 @@ async def test_the_page_of_such_a_finding_and_the_report_of_its_proof_are_there(
         assert answer.status_code == 200, (path, answer.text)
     report = (await gateway.http.get(f"/v1/stress-tests/{child.run_id}/report")).text
     assert f"counterpose prove {run.run_id[:4]}" in report
+
+
+async def test_the_operations_of_the_run_that_one_could_have_asked_about_are_allowed_for(
+    gateway: FakeGateway,
+) -> None:
+    many = {"operations": ["rotation", "darker", "brighter", "fog", "haze"], "levels": [1, 2, 3, 4, 5]}
+    run = await finished(gateway, 3, classifiers=["leaning"], transforms=many, limit=2)
+    rotation = of(run, "rotation")
+    child = await prove(gateway, run.run_id, rotation.number, images=6)
+    # Six of six: a test of these images alone would show it.
+    assert child.transforms.figures[0].levels[0].p < 0.05
+    assert child.transforms.figures[0].state == child.verdicts[0].state == "cannot-tell"
+    assert (await history(gateway, run.run_id, rotation.number)).e_value_needed == pytest.approx(25 / 0.05)

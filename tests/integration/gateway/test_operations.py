@@ -175,6 +175,7 @@ async def test_the_report_shows_photographs_before_and_after(gateway: FakeGatewa
     assert "leaning loses 100 points" in page
     assert "No generator is involved" in page
     assert "Single classes" in page
+    assert f"counterpose apply {summary.run_id[:8]} --finding 1 --dataset FOLDER" in page
     assert "No class has 8 independent images" in page
 
 
@@ -249,7 +250,7 @@ async def test_every_page_and_answer_of_such_a_run_is_there(gateway: FakeGateway
     assert "leaning loses 100 points" in pages[f"/ui/runs/{run}"][1]
 
 
-async def test_what_needs_edits_of_captions_refuses_such_a_run_in_a_sentence(gateway: FakeGateway) -> None:
+async def test_what_is_decided_or_judged_by_thresholds_is_refused_in_a_sentence(gateway: FakeGateway) -> None:
     run = (await finished(gateway)).run_id
     refused = {}
     for path, body in ((f"/v1/stress-tests/{run}/findings/1:prove", {"images": 5}),):
@@ -258,7 +259,8 @@ async def test_what_needs_edits_of_captions_refuses_such_a_run_in_a_sentence(gat
     again = await gateway.http.get(f"/v1/stress-tests/{run}/summary", params={"direction": "0.3"})
     refused["again"] = again.status_code, again.json().get("detail")
     assert {status for status, _ in refused.values()} <= {404, 422}
-    assert "Prove one that cannot be decided" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
+    assert "finding 1 of run" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
+    assert "is decided: leaning loses 100 points" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
     assert "judged by no threshold" in refused["again"][1]
 
 

@@ -140,3 +140,31 @@ def test_an_unknown_finding_is_rejected_as_for_a_proof(kind: str) -> None:
     with pytest.raises(NotFound, match="no finding 2: it has 1"):
         session(lambda client: client.stress_tests.apply("run-1", 2))
     assert session.seen[-1].url.path == "/v1/stress-tests/run-1/findings/2"
+
+
+OPERATIONS = {"operations": ["rotation", "fog"], "levels": [1, 3], "size": 224, "among": "model"}
+OF_OPERATIONS = {
+    "request": {
+        "dataset": "demo", "classifiers": ["steady"], "label_map": {"bus": ["minibus"]}, "limit": 7,
+        "exclude": ["bus/1.png"], "max_edits_per_image": 0, "seed": 3, "transforms": OPERATIONS,
+    }
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dataset", "exclude"), [(None, ["bus/1.png"]), ("more", [])])
+def test_an_operation_is_applied_alone_to_the_images_that_are_named(
+    kind: str, dataset: str | None, exclude: list[str]
+) -> None:
+    history = told("", "has fog of level 3")
+    fog = history.told.model_copy(update={"edit_type": "fog", "object_class": "", "pairs": []})
+    history = history.model_copy(update={"told": fog})
+    run = a_run("completed", 3).model_copy(update={"resolved_config": OF_OPERATIONS})
+    session = Session(
+        kind, ok(run.model_dump_json()), ok(history.model_dump_json()), ok(a_run().model_dump_json())
+    )
+    session(lambda client: client.stress_tests.apply("run-1", 2, dataset=dataset))
+    assert json.loads(session.seen[-1].content) == {
+        "dataset": dataset or "demo", "classifiers": ["steady"], "label_map": {"bus": ["minibus"]},
+        "exclude": exclude, "seed": 4, "applied_from": "run-1",
+        "transforms": OPERATIONS | {"operations": ["fog"]},
+    }  # fmt: skip

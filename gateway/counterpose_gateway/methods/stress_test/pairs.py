@@ -25,7 +25,7 @@ def counterfactual_pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair
     groups = {} if config.grouping is None else config.grouping.groups
     items = context.ledger.items_of(run.id, Item)
     if config.transforms is not None:
-        yield from operation_pairs(items, groups)
+        yield from operation_pairs(items, config.transforms, groups)
         return
     for item in items:
         if item.state == "done" and item.result is not None and item.kind in _COUNTERFACTUALS:

@@ -27,6 +27,11 @@ from counterpose_gateway.methods.stress_test.groups import group_sources, in_gro
 from counterpose_gateway.methods.stress_test.images_left import left_of, sources_of
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
+from counterpose_gateway.methods.stress_test.operation_proof import (
+    has_operations,
+    operation_history,
+    plan_operation_proof,
+)
 from counterpose_gateway.methods.stress_test.outlook import outlook_of
 from counterpose_gateway.methods.stress_test.proof_stages import (
     LeftImages,
@@ -42,11 +47,6 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import (
     proving_runs,
 )
 from counterpose_gateway.methods.stress_test.summary.screen import screened_groups
-from counterpose_gateway.methods.stress_test.transforms.proof import (
-    has_operations,
-    operation_history,
-    plan_operation_proof,
-)
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.items import Plan

@@ -24,27 +24,20 @@ def class_tests(answered: Mapping[str, OperationAnswers], estimator: LanceEstima
     As for all classes together, the hardest level is tested first, so no level is chosen by its outcome; the
     correction is over all classifiers, operations and classes that are tested, a family of their own.
     """
-    photographs: dict[Tested, list[str]] = {
-        (name, operation, label): sources
+    parts: dict[Tested, OperationAnswers] = {
+        (name, operation, label): part
         for name, found in answered.items()
         for operation in found.operations
-        for label, sources in found.by_class(operation).items()
+        for label, part in found.by_class(operation).items()
     }
-    sizes = {
-        key: len({answered[key[0]].groups[source] for source in sources})
-        for key, sources in photographs.items()
-    }
-    least = least_units(list(sizes.values()), len({key[:2] for key in photographs}))
+    sizes = {key: len(set(part.groups.values())) for key, part in parts.items()}
+    least = least_units(list(sizes.values()), len({key[:2] for key in parts}))
     tested = [key for key, size in sizes.items() if size >= least]
     tests = operation_tests(
-        {key: _levels(answered[key[0]], key[1], photographs[key]) for key in tested},
+        {key: _levels(parts[key], key[1]) for key in tested},
         {key: estimator.generator(f"operation/{key[0]}/{key[1]}/class/{key[2]}") for key in tested},
     )
-    findings = [
-        finding
-        for key in tested
-        if (finding := _finding(key, photographs[key], tests[key], answered[key[0]])) is not None
-    ]
+    findings = [finding for key in tested if (finding := _finding(key, parts[key], tests[key])) is not None]
     largest = defaultdict[str, int](int)
     for (_, _, label), size in sizes.items():
         largest[label] = max(largest[label], size)
@@ -59,13 +52,11 @@ def class_tests(answered: Mapping[str, OperationAnswers], estimator: LanceEstima
     )
 
 
-def _levels(found: OperationAnswers, operation: str, sources: Sequence[str]) -> dict[int, PairedAnswers]:
-    return {level: found.paired((operation, level), sources) for level in found.levels(operation)}
+def _levels(part: OperationAnswers, operation: str) -> dict[int, PairedAnswers]:
+    return {level: part.paired((operation, level)) for level in part.levels(operation)}
 
 
-def _finding(
-    key: Tested, sources: Sequence[str], tests: Sequence[LevelTest], found: OperationAnswers
-) -> ClassFinding | None:
+def _finding(key: Tested, part: OperationAnswers, tests: Sequence[LevelTest]) -> ClassFinding | None:
     """The loss of a class at the easiest level that shows one, or None."""
     shown = next((test for test in tests if test.shown), None)
     if shown is None:
@@ -76,14 +67,14 @@ def _finding(
         operation=operation,
         object_class=label,
         level=shown.level,
-        images=len(sources),
+        images=len(part.groups),
         lost=shown.answers.lost,
         gained=shown.answers.gained,
         loss=shown.loss,
         p=shown.p,
-        flipped=found.flipped((operation, shown.level), FLIPPED, sources),
+        flipped=part.flipped((operation, shown.level), FLIPPED),
         sentence=(
-            f"{name} loses {shown.answers.lost} of {len(sources)} of the class {label!r} once the image "
+            f"{name} loses {shown.answers.lost} of {len(part.groups)} of the class {label!r} once the image "
             f"{OPERATIONS[operation].in_words(shown.level)}, {shown.answers.gained} the other way."
         ),
     )
@@ -98,9 +89,9 @@ def _sentence(least: int, classes: int, largest: Mapping[str, int], findings: in
         )
     small = len(largest) - classes
     of_rest = f"; of {small} with fewer nothing can be said" if small else ""
-    shown = (
-        "no loss of a class is shown"
-        if not findings
-        else f"{findings} {'loss of a class is' if findings == 1 else 'losses of a class are'} shown"
-    )
-    return f"{classes} of {len(largest)} classes have {least} independent images or more: {shown}{of_rest}."
+    if findings == 1:
+        shown = "1 loss of a class is shown"
+    else:
+        shown = f"{findings or 'no'} losses of a class are shown"
+    have = "has" if classes == 1 else "have"
+    return f"{classes} of {len(largest)} classes {have} {least} independent images or more: {shown}{of_rest}."

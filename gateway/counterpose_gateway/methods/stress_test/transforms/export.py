@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from counterpose_core.contract.recipes import IDENTITY, PLACEBO
 from counterpose_core.contract.runs import Item, PredictionPair, TransformedImage
-from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.errors import InternalError
 from counterpose_gateway.exports.answers import answers_of
 from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import Record, Source
-from counterpose_gateway.methods.stress_test.transforms.pairs import change_of
+from counterpose_gateway.methods.stress_test.transforms.pairs import change_of, changed_images
 
 BASE = "base"
 """The shift of a photograph with nothing changed but its size."""
@@ -21,15 +21,12 @@ def operation_records(summary: StressTestSummary, items: Iterable[Item]) -> Iter
 
     Images travel as recipes; the export makes them again. Placebos are left out: they show no change.
     """
-    for item in items:
-        made = [] if item.result is None else item.result.transformed
-        control = next((each for each in made if each.operation == IDENTITY), None)
-        if control is None or item.state != "done":
-            continue
+    plan = StressTestConfig.model_validate(summary.config).transforms
+    if plan is None:
+        raise InternalError("the run has no operations")
+    for item, control, made in changed_images(items, plan):
         yield _record(summary.run_id, item, control, control)
-        for each in made:
-            if each.operation not in (IDENTITY, PLACEBO) and each.predictions:
-                yield _record(summary.run_id, item, each, control)
+        yield from (_record(summary.run_id, item, each, control) for each in made)
 
 
 def _record(run: str, item: Item, made: TransformedImage, control: TransformedImage) -> Record:
@@ -40,6 +37,7 @@ def _record(run: str, item: Item, made: TransformedImage, control: TransformedIm
     )
     return Record(
         image=made.recipe,
+        pixels=made.pixels,
         item=item.id,
         class_name=item.label,
         shift=change_of(made) if is_changed else BASE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -23,7 +23,7 @@ CONTROL: Image = (IDENTITY, 0)
 
 @dataclass
 class OperationAnswers:
-    """Answers by operation and level, then by photograph; ``groups`` and ``labels`` are of each photograph.
+    """Answers by operation and level, then by photograph; ``groups`` has the group of each photograph.
 
     ``why`` counts, by operation, why a photograph has no answer to one of its levels. ``planned`` has the
     levels of the operations that are tested; all else stands beside them.
@@ -32,20 +32,20 @@ class OperationAnswers:
     classifier: str
     planned: Mapping[str, Sequence[int]]
     groups: dict[str, str] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
     pairs: dict[Image, dict[str, PredictionPair]] = field(default_factory=lambda: defaultdict(dict))
     why: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    labels: dict[str, str] = field(default_factory=dict)
+    """The class of each photograph."""
 
     def add(
         self,
         source: str,
-        label: str,
         group: str,
         made: Iterable[TransformedImage],
         left_out: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Take the answers to one photograph, and why operations were not carried out on it."""
-        self.groups[source], self.labels[source] = group, label
+        self.groups[source] = group
         for name, why in left_out.items():
             self.why[name][source] = why
         for each in made:
@@ -71,28 +71,23 @@ class OperationAnswers:
         images = [self.pairs[operation, level] for level in self.levels(operation)]
         return [source for source in self.pairs[CONTROL] if all(source in each for each in images)]
 
-    def by_class(self, operation: str) -> dict[str, list[str]]:
-        """The same photographs by their class."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for source in self.sources(operation):
-            found[self.labels[source]].append(source)
-        return found
+    def right(self, image: Image) -> Flags:
+        """Which photographs of the operation are answered rightly (n,)."""
+        return self._right(image, self.sources(image[0]))
 
-    def right(self, image: Image, sources: Sequence[str] | None = None) -> Flags:
-        """Which photographs of the operation, or which of some, are answered rightly (n,)."""
-        pairs, of = self.pairs[image], self.sources(image[0]) if sources is None else sources
-        return np.array([pairs[source].rank_true == 1 for source in of], dtype=np.bool_)
+    def _right(self, image: Image, sources: Sequence[str]) -> Flags:
+        pairs = self.pairs[image]
+        return np.array([pairs[source].rank_true == 1 for source in sources], dtype=np.bool_)
 
-    def paired(self, image: Image, of: Sequence[str] | None = None) -> PairedAnswers:
-        """The answers to an operation at a level beside those to the controls of the same photographs.
+    def paired(self, image: Image) -> PairedAnswers:
+        """The answers to an operation at a level beside those to the controls of the same photographs."""
+        return self._paired(image, self.sources(image[0]))
 
-        ``of`` names some of its photographs; None takes all.
-        """
-        sources = self.sources(image[0]) if of is None else of
+    def _paired(self, image: Image, sources: Sequence[str]) -> PairedAnswers:
         groups = np.array([self.groups[source] for source in sources], dtype=object)
         _, units = np.unique(groups, return_inverse=True)
-        before = self.right(CONTROL, sources)
-        return PairedAnswers(units.astype(np.intp), before, self.right(image, sources))
+        before = self._right(CONTROL, sources)
+        return PairedAnswers(units.astype(np.intp), before, self._right(image, sources))
 
     def placebo(self, image: Image) -> PairedAnswers | None:
         """The answers to the placebo of an operation at a level, over its photographs, if it has one."""
@@ -101,11 +96,25 @@ class OperationAnswers:
             return None
         beside = row.placebo, row.placebo_level(image[1])
         sources = [source for source in self.sources(image[0]) if source in self.pairs[beside]]
-        return self.paired(beside, sources) if sources else None
+        return self._paired(beside, sources) if sources else None
 
-    def flipped(self, image: Image, most: int, of: Sequence[str] | None = None) -> list[str]:
-        """So many photographs, of those named if any are, that are answered rightly no more, surest first."""
-        sources, control = self.sources(image[0]) if of is None else of, self.pairs[CONTROL]
-        answers = self.paired(image, sources)
+    def flipped(self, image: Image, most: int) -> list[str]:
+        """So many photographs that are no longer answered rightly, the surest before first."""
+        answers = self.paired(image)
+        sources, control = self.sources(image[0]), self.pairs[CONTROL]
         lost = [sources[at] for at in np.flatnonzero(answers.before & ~answers.after).tolist()]
         return sorted(lost, key=lambda source: -control[source].p_true)[:most]
+
+    def by_class(self, operation: str) -> dict[str, OperationAnswers]:
+        """The answers to an operation by the class of the photographs."""
+        sources: dict[str, list[str]] = defaultdict(list)
+        for source in self.sources(operation):
+            sources[self.labels[source]].append(source)
+        return {label: self._of(operation, each) for label, each in sources.items()}
+
+    def _of(self, operation: str, sources: list[str]) -> OperationAnswers:
+        """The answers to an operation, and to the controls, of some of the photographs."""
+        pairs: dict[Image, dict[str, PredictionPair]] = defaultdict(dict)
+        for image in (CONTROL, *((operation, level) for level in self.levels(operation))):
+            pairs[image] = {source: self.pairs[image][source] for source in sources}
+        return replace(self, groups={source: self.groups[source] for source in sources}, pairs=pairs)

@@ -65,6 +65,7 @@ async def answer_operations(attempt: Attempt, item: LeasedItem, services: Servic
                     operation=recipe.operation,
                     level=recipe.level,
                     recipe=str(recipe),
+                    pixels=_pixels(answers, recipe),
                     predictions=pairs,
                     problem=next(iter(missing.values()), None),
                 )
@@ -98,6 +99,13 @@ async def _answers(attempt: Attempt, images: list[str], services: Services) -> d
         for classes, names in asked.items()
     )
     return {name: answers for each in found for name, answers in each.items()}
+
+
+def _pixels(answers: dict[str, Answers], recipe: Recipe) -> str | None:
+    """The digest of the image that classifiers made, if they say and made the same."""
+    values = (outcomes[str(recipe)].value for outcomes in answers.values())
+    digests = {value.pixels for value in values if value is not None and value.pixels is not None}
+    return digests.pop() if len(digests) == 1 else None
 
 
 def _pairs(

@@ -10,6 +10,7 @@ from counterpose_core.contract.findings import ClassifierVerdict, FindingState
 from counterpose_core.contract.proofs import OperationProof
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.contract.transforms import OperationFigure
 from counterpose_core.errors import NotFound
 from counterpose_core.statistics.bootstrap import Floats
 from counterpose_core.stress_test.confirmation import MARGIN
@@ -129,7 +130,7 @@ def _pairs_of(run: Run, proof: OperationProof, ledger: RunLedger, before: set[st
         if item.result is None or before & {group, item.source_image}:
             continue
         images[item.item_group] = item.source_image
-        answers.add(item.item_group, item.label, group, item.result.transformed, item.result.left_out)
+        answers.add(item.item_group, group, item.result.transformed, item.result.left_out)
     sources = answers.sources(proof.operation) if proof.operation in answers.operations else []
     if sources:
         told = answers.paired((proof.operation, proof.level))
@@ -160,7 +161,24 @@ def with_operation_proof(
         classifier=proof.classifier, state=joined.state, finding=proof.number, sentence=joined.sentence
     )
     lines = [headline([verdict]), joined.sentence, *_about(joined, run)]
-    return summary.model_copy(update={"verdicts": [verdict], "verdict": "\n".join(lines)})
+    own = summary.transforms
+    update = {"figures": [_as_joined(each, joined) for each in own.figures], "classes": None} if own else {}
+    told = own and own.model_copy(update=update)
+    return summary.model_copy(update={"verdicts": [verdict], "verdict": "\n".join(lines), "transforms": told})
+
+
+def _as_joined(figure: OperationFigure, joined: JoinedOperation) -> OperationFigure:
+    """This run's figure with the state that all runs give it: its own test would be one more."""
+    breaks = joined.state == "breaks"
+    return figure.model_copy(
+        update={
+            "number": joined.proof.number,
+            "state": joined.state,
+            "from_level": joined.proof.level if breaks else None,
+            "sentence": joined.sentence,
+            "levels": [each.model_copy(update={"shown": breaks}) for each in figure.levels],
+        }
+    )
 
 
 def _about(joined: JoinedOperation, run: Run) -> list[str]:

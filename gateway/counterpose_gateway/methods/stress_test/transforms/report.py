@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from counterpose_core.commands import repeat_command, repeat_notes
+from counterpose_core.commands import apply_command, prove_command, repeat_command, repeat_notes
 from counterpose_core.contract.recipes import IDENTITY, Recipe
 from counterpose_core.contract.runs import Item, PredictionPair, Run, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
@@ -74,6 +75,8 @@ def render_operations(
         "rows": [(each, {level.level: (level, shade(level)) for level in each.levels}) for each in figures],
         "cut": any(level.placebo for each in figures for level in each.levels),
         "command": repeat_command(config.request, config.operation_proof),
+        "prove_command": partial(prove_command, run.id),
+        "apply_command": partial(apply_command, run.id),
         "command_notes": repeat_notes(config.request),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }

@@ -62,8 +62,9 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
         for name, why in item.result.unanswered.items():
             missing[name][why] += 1
         for found in answered.values():
+            found.labels[item.item_group] = item.label
             group = groups.get(item.item_group, item.item_group)
-            found.add(item.item_group, item.label, group, item.result.transformed, item.result.left_out)
+            found.add(item.item_group, group, item.result.transformed, item.result.left_out)
     figures = _figures(answered, estimator)
     verdicts = [_verdict(name, figures, answered[name]) for name in _worst_first(config, figures)]
     return StressTestSummary(

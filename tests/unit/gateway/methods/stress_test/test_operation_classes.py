@@ -41,7 +41,8 @@ def answers(
                     )
                     for level in levels
                 ]  # fmt: skip
-            found.add(image, label, f"{label}-{at // frames}", made)
+            found.labels[image] = label
+            found.add(image, f"{label}-{at // frames}", made)
     return found
 
 
