@@ -24,6 +24,7 @@ from counterpose_core.contract.editor import (
     ReconstructResponse,
 )
 from counterpose_core.contract.editor_backends import CAPABILITIES
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.tokens import LearnTokensRequest, LearnTokensResponse
 from counterpose_core.editing.denoiser import Cancellation, never
 from counterpose_core.editing.generate import starting_noise
@@ -175,7 +176,9 @@ class EditorEngine:
         with shortage_named():
             call = self._begin(cancelled)
             images = dict(enumerate(captioned(item) for item in request.items))
-            inversions = invert_images(call, self._inversions, request.preset, images.values())
+            inversions = invert_images(
+                call, self._inversions, PromptToPromptPreset.of(request.preset), images.values()
+            )
             clean = {
                 index: ItemLatents(inversions.inverted[image].reconstruction)
                 for index, image in images.items()
@@ -277,21 +280,22 @@ class EditorEngine:
     ) -> dict[int, ItemResult]:
         """Return the latents of items that were previewed at all requested values, without evaluations."""
         found = {
-            index: self._previewed.find(item, request.preset, request.values)
+            index: self._previewed.find(item, PromptToPromptPreset.of(request.preset), request.values)
             for index, item in enumerate(request.items)
             if index not in refused
         }
         return {index: ItemLatents(latents) for index, latents in found.items() if latents is not None}
 
     def _keep_previewed(self, request: EditRequest, results: Mapping[int, ItemResult]) -> None:
+        preset = PromptToPromptPreset.of(request.preset)
         for index, made in require_finite(results, self.pipeline.denoiser.precision).items():
             if isinstance(made, ItemLatents):
                 item = request.items[index]
-                self._previewed.keep(item, request.preset, request.values, made.latents)
+                self._previewed.keep(item, preset, request.values, made.latents)
 
     def _invert(self, call: EngineCall, request: EditRequest, items: Mapping[int, EditItem]) -> Inversions:
         """Invert the images of items; null-text edits those that are not cached during their inversion."""
-        preset = request.preset
+        preset = PromptToPromptPreset.of(request.preset)
         joint = JointNullTextEdits(call, request, items) if preset.inversion == "null-text" else None
         images = [captioned(item) for item in items.values()]
         return invert_images(call, self._inversions, preset, images, joint)
@@ -308,7 +312,7 @@ class EditorEngine:
         failed = inversions.failed(images)
         made = {index: edit for index, edit in inversions.edits.items() if index not in failed}
         for index, edit in made.items():
-            self._forks.keep(items[index], request.preset, [], edit.forks)
+            self._forks.keep(items[index], PromptToPromptPreset.of(request.preset), [], edit.forks)
         rest = {index: item for index, item in items.items() if index not in failed | made}
         edits, too_large = edit_items(call, request, rest, inversions.inverted, self._forks)
         results: dict[int, ItemResult] = {index: out_of_memory(index) for index in too_large}

@@ -10,12 +10,12 @@ import numpy as np
 from counterpose_core.contract.editor import (
     EditedImage,
     EditItem,
-    EditorPreset,
     EditRequest,
     Reconstruction,
     ReconstructItem,
     ReconstructRequest,
 )
+from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.scorer import EditScores
 from counterpose_core.errors import (
@@ -114,8 +114,7 @@ async def edit(
     decoder: Decoder = "full",
 ) -> list[Sweep]:
     """Add the images of each edit at ``values`` of its sweep; edits that fail are recorded and left out."""
-    # Guidance evaluates the network twice per step: with and without the caption.
-    evaluations = 2 * attempt.config.editing.steps * len(values)
+    evaluations = attempt.config.editing.most_evaluations(len(values))
     step = min(_MOST_EDITS, max(1, _MOST_EVALUATIONS // evaluations))
     chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
     edited_chunks = await together(

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from counterpose_core.contract.datasets import Dataset
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import (
