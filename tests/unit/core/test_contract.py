@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -229,8 +230,8 @@ class ByHand(BackendPreset):
 
 
 def test_a_preset_is_read_as_its_backend_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    both: dict[str, type[BackendPreset]] = {**editor_presets.PRESETS, "by-hand": ByHand}
-    monkeypatch.setattr(editor_presets, "PRESETS", both)
+    own: Mapping[Any, type[BackendPreset]] = editor_presets.PRESETS
+    monkeypatch.setattr(editor_presets, "PRESETS", {**own, "by-hand": ByHand})
 
     class Both(BaseModel):
         preset: editor_presets.EditorPreset
