@@ -23,7 +23,6 @@ from counterpose_core.contract.editor import (
     ReconstructRequest,
     ReconstructResponse,
 )
-from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.tokens import LearnTokensRequest, LearnTokensResponse
 from counterpose_core.editing.denoiser import Cancellation, never
@@ -36,6 +35,7 @@ from counterpose_services.batching.batch_size import BatchSizers
 from counterpose_services.call_context import CALLER
 from counterpose_services.editor.caches import ForkCache, InversionCache, PreviewedLatents, captioned
 from counterpose_services.editor.call import EngineCall, shortage_named
+from counterpose_services.editor.edit_backend import EditBackend
 from counterpose_services.editor.edits.editing import JointNullTextEdits, edit_items
 from counterpose_services.editor.edits.inversions import Inversions, invert_images
 from counterpose_services.editor.edits.results import (
@@ -60,7 +60,7 @@ from counterpose_services.editor.tokens.learning import TokenLearning
 from counterpose_services.models.device import device_name
 
 
-class EditorEngine:
+class EditorEngine(EditBackend):
     """Edits and generates images; deterministic, and independent of the other items of a request.
 
     Items run in batches of the suite's size, or of the size that fits in memory; each has its own outcome.
@@ -69,7 +69,7 @@ class EditorEngine:
     for batches that did not fit; a denoiser call shared by items counts for each.
     """
 
-    capabilities = CAPABILITIES["prompt-to-prompt"]
+    kind = "prompt-to-prompt"
 
     def __init__(
         self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore, safety: SafetyChecker | None = None
