@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from counterpose._cli.main import app
-from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities
+from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
 from counterpose_gateway.methods import METHODS
@@ -193,7 +193,7 @@ def _matrix(
 
 
 def _lacks(method: AnyMethod, suite: Suite) -> str:
-    absent = method.absent(suite)
+    absent = [*method.absent(suite), *method.beyond(suite)]
     return f"no {', no '.join(absent)}" if absent else "yes"
 
 
@@ -201,8 +201,7 @@ def _able(ability: str, suite: Suite) -> str:
     editor = suite.editor_part
     if editor is None:
         return "no editor"
-    backend = editor.presets[editor.default_preset].backend
-    return "yes" if getattr(CAPABILITIES[backend], ability) else "no"
+    return "yes" if ability in editor.capabilities.abilities else "no"
 
 
 def _settings(model: type[BaseModel], variables: Mapping[str, str]) -> str:

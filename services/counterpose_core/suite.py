@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from counterpose_core.contract.dataset_interfaces import LearningPrompts
 from counterpose_core.contract.editor import GenerationPreset
+from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.field_errors import sentences
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
@@ -208,6 +209,11 @@ class EditorSuite(_ModelSuite):
                 f"redraw {self.redraw!r} is not a preset that draws its noise; there are {drawing}"
             )
         return self
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What some of its presets' backends can do."""
+        return Capabilities.joined(preset.capabilities for preset in self.presets.values())
 
     @property
     def redraw_preset(self) -> EditorPreset | None:

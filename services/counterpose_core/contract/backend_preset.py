@@ -78,6 +78,11 @@ class BackendPreset(RequestBody):
         return None
 
     @property
+    def loads_weights(self) -> bool:
+        """Whether the suite's ``model`` is a folder of weights that the backend loads."""
+        return False
+
+    @property
     def needs_gradient(self) -> bool:
         """Whether an edit takes the memory of a pass back through the network."""
         return False

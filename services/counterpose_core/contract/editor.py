@@ -69,7 +69,10 @@ class EditItem(RequestBody):
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
     caption: Text = Field(description="Caption of the image.")
-    edited_caption: Text = Field(description="Caption that the edited image should match.")
+    edited_caption: Text = Field(
+        description="Caption that the edited image should match; the same caption for an edit that changes "
+        "nothing."
+    )
 
 
 class EditRequest(RequestBody):

@@ -153,6 +153,11 @@ class PromptToPromptPreset(BackendPreset):
         return self.seed
 
     @property
+    def loads_weights(self) -> bool:
+        """Prompt-to-prompt edits with a Stable Diffusion model."""
+        return True
+
+    @property
     def needs_gradient(self) -> bool:
         """Whether an embedding is optimised."""
         return self.inversion == "null-text"
