@@ -1,4 +1,4 @@
-"""A backend of other abilities is added by a patch of few lines, and a stress test runs with it to its report.
+"""A backend of other abilities is added by a short patch, and a stress test runs with it to its report.
 
 The patch is applied to a clean working tree of HEAD. Its backend edits by an instruction, and neither
 reconstructs nor takes a seed. It is no part of the product, and no line of the product knows of it.

@@ -35,19 +35,19 @@ SchedulerOverride = Annotated[
 
 
 class ReconstructItem(RequestBody):
-    """An image to invert and reconstruct."""
+    """An image to make with nothing changed."""
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    caption: Text = Field(description="Caption under which the image is inverted.")
+    caption: Text = Field(description="Caption of the image.")
 
 
 class ReconstructRequest(RequestBody):
-    """``POST /v1/reconstruct``: invert images and reconstruct them, as the control of every edit."""
+    """``POST /v1/reconstruct``: make images with nothing changed, as the controls of their edits."""
 
     items: list[ReconstructItem] = Field(
         min_length=1, max_length=16, description="The images to reconstruct."
     )
-    preset: EditorPreset = Field(description="Settings of the inversion.")
+    preset: EditorPreset = Field(description="Settings of the editor.")
 
 
 class Reconstruction(ResponseBody):
