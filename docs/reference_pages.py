@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from counterpose._cli.main import app
-from counterpose_core.contract.editor_backends import Capabilities
+from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
 from counterpose_gateway.methods import METHODS
@@ -201,7 +201,8 @@ def _able(ability: str, suite: Suite) -> str:
     editor = suite.editor_part
     if editor is None:
         return "no editor"
-    return "yes" if ability in editor.capabilities.abilities else "no"
+    backend = editor.presets[editor.default_preset].backend
+    return "yes" if getattr(CAPABILITIES[backend], ability) else "no"
 
 
 def _settings(model: type[BaseModel], variables: Mapping[str, str]) -> str:
