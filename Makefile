@@ -14,7 +14,7 @@ TRACKERS_STAMP := $(TRACKERS_VENV)/.installed
 STATE := .counterpose
 # Folders, of which each part runs its files (tests/parts.py): by their measured seconds, in tests/durations.json.
 UNIT_TESTS := tests/unit evaluation/tests/unit
-INTEGRATION_TESTS := tests/integration evaluation/tests/integration
+INTEGRATION_TESTS := tests/integration tests/seams evaluation/tests/integration
 UNIT_PARTS := unit-1 unit-2 unit-3
 INTEGRATION_PARTS := integration-1 integration-2 integration-3
 # By their text, as collecting all tests takes half a minute: those marked, and those that the fixture `golden` marks.

@@ -194,7 +194,7 @@ def _matrix(
 
 
 def _lacks(method: AnyMethod, suite: Suite) -> str:
-    absent = method.absent(suite)
+    absent = [*method.absent(suite), *method.beyond(suite)]
     return f"no {', no '.join(absent)}" if absent else "yes"
 
 

@@ -27,6 +27,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
 from counterpose_core.contract.editor import GenerateItem, GenerateRequest
 from counterpose_core.contract.perturber import PerturbItem, PerturbRequest
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.suite import Suite, load_suite
@@ -85,8 +86,8 @@ def text_to_image(
     images: list[np.ndarray[Any, Any]] = []
     for batch in batches(truth):
         items = [GenerateItem(prompt=caption(scene), seed=scene.nuisance) for scene in batch]
-        guidance = suite.editor.presets[suite.editor.default_preset].guidance
-        answer = engine.generate(GenerateRequest(items=items, steps=50, guidance=guidance))
+        preset = PromptToPromptPreset.of(suite.editor.presets[suite.editor.default_preset])
+        answer = engine.generate(GenerateRequest(items=items, steps=50, guidance=preset.guidance))
         images += [decode_image(store.get(outcome.unwrap().image)) for outcome in answer.outcomes]
     return by_attribute(oracle.attributes(np.stack(images)), truth)
 

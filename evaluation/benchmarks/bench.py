@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.suite import EditorSuite
 from counterpose_services.editor.pipeline import Pipeline
 from evaluation.benchmarks.contestants.judge import Judge
@@ -27,7 +27,7 @@ class FastMode:
     """A preset without optimisation, and its target: how many times fewer F than the reference."""
 
     name: str
-    preset: EditorPreset
+    preset: PromptToPromptPreset
     fewer: float | None
 
 
@@ -61,15 +61,15 @@ class Bench:
         images = max(sizes.images, sizes.fast_images, sizes.timed_images, sizes.judged)
         return drawn(images, max(sizes.edits, sizes.fast_edits))
 
-    def exact(self, steps: int) -> EditorPreset:
+    def exact(self, steps: int) -> PromptToPromptPreset:
         """Null-text inversion and the sweep of six values, at the model's own guidance."""
-        return self.suite.presets[OWN].model_copy(update={"steps": steps})
+        return PromptToPromptPreset.of(self.suite.presets[OWN]).model_copy(update={"steps": steps})
 
-    def paper(self, steps: int) -> EditorPreset:
+    def paper(self, steps: int) -> PromptToPromptPreset:
         """Null-text inversion with the paper's guidance and cross-attention."""
-        return self.suite.presets[PAPER].model_copy(update={"steps": steps})
+        return PromptToPromptPreset.of(self.suite.presets[PAPER]).model_copy(update={"steps": steps})
 
-    def direct(self, steps: int) -> EditorPreset:
+    def direct(self, steps: int) -> PromptToPromptPreset:
         """Direct inversion; all other settings are those of null-text."""
         return self.exact(steps).model_copy(update={"inversion": "direct"})
 

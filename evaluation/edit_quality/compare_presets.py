@@ -22,7 +22,7 @@ import torch
 from tqdm import tqdm
 
 from counterpose_core.blobs import cache_key
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.suite import Suite, load_suite
 from evaluation.edit_quality.comparing import Comparison, difference, figures
 from evaluation.edit_quality.measuring import Row, Workshop
@@ -34,7 +34,7 @@ from evaluation.paths import SUITE_WEIGHTS
 class Notes:
     """Rows of one mode by scene, on disk where there is a folder."""
 
-    def __init__(self, folder: Path | None, name: str, preset: EditorPreset, about: str) -> None:
+    def __init__(self, folder: Path | None, name: str, preset: PromptToPromptPreset, about: str) -> None:
         self._file = None
         self.preset, self.rows = preset, list[Row]()
         if folder is not None:
@@ -57,13 +57,13 @@ class Notes:
                 file.writelines(row.model_dump_json() + "\n" for row in rows)
 
 
-def mode_of(text: str, suite: Suite) -> tuple[str, EditorPreset]:
+def mode_of(text: str, suite: Suite) -> tuple[str, PromptToPromptPreset]:
     """Read a mode: the name of a preset, or an object with ``name``, ``base`` and what it changes."""
     if not text.startswith("{"):
-        return text, suite.editor.presets[text]
+        return text, PromptToPromptPreset.of(suite.editor.presets[text])
     changes = json.loads(text)
     name, base = changes.pop("name"), changes.pop("base", suite.editor.default_preset)
-    return name, EditorPreset.model_validate(suite.editor.presets[base].model_dump() | changes)
+    return name, PromptToPromptPreset.model_validate(suite.editor.presets[base].model_dump() | changes)
 
 
 def parsed() -> argparse.Namespace:

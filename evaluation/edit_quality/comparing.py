@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.types import Estimate
 from evaluation.validity.measures import resampled
 
@@ -49,7 +49,7 @@ MEANS: Mapping[str, Figure] = {
 class ModeFigures(BaseModel):
     """One mode: shares of its edits with intervals, and means an edit without."""
 
-    preset: EditorPreset
+    preset: PromptToPromptPreset
     edits: int
     shares: dict[str, Estimate]
     means: dict[str, float]
@@ -73,7 +73,7 @@ class Comparison(BaseModel):
     differences: dict[str, dict[str, Difference]]
 
 
-def figures(rows: Sequence[Row], preset: EditorPreset) -> ModeFigures:
+def figures(rows: Sequence[Row], preset: PromptToPromptPreset) -> ModeFigures:
     """Figures of one mode."""
     names = [str(row.trial) for row in rows]
     generator = np.random.default_rng(SEED)

@@ -13,11 +13,11 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import (
     EditedImage,
     EditItem,
-    EditorPreset,
     EditRequest,
     ReconstructItem,
     ReconstructRequest,
 )
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.stress_test.filters import GateReason, choose
 from counterpose_core.suite import Suite
@@ -87,7 +87,7 @@ class Workshop:
         self._oracle = Oracle.load()
         self._editors: dict[str, EditorEngine] = {}
 
-    def rows(self, mode: str, preset: EditorPreset, trial: Trial) -> list[Row]:
+    def rows(self, mode: str, preset: PromptToPromptPreset, trial: Trial) -> list[Row]:
         """Edit one scene in one mode, all its edits in one call as a stress test does."""
         editor = self._editor(mode)
         png = encode_png(render(trial.scene))
@@ -137,7 +137,13 @@ class Workshop:
         return Chosen(taken.strength, taken.image, direction, choice.failed)
 
     def _in_full(
-        self, work: _Timed, edit: Edit, original: BlobRef, item: EditItem, preset: EditorPreset, one: Chosen
+        self,
+        work: _Timed,
+        edit: Edit,
+        original: BlobRef,
+        item: EditItem,
+        preset: PromptToPromptPreset,
+        one: Chosen,
     ) -> Chosen:
         [full] = work.edit([item], preset, (one.strength,))
         return self._choose(edit, original, self._fetched(work.editor, full))
@@ -169,7 +175,7 @@ class _Timed:
     def edit(
         self,
         items: Sequence[EditItem],
-        preset: EditorPreset,
+        preset: PromptToPromptPreset,
         values: tuple[float, ...] | None = None,
         decoder: Decoder = "full",
     ) -> list[EditedImage]:

@@ -15,7 +15,8 @@ import torch
 from diffusers import AutoencoderKL
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest
+from counterpose_core.contract.editor import EditItem, EditRequest
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.suite import load_suite
 from counterpose_core.types import Cost
@@ -54,7 +55,7 @@ def operations(model: Model) -> Operations:
 
 
 def _counted(engine: EditorEngine, suite: str, preset: str, model: Model) -> Counted:
-    chosen = load_suite(suite).editor.presets[preset]
+    chosen = PromptToPromptPreset.of(load_suite(suite).editor.presets[preset])
     one, three = (_cost(engine, chosen, edits) for edits in (1, len(CHANGED)))
     edit = _work(three, one, share=len(CHANGED) - 1)
     image = Work.model_validate(
@@ -63,7 +64,7 @@ def _counted(engine: EditorEngine, suite: str, preset: str, model: Model) -> Cou
     return Counted(suite=suite, preset=preset, model=model, image=image, edit=edit)
 
 
-def _cost(engine: EditorEngine, preset: EditorPreset, edits: int) -> Cost:
+def _cost(engine: EditorEngine, preset: PromptToPromptPreset, edits: int) -> Cost:
     with tempfile.TemporaryDirectory() as folder:
         # A store of its own: nothing is remembered of the call before.
         fresh = EditorEngine(engine.pipeline, load_suite("miniature").editor, BlobStore(folder))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.suite import ClassifiersSuite, Suite, load_suite
 from counterpose_core.types import Inversion, ServiceName
 from counterpose_services.service_options import Precision
@@ -51,7 +51,7 @@ class Case:
             resolution: of the editor's images; default: the suite's.
         """
         suite = load_suite(self.suite)
-        preset = EditorPreset(
+        preset = PromptToPromptPreset(
             inversion=self.inversion, steps=steps, inner_steps=1, guidance=7.5, self_replace=(0.8,)
         )
         short: dict[str, Any] = {

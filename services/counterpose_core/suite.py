@@ -10,7 +10,9 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from counterpose_core.contract.dataset_interfaces import LearningPrompts
-from counterpose_core.contract.editor import EditorPreset, GenerationPreset
+from counterpose_core.contract.editor import GenerationPreset
+from counterpose_core.contract.editor_backends import Capabilities
+from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.field_errors import sentences
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
@@ -201,12 +203,17 @@ class EditorSuite(_ModelSuite):
         if self.redraw is None:
             return self
         preset = self.presets.get(self.redraw)
-        if preset is None or preset.inversion != "virtual":
-            drawing = sorted(name for name, each in self.presets.items() if each.inversion == "virtual")
+        if preset is None or not preset.draws:
+            drawing = sorted(name for name, each in self.presets.items() if each.draws)
             raise ValueError(
-                f"redraw {self.redraw!r} is not a preset whose inversion is virtual; there are {drawing}"
+                f"redraw {self.redraw!r} is not a preset that draws its noise; there are {drawing}"
             )
         return self
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What some of its presets' backends can do."""
+        return Capabilities.joined(preset.capabilities for preset in self.presets.values())
 
     @property
     def redraw_preset(self) -> EditorPreset | None:
@@ -215,7 +222,7 @@ class EditorSuite(_ModelSuite):
 
     @model_validator(mode="after")
     def _previews_have_a_decoder(self) -> EditorSuite:
-        unseen = [name for name, preset in self.presets.items() if preset.preview]
+        unseen = [name for name, preset in self.presets.items() if preset.previews]
         if unseen and self.preview_decoder is None:
             raise ValueError(
                 f"preset {unseen[0]!r} asks for previews, but the suite has no preview_decoder; add one"

@@ -17,6 +17,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from counterpose_core.contract.base import ModelIdentity, Outcome, Problem
 from counterpose_core.contract.editor_backends import CAPABILITIES
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import (
     Cancelled,
     CounterposeError,
@@ -233,7 +234,7 @@ class FakeEditor(_Fake):
     def reconstruct(
         self, request: editor.ReconstructRequest, *, cancelled: Callable[[], bool]
     ) -> editor.ReconstructResponse:
-        self._walk(request.preset.steps, cancelled)
+        self._walk(PromptToPromptPreset.of(request.preset).steps, cancelled)
 
         def redraw(item: editor.ReconstructItem) -> editor.Reconstruction:
             self._look(item.image)
@@ -242,7 +243,7 @@ class FakeEditor(_Fake):
         return editor.ReconstructResponse(outcomes=_each(request.items, redraw), model=IDENTITY)
 
     def edit(self, request: editor.EditRequest, *, cancelled: Callable[[], bool]) -> editor.EditResponse:
-        self._walk(request.preset.steps, cancelled)
+        self._walk(PromptToPromptPreset.of(request.preset).steps, cancelled)
 
         def redraw(item: editor.EditItem) -> editor.EditedImage:
             self._look(item.image)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.stress_tests import (
     GateThresholds,
@@ -58,7 +58,7 @@ def config() -> dict[str, Any]:
     """A resolved configuration that the ledger can read back."""
     resolved = StressTestConfig(
         request=StressTestCreate(dataset="demo", classifiers=["steady"], seed=0), suite="miniature",
-        preset=EditorPreset(), gate=GateThresholds(), text=TextThresholds(), models={}, versions={},
+        preset=PromptToPromptPreset(), gate=GateThresholds(), text=TextThresholds(), models={}, versions={},
         dataset_digest="0" * 64, classes=["sled"],
     )  # fmt: skip
     return resolved.model_dump(mode="json")

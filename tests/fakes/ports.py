@@ -14,6 +14,7 @@ import numpy as np
 
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from counterpose_core.contract.base import BatchResponse, ModelIdentity, Outcome, Problem
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import CounterposeError, ImageUndecodable, UnknownModel
 from counterpose_core.types import Cost, PerturbationType
 from counterpose_gateway.services.ports import Services
@@ -129,7 +130,8 @@ class FakeEditor:
     async def reconstruct(self, request: editor.ReconstructRequest) -> editor.ReconstructResponse:
         """Make another image of the same truth."""
         self.calls["reconstruct"] += 1
-        cost = _cost(request.preset.steps, request.preset.steps)
+        steps = PromptToPromptPreset.of(request.preset).steps
+        cost = _cost(steps, steps)
         made = [
             editor.Reconstruction(image=self._draw(item.image, item.caption, None), psnr_db=30.0, cost=cost)
             for item in request.items
@@ -141,15 +143,16 @@ class FakeEditor:
         """Make one image a value that is asked for."""
         self.calls["edit"] += 1
         # Only this inversion draws; the images of the others depend on no seed.
-        self.noise = (request.preset.seed,) if request.preset.inversion == "virtual" else ()
-        steps = request.preset.steps * len(request.values)
+        preset = PromptToPromptPreset.of(request.preset)
+        self.noise = (preset.seed,) if preset.inversion == "virtual" else ()
+        steps = preset.steps * len(request.values)
         cost = _cost(steps, steps)
         outcomes = []
         for item in request.items:
             drawn = [(value, self._draw(item.image, item.edited_caption, value)) for value in request.values]
             variants = [editor.EditVariant(strength=value, image=ref) for value, ref in drawn]
             outcomes.append(_good(editor.EditedImage(variants=variants, cost=cost)))
-        total = _cost(steps, steps * len(request.items) + request.preset.steps)
+        total = _cost(steps, steps * len(request.items) + preset.steps)
         return editor.EditResponse(outcomes=outcomes, model=_model("editor"), cost=total)
 
     async def generate(self, request: editor.GenerateRequest) -> editor.GenerateResponse:

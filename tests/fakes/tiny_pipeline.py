@@ -16,7 +16,7 @@ from diffusers import (
 )
 from transformers import CLIPTextConfig, CLIPTextModel
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.suite import EditorSuite
 from counterpose_miniature.training.tokenizer import MAX_LENGTH, build_tokenizer
 from evaluation.reference.tiny_unet import tiny_unet as tiny_unet
@@ -30,7 +30,7 @@ SUITE = EditorSuite(
     resolution=RESOLUTION,
     batch=4,
     default_preset="quick",
-    presets={"quick": EditorPreset(steps=4, guidance=2.0)},
+    presets={"quick": PromptToPromptPreset(steps=4, guidance=2.0)},
 )
 
 

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 
 from counterpose_core.contract.datasets import Dataset, Source
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.stress_tests import GateThresholds, TextThresholds
 from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.suite import Suite, load_suite
@@ -28,7 +28,7 @@ def fake_suite(*, redraw: str | None = None) -> Suite:
         "text": TextThresholds(word_similarity=0.9),
         "shift_thresholds": {},
     }
-    quick = EditorPreset(steps=20, self_replace=(0.4, 0.6, 0.8))
+    quick = PromptToPromptPreset(steps=20, self_replace=(0.4, 0.6, 0.8))
     own = {"quick": quick, "preview": quick.model_copy(update={"preview": True})}
     return suite.model_copy(
         update={

@@ -62,19 +62,19 @@ def test_a_file_that_nobody_measured_takes_the_mean() -> None:
     assert parts(["new", "newer"], [], {}, 2) == [{"new"}, {"newer"}]
 
 
-@pytest.mark.parametrize("kind", ["unit", "integration"])
-def test_the_makefile_runs_every_part_of_both_folders(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "beside"), [("unit", []), ("integration", ["tests/seams"])])
+def test_the_makefile_runs_every_part_of_its_folders(kind: str, beside: list[str]) -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     (names,) = re.findall(rf"^{kind.upper()}_PARTS := (.*)$", text, flags=re.MULTILINE)
     assert names.split() == [f"{kind}-{number}" for number in range(1, len(names.split()) + 1)]
     (folders,) = re.findall(rf"^{kind.upper()}_TESTS := (.*)$", text, flags=re.MULTILINE)
-    assert folders.split() == [f"tests/{kind}", f"evaluation/tests/{kind}"]
+    assert folders.split() == [f"tests/{kind}", *beside, f"evaluation/tests/{kind}"]
 
 
 def test_every_folder_of_tests_is_in_parts_or_has_a_verb() -> None:
     """A new folder would run nowhere."""
     found = {path.relative_to(ROOT).parts[1] for path in (ROOT / "tests").rglob("test_*.py")}
-    assert found == {"unit", "integration", "contract", "faults", "trackers", "vllm_server"}
+    assert found == {"unit", "integration", "seams", "contract", "faults", "trackers", "vllm_server"}
 
 
 def test_what_uses_the_stack_is_marked_and_comes_last(pytester: pytest.Pytester) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import (
     EditItem,
-    EditorPreset,
     EditRequest,
     EditResponse,
     EditVariant,
@@ -19,6 +18,7 @@ from counterpose_core.contract.editor import (
     ReconstructRequest,
     ReconstructResponse,
 )
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.codecs import encode_raw
 from counterpose_core.stress_test.sweep import rounds
 from counterpose_core.suite import EditorSuite
@@ -35,18 +35,18 @@ class Product:
     def __init__(self, suite: EditorSuite, pipeline: Pipeline) -> None:
         self._suite, self._pipeline = suite, pipeline
 
-    def edit(self, work: Workload, preset: EditorPreset) -> EditResponse:
+    def edit(self, work: Workload, preset: PromptToPromptPreset) -> EditResponse:
         """Make all edits of all images in one request."""
         with tempfile.TemporaryDirectory() as folder:
             engine = self._engine(folder)
             return engine.edit(EditRequest(items=_items(engine, work), preset=preset))
 
-    def edit_lazily(self, work: Workload, preset: EditorPreset, judge: Judge) -> Cost:
+    def edit_lazily(self, work: Workload, preset: PromptToPromptPreset, judge: Judge) -> Cost:
         """Try the sweep from its largest value down; each edit stops at its first image that passes."""
         with tempfile.TemporaryDirectory() as folder:
             engine, cost = self._engine(folder), Cost()
             trying = _items(engine, work)
-            for values in rounds(preset.self_replace, preset.steps, "released", preset.injection_end):
+            for values in rounds(preset.sweep, preset.level, "released"):
                 response = engine.edit(EditRequest(items=trying, preset=preset, strength=values))
                 cost += response.cost
                 made = [outcome.unwrap().variants for outcome in response.outcomes]
@@ -59,7 +59,7 @@ class Product:
                     break
             return cost
 
-    def reconstruct(self, work: Workload, preset: EditorPreset) -> ReconstructResponse:
+    def reconstruct(self, work: Workload, preset: PromptToPromptPreset) -> ReconstructResponse:
         """Invert and reconstruct all images."""
         with tempfile.TemporaryDirectory() as folder:
             engine = self._engine(folder)

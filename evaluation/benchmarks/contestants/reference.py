@@ -10,7 +10,7 @@ from counterpose_core import torchvision_operators  # noqa: F401
 import torch
 from diffusers import UNet2DConditionModel
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.codecs import Pixels
 from counterpose_services.editor.pipeline import Pipeline
 from evaluation.benchmarks.workload import WEIGHTS, Workload
@@ -28,14 +28,16 @@ class Reference:
         unet = UNet2DConditionModel.from_pretrained(WEIGHTS / model / "unet", use_safetensors=True)
         self.tally = Tally(PlainUNet(unet.eval()))
 
-    def edit(self, work: Workload, preset: EditorPreset) -> list[ReferenceRun]:
+    def edit(self, work: Workload, preset: PromptToPromptPreset) -> list[ReferenceRun]:
         """Make all edits of each image, and decode what the reference decodes."""
         return [
             self._edit(image, caption, edited, preset)
             for image, caption, edited in zip(work.images, work.captions, work.edited_captions, strict=True)
         ]
 
-    def _edit(self, image: Pixels, caption: str, edited: Sequence[str], preset: EditorPreset) -> ReferenceRun:
+    def _edit(
+        self, image: Pixels, caption: str, edited: Sequence[str], preset: PromptToPromptPreset
+    ) -> ReferenceRun:
         pipeline = self._pipeline
         made = reference_run(
             self.tally,
@@ -60,7 +62,7 @@ class Reference:
             pipeline.codec.decode(torch.cat([source, images]))
         return made
 
-    def _target(self, caption: str, edited: str, preset: EditorPreset) -> Target:
+    def _target(self, caption: str, edited: str, preset: PromptToPromptPreset) -> Target:
         source, target = self._words(caption), self._words(edited)
         length = self._pipeline.prompts.length
         carried, weighted = carried_maps(

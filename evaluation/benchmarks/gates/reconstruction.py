@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from evaluation.benchmarks.bench import Bench, FastMode
 from evaluation.benchmarks.gates.evaluations import LONG_INNER
 from evaluation.benchmarks.report import Row, at_least, row
@@ -23,7 +23,7 @@ def rows(bench: Bench) -> list[Row]:
     return found
 
 
-def _reconstructed(bench: Bench, preset: EditorPreset) -> tuple[float, list[float]]:
+def _reconstructed(bench: Bench, preset: PromptToPromptPreset) -> tuple[float, list[float]]:
     work = bench.work.first(bench.sizes.judged, 0)
     response = bench.product.reconstruct(work, preset)
     errors = [outcome.unwrap().psnr_db for outcome in response.outcomes]

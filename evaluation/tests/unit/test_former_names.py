@@ -25,7 +25,7 @@ def test_a_finished_run_is_read_that_was_kept_under_former_names() -> None:
     assert (found.result.strength, found.result.strengths_tried) == (0.9, [0.2, 0.9])
     assert [each.strength for each in found.result.sweep] == [0.2, 0.9]
     assert found.result.preset is not None
-    assert found.result.preset.self_replace == (0.2, 0.9)
+    assert found.result.preset.sweep == (0.2, 0.9)
 
 
 def test_items_are_read_under_their_own_names_and_as_they_are() -> None:

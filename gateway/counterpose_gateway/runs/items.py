@@ -69,8 +69,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class LeasedGroup:
-    """All leased items of one group of one run. In a stress test they share a source image's caption and
-    inversion.
+    """All leased items of one group of one run. In a stress test they share a source image and its caption.
 
     ``config`` is the run's stored configuration, for the method of this ``kind`` to read; ``functions`` are
     the addresses of those of its classifiers that the caller's program serves, by name; ``trace`` is the

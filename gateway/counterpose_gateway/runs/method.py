@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from counterpose_core.contract.editor_backends import Ability
 from counterpose_core.contract.runs import Run, RunItem
 from counterpose_core.errors import CounterposeError
 from counterpose_core.suite import Suite
@@ -108,6 +109,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
         kind: the kind of its runs.
         title: the kind in words.
         needs: the services without which none of its runs can be planned or worked on.
+        abilities: what the editor must be able to do for each of its runs.
         can_do_without: returns whether it needs none of them in a suite.
         item: the items of its runs.
         plan: resolves a request and plans its items; raises a `RequestError` if it cannot be planned.
@@ -139,6 +141,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     summarize: Callable[[Run, Iterable[ItemT], ViewT, RecordedRuns], SummaryT]
     report: Callable[[SummaryT, Run, Iterable[ItemT], ReadImage], str]
     headline: Callable[[SummaryT], Headline]
+    abilities: tuple[Ability, ...] = ()
     can_do_without: Callable[[Suite], bool] = never
     view: ViewT | None = None
     revision: Callable[[str, RecordedRuns], Hashable] = of_events_alone
@@ -155,6 +158,12 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
         if self.can_do_without(suite):
             return []
         return [service for service in self.needs if service not in suite.services]
+
+    def beyond(self, suite: Suite) -> list[Ability]:
+        """What it needs of the suite's editor, and no backend of that can do."""
+        if suite.editor_part is None:
+            return []
+        return [each for each in self.abilities if not suite.editor.capabilities.can(each)]
 
 
 AnyMethod = Method[Any, Any, Any, Any]

@@ -61,13 +61,19 @@ def require_services(method: Method[Any, Any, Any, Any], suite: Suite) -> None:
     """Refuse a method that needs what the suite has not.
 
     Raises:
-        UnknownModel: the suite lacks a service that the method needs.
+        UnknownModel: the suite lacks a service that the method needs, or its editor an ability.
     """
     absent = method.absent(suite)
     if absent:
         raise UnknownModel(
             f"the suite {suite.name!r} has no {' and no '.join(absent)}, which the method {method.kind!r} "
             "needs; start the stack with a suite that has it: counterpose up --suite miniature"
+        )
+    beyond = method.beyond(suite)
+    if beyond:
+        raise UnknownModel(
+            f"the editor of the suite {suite.name!r} lacks {' and '.join(map(repr, beyond))}, which the "
+            f"method {method.kind!r} needs; start the stack with a suite whose editor has it"
         )
 
 

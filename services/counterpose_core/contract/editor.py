@@ -1,4 +1,4 @@
-"""Bodies of the editor: reconstruction, prompt-to-prompt edits, text-to-image."""
+"""Bodies of the editor: reconstruction, edits, text-to-image."""
 
 from __future__ import annotations
 
@@ -7,31 +7,19 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
+from counterpose_core.contract.backend_preset import Fraction, Guidance, SamplingSteps
 from counterpose_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
-from counterpose_core.contract.editor_backends import EditorBackend
+from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.types import (
     BlobRef,
     Cost,
     Decoder,
-    InjectionEnd,
-    Inversion,
     Scheduler,
     Seed,
-    Solver,
-    TimestepSpacing,
-    TokenAlignment,
-    WeightedWords,
 )
 
 GENERATED_KIND = "generated-image"
 """The cache kind under which the store keeps images generated from text, keyed by their own digest."""
-
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-
-SamplingSteps = Annotated[int, Field(ge=1, le=100, description="Number of sampling steps.")]
-Guidance = Annotated[
-    float, Field(ge=1.0, le=30.0, description="Scale of classifier-free guidance; 1 turns guidance off.")
-]
 
 StepsOverride = Annotated[
     int | None, Field(ge=1, le=100, description="Number of sampling steps, or null for the suite's.")
@@ -46,123 +34,20 @@ SchedulerOverride = Annotated[
 ]
 
 
-class EditorPreset(RequestBody):
-    """All settings of an edit (LANCE, Table 6; the ``lance`` preset has the values of the released code)."""
-
-    backend: EditorBackend = Field(
-        default="prompt-to-prompt",
-        # Presets are hashed: they have the same keys as before they named a backend.
-        exclude_if=lambda backend: backend == "prompt-to-prompt",
-        description="How the editor makes its images; the other settings are this backend's own. A preset "
-        "without it is prompt-to-prompt's.",
-    )
-    inversion: Inversion = Field(
-        default="direct",
-        description="How the image is inverted to noise; `virtual` draws the noise from `seed` and the "
-        "image's bytes instead.",
-    )
-    solver: Solver = Field(
-        default="ddim",
-        description="Solver that takes a latent from one noise level to the next; `virtual` inversion "
-        "requires `consistent`.",
-    )
-    spacing: TimestepSpacing | None = Field(
-        default=None,
-        description="How the steps are spaced over the noise levels, or null for the spacing of the "
-        "model's own scheduler.",
-    )
-    seed: Seed = Field(
-        default=0,
-        description="Seed of every random draw of the edit; each image can be reproduced on its own.",
-    )
-    steps: SamplingSteps = 20
-    guidance: Guidance = 3.0
-    cross_replace: Fraction = Field(
-        default=0.8, description="Fraction of the steps during which cross-attention is replaced."
-    )
-    self_replace: tuple[Fraction, ...] = Field(
-        default=(0.4, 0.6, 0.8),
-        min_length=1,
-        max_length=16,
-        description="Fractions of the steps during which self-attention is replaced; one image is made "
-        "for each value.",
-    )
-    word_weight: float = Field(
-        default=2.0,
-        ge=0.0,
-        le=10.0,
-        description="Factor by which the cross-attention of the added words is multiplied.",
-    )
-    token_alignment: TokenAlignment = Field(
-        default="words",
-        description="How the tokens of the two captions correspond: `words` aligns whole words and lets the "
-        "padding follow the end mark; `released` aligns single tokens where words were added or removed, and "
-        "leaves the padding in place, as prompt-to-prompt's released code does.",
-    )
-    weighted_words: WeightedWords = Field(
-        default="added",
-        description="Words that `word_weight` applies to: `added` means the added words only, `released` "
-        "also every other occurrence of the same words in the edited caption.",
-    )
-    injection_end: InjectionEnd = Field(
-        default="exact",
-        description="How `cross_replace` and `self_replace` become numbers of steps: `exact` rounds the "
-        "fraction of all steps down; `released` counts one step more for `cross_replace`, and rounds as "
-        "floating-point numbers do, so that 0.29 of 100 steps is 28.",
-    )
-    local_blend: bool = Field(
-        default=False,
-        description="Whether to keep the image unchanged outside the region of the changed words.",
-    )
-    inner_steps: int = Field(
-        default=10,
-        ge=0,
-        le=100,
-        description="Maximum number of optimisation steps for each null-text embedding.",
-    )
-    inner_learning_rate: float = Field(
-        default=1e-2, gt=0.0, le=1.0, description="Learning rate of the null-text optimisation."
-    )
-    inner_tolerance: float = Field(
-        default=1e-5, ge=0.0, description="Loss below which the null-text optimisation of a step stops."
-    )
-    preview: bool = Field(
-        default=False,
-        description="Whether to choose from the sweep by images of the suite's small decoder, and to "
-        "decode only the chosen image with the full one.",
-    )
-
-    @model_validator(mode="after")
-    def _virtual_needs_consistent(self) -> Self:
-        # With noise that was only drawn, no other solver returns to the image.
-        if self.inversion == "virtual" and self.solver != "consistent":
-            raise ValueError(f"virtual inversion requires the solver 'consistent', not {self.solver!r}")
-        return self
-
-    @property
-    def sweep(self) -> tuple[float, ...]:
-        """The strengths at which an edit is tried, in order."""
-        return self.self_replace
-
-    def with_sweep(self, strengths: Sequence[float]) -> Self:
-        """Return a copy that tries edits at ``strengths``."""
-        return self.model_copy(update={"self_replace": tuple(strengths)})
-
-
 class ReconstructItem(RequestBody):
-    """An image to invert and reconstruct."""
+    """An image to make with nothing changed."""
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    caption: Text = Field(description="Caption under which the image is inverted.")
+    caption: Text = Field(description="Caption of the image.")
 
 
 class ReconstructRequest(RequestBody):
-    """``POST /v1/reconstruct``: invert images and reconstruct them, as the control of every edit."""
+    """``POST /v1/reconstruct``: make images with nothing changed, as the controls of their edits."""
 
     items: list[ReconstructItem] = Field(
         min_length=1, max_length=16, description="The images to reconstruct."
     )
-    preset: EditorPreset = Field(description="Settings of the inversion.")
+    preset: EditorPreset = Field(description="Settings of the editor.")
 
 
 class Reconstruction(ResponseBody):
@@ -184,7 +69,10 @@ class EditItem(RequestBody):
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
     caption: Text = Field(description="Caption of the image.")
-    edited_caption: Text = Field(description="Caption that the edited image should match.")
+    edited_caption: Text = Field(
+        description="Caption that the edited image should match; the same caption for an edit that changes "
+        "nothing."
+    )
 
 
 class EditRequest(RequestBody):
@@ -219,7 +107,7 @@ class EditRequest(RequestBody):
     @model_validator(mode="after")
     def _preset_has_previews(self) -> Self:
         # Latents are kept only for presets whose later requests need them.
-        if self.decoder == "preview" and not self.preset.preview:
+        if self.decoder == "preview" and not self.preset.previews:
             raise ValueError("decoder 'preview' requires a preset with preview = true")
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal
 
@@ -10,6 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 EditorBackend = Literal["prompt-to-prompt"]
 """How an editor makes its images; a preset names the one that its settings are for."""
+
+
+Ability = Literal[
+    "reconstruct", "captions", "instruction", "transform", "mask", "levels", "tokens", "draw", "seeded"
+]
+"""The name of something that an editor can do."""
 
 
 class Capabilities(BaseModel):
@@ -28,6 +34,20 @@ class Capabilities(BaseModel):
     tokens: bool = Field(default=False, description="Learns a word from images.")
     draw: bool = Field(default=False, description="Makes images from text alone.")
     seeded: bool = Field(default=False, description="Returns the same image for the same request.")
+
+    def can(self, ability: Ability) -> bool:
+        """Return whether this ability is declared."""
+        return ability in self.abilities
+
+    @property
+    def abilities(self) -> set[str]:
+        """The names of what is declared."""
+        return {name for name, declared in self if declared}
+
+    @classmethod
+    def joined(cls, several: Iterable[Capabilities]) -> Capabilities:
+        """Return what some of ``several`` can do."""
+        return cls.model_validate({name: True for each in several for name in each.abilities})
 
 
 CAPABILITIES: Mapping[EditorBackend, Capabilities] = MappingProxyType(

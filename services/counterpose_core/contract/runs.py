@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from counterpose_core.contract.base import ClientBody, Problem, ResponseBody
 from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.confirmation import Instruction
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.features import FeatureVector, WordFeatures
 from counterpose_core.contract.perturber import TextLikelihood, WordSpan
 from counterpose_core.contract.recipes import PixelDigest

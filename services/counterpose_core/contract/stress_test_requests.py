@@ -2,9 +2,9 @@
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from counterpose_core.contract.backend_preset import Fraction
 from counterpose_core.contract.base import DISTINCT, require_distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
-from counterpose_core.contract.editor import Fraction
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
     Thresholds,

@@ -7,7 +7,7 @@ from pydantic import Field
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.findings import ClassifierVerdict, Finding
 from counterpose_core.contract.groups import Grouping, GroupingSummary
 from counterpose_core.contract.proofs import OperationProof, Proof

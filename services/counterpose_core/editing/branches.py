@@ -15,7 +15,7 @@ from counterpose_core.editing.noise_schedule import Timetable
 from counterpose_core.editing.solvers.ddim import guide, sampled
 from counterpose_core.editing.solvers.solver import DDIM, Move, Solver
 from counterpose_core.editing.sweep import Fork
-from counterpose_core.stress_test.sweep import cross_steps
+from counterpose_core.injection_steps import cross_steps
 from counterpose_core.types import InjectionEnd
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.stress_test.sweep import leading_steps
+from counterpose_core.injection_steps import leading_steps
 from counterpose_core.types import InjectionEnd, TimestepSpacing
 
 BetaSchedule = Literal["linear", "scaled_linear"]

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from counterpose_core.types import InjectionEnd, Selection
-
-
-def leading_steps(fraction: float, steps: int, end: InjectionEnd = "exact") -> int:
-    """Return how many leading steps are a ``fraction`` of ``steps``.
-
-    0.29 of 100 is 29 if ``end`` is ``exact``; ``released`` gives the 28 of prompt-to-prompt's released code,
-    which truncates the product of two floating-point numbers.
-    """
-    return int(fraction * steps + (1e-9 if end == "exact" else 0.0))
-
-
-def cross_steps(fraction: float, steps: int, end: InjectionEnd = "exact") -> int:
-    """Return for how many leading steps of ``steps`` the cross-attention is replaced.
-
-    ``released`` takes the fraction of one step more, as prompt-to-prompt's released code does: 0.8 of 12
-    steps are 10, not 9.
-    """
-    return leading_steps(fraction, steps + 1, end) if end == "released" else leading_steps(fraction, steps)
+from counterpose_core.types import Selection
 
 
 def rounds(
-    sweep: Sequence[float], steps: int, selection: Selection, end: InjectionEnd = "exact"
+    sweep: Sequence[float], level: Callable[[float], float], selection: Selection
 ) -> list[tuple[float, ...]]:
     """Split the values of a sweep into rounds, which are tried in turn until a value passes the gate.
 
@@ -36,15 +18,14 @@ def rounds(
 
     Args:
         sweep: the strengths.
-        steps: the number of diffusion steps. Values whose injection ends at the same step give the same image
-            and share a round.
+        level: returns the level that a strength comes to. Those of one level give the same image and share a
+            round.
         selection: ``paper`` or ``released``.
-        end: how a value becomes a number of steps.
     """
     if selection == "paper":
         return [tuple(sweep)]
-    counts = [leading_steps(value, steps, end) for value in sweep]
+    levels = [level(value) for value in sweep]
     return [
-        tuple(value for value, count in zip(sweep, counts, strict=True) if count == latest)
-        for latest in sorted(set(counts), reverse=True)
+        tuple(value for value, own in zip(sweep, levels, strict=True) if own == largest)
+        for largest in sorted(set(levels), reverse=True)
     ]

@@ -12,7 +12,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from counterpose_core.blobs import BlobStore, cache_key
-from counterpose_core.contract.editor import EditItem, EditorPreset, ReconstructItem
+from counterpose_core.contract.editor import EditItem, ReconstructItem
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.sweep import Fork
 from counterpose_core.types import BlobRef
@@ -92,7 +93,7 @@ def captioned(item: ReconstructItem | EditItem) -> CaptionedImage:
     return CaptionedImage(item.image, item.caption)
 
 
-def inversion_part(preset: EditorPreset) -> dict[str, object]:
+def inversion_part(preset: PromptToPromptPreset) -> dict[str, object]:
     """Return the settings that an inversion depends on; presets that differ elsewhere share inversions."""
     # Only null-text depends on the guidance, so a sweep over it shares the other inversions.
     part: dict[str, object] = {"inversion": preset.inversion, "steps": preset.steps}
@@ -115,7 +116,7 @@ class InversionCache(DeviceCache):
 
     kind, version = INVERSION_KIND, INVERSION_FORMAT
 
-    def find(self, image: CaptionedImage, preset: EditorPreset) -> Inverted | None:
+    def find(self, image: CaptionedImage, preset: PromptToPromptPreset) -> Inverted | None:
         """Return an earlier inversion of equal inputs; None if there is none or it is damaged."""
         tensors = self._cache.find(**_inputs(image, preset))
         return None if tensors is None else self._placed(tensors)
@@ -127,7 +128,7 @@ class InversionCache(DeviceCache):
             tensors["inner_iterations"],
         )
 
-    def keep(self, image: CaptionedImage, preset: EditorPreset, inverted: Inverted) -> None:
+    def keep(self, image: CaptionedImage, preset: PromptToPromptPreset, inverted: Inverted) -> None:
         """Store the inversion of one image."""
         tensors = {
             "trajectory": inverted.trajectory,
@@ -137,7 +138,7 @@ class InversionCache(DeviceCache):
         self._cache.keep(tensors, **_inputs(image, preset))
 
 
-def _inputs(image: CaptionedImage, preset: EditorPreset) -> dict[str, object]:
+def _inputs(image: CaptionedImage, preset: PromptToPromptPreset) -> dict[str, object]:
     return {"image": image.image, "caption": image.caption, "preset": inversion_part(preset)}
 
 
@@ -146,7 +147,7 @@ class ForkCache(DeviceCache):
 
     kind, version = FORK_KIND, FORK_FORMAT
 
-    def find(self, item: EditItem, preset: EditorPreset) -> list[Fork]:
+    def find(self, item: EditItem, preset: PromptToPromptPreset) -> list[Fork]:
         """Return the forks of an earlier call; without them, the edit starts from the beginning."""
         tensors = self._cache.find(item=item, preset=preset)
         if tensors is None:
@@ -161,7 +162,7 @@ class ForkCache(DeviceCache):
         return [Fork(*row) for row in zip(steps, latents, heats, earlier, strict=True)]
 
     def keep(
-        self, item: EditItem, preset: EditorPreset, known: Sequence[Fork], noted: Sequence[Fork]
+        self, item: EditItem, preset: PromptToPromptPreset, known: Sequence[Fork], noted: Sequence[Fork]
     ) -> None:
         """Add forks to those of an edit; nothing is written if none is new.
 
@@ -193,7 +194,7 @@ class PreviewedLatents(DeviceCache):
 
     kind, version = PREVIEW_KIND, PREVIEW_FORMAT
 
-    def find(self, item: EditItem, preset: EditorPreset, values: Sequence[float]) -> Tensor | None:
+    def find(self, item: EditItem, preset: PromptToPromptPreset, values: Sequence[float]) -> Tensor | None:
         """Return latents (values, C, h, w) if every value was previewed and its latents still exist."""
         if not preset.preview:
             return None
@@ -202,7 +203,9 @@ class PreviewedLatents(DeviceCache):
             return None
         return torch.stack([tensors["latents"] for tensors in found if tensors is not None]).to(self._device)
 
-    def keep(self, item: EditItem, preset: EditorPreset, values: Sequence[float], latents: Tensor) -> None:
+    def keep(
+        self, item: EditItem, preset: PromptToPromptPreset, values: Sequence[float], latents: Tensor
+    ) -> None:
         """Store the latents of an edit.
 
         Args:

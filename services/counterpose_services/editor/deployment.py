@@ -22,8 +22,6 @@ from counterpose_services.settings import ServiceSettings
 CALLS = 8
 """Calls under way at once: their steps share the network's calls, and one prepares while others denoise."""
 
-CALIBRATIONS = "calibration"
-"""The folder of the state folder that keeps what a device is fastest with."""
 WINDOW_S = 60.0
 """Seconds that the occupancy looks back; it is asked for each half minute."""
 
@@ -51,7 +49,7 @@ class RecentOccupancy:
 
 
 class EditorDeployment(EngineService[Editor]):
-    """Serves an EditorEngine, which batches over images, edits and sweep values by itself."""
+    """Serves the backends of an editor, which batch over images, edits and sweep values by themselves."""
 
     name = "editor"
     calls = CALLS
@@ -67,24 +65,10 @@ class EditorDeployment(EngineService[Editor]):
 
     @staticmethod
     def load(settings: ServiceSettings) -> Editor:
-        """Load the suite's editor."""
-        from counterpose_services.editor.engine import EditorEngine
+        """Load the backends of the suite's presets."""
+        from counterpose_services.editor.backends import Backends
 
-        suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
-        own = settings.of("editor")
-        engine = EditorEngine.load(
-            suite.editor,
-            settings.suite_root,
-            store,
-            device=own.device,
-            dtype=own.dtype,
-            safety_checker=settings.safety_checker,
-        )
-        if own.compile:
-            engine.compile()
-        if own.on_gpu:
-            engine.calibrate(settings.state_dir / CALIBRATIONS)
-        return engine
+        return Backends.load(load_suite(settings.suite).editor, settings, BlobStore(settings.store_url))
 
     @classmethod
     def calls_at_once(cls, settings: ServiceSettings) -> int:

@@ -23,7 +23,7 @@ from counterpose_core.contract.editor import (
     ReconstructRequest,
     ReconstructResponse,
 )
-from counterpose_core.contract.editor_backends import CAPABILITIES
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.tokens import LearnTokensRequest, LearnTokensResponse
 from counterpose_core.editing.denoiser import Cancellation, never
 from counterpose_core.editing.generate import starting_noise
@@ -35,6 +35,7 @@ from counterpose_services.batching.batch_size import BatchSizers
 from counterpose_services.call_context import CALLER
 from counterpose_services.editor.caches import ForkCache, InversionCache, PreviewedLatents, captioned
 from counterpose_services.editor.call import EngineCall, shortage_named
+from counterpose_services.editor.edit_backend import EditBackend
 from counterpose_services.editor.edits.editing import JointNullTextEdits, edit_items
 from counterpose_services.editor.edits.inversions import Inversions, invert_images
 from counterpose_services.editor.edits.results import (
@@ -59,7 +60,7 @@ from counterpose_services.editor.tokens.learning import TokenLearning
 from counterpose_services.models.device import device_name
 
 
-class EditorEngine:
+class EditorEngine(EditBackend):
     """Edits and generates images; deterministic, and independent of the other items of a request.
 
     Items run in batches of the suite's size, or of the size that fits in memory; each has its own outcome.
@@ -68,7 +69,7 @@ class EditorEngine:
     for batches that did not fit; a denoiser call shared by items counts for each.
     """
 
-    capabilities = CAPABILITIES["prompt-to-prompt"]
+    kind = "prompt-to-prompt"
 
     def __init__(
         self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore, safety: SafetyChecker | None = None
@@ -175,7 +176,9 @@ class EditorEngine:
         with shortage_named():
             call = self._begin(cancelled)
             images = dict(enumerate(captioned(item) for item in request.items))
-            inversions = invert_images(call, self._inversions, request.preset, images.values())
+            inversions = invert_images(
+                call, self._inversions, PromptToPromptPreset.of(request.preset), images.values()
+            )
             clean = {
                 index: ItemLatents(inversions.inverted[image].reconstruction)
                 for index, image in images.items()
@@ -277,21 +280,22 @@ class EditorEngine:
     ) -> dict[int, ItemResult]:
         """Return the latents of items that were previewed at all requested values, without evaluations."""
         found = {
-            index: self._previewed.find(item, request.preset, request.values)
+            index: self._previewed.find(item, PromptToPromptPreset.of(request.preset), request.values)
             for index, item in enumerate(request.items)
             if index not in refused
         }
         return {index: ItemLatents(latents) for index, latents in found.items() if latents is not None}
 
     def _keep_previewed(self, request: EditRequest, results: Mapping[int, ItemResult]) -> None:
+        preset = PromptToPromptPreset.of(request.preset)
         for index, made in require_finite(results, self.pipeline.denoiser.precision).items():
             if isinstance(made, ItemLatents):
                 item = request.items[index]
-                self._previewed.keep(item, request.preset, request.values, made.latents)
+                self._previewed.keep(item, preset, request.values, made.latents)
 
     def _invert(self, call: EngineCall, request: EditRequest, items: Mapping[int, EditItem]) -> Inversions:
         """Invert the images of items; null-text edits those that are not cached during their inversion."""
-        preset = request.preset
+        preset = PromptToPromptPreset.of(request.preset)
         joint = JointNullTextEdits(call, request, items) if preset.inversion == "null-text" else None
         images = [captioned(item) for item in items.values()]
         return invert_images(call, self._inversions, preset, images, joint)
@@ -308,7 +312,7 @@ class EditorEngine:
         failed = inversions.failed(images)
         made = {index: edit for index, edit in inversions.edits.items() if index not in failed}
         for index, edit in made.items():
-            self._forks.keep(items[index], request.preset, [], edit.forks)
+            self._forks.keep(items[index], PromptToPromptPreset.of(request.preset), [], edit.forks)
         rest = {index: item for index, item in items.items() if index not in failed | made}
         edits, too_large = edit_items(call, request, rest, inversions.inverted, self._forks)
         results: dict[int, ItemResult] = {index: out_of_memory(index) for index in too_large}

@@ -204,7 +204,7 @@ def _editing(editor: EditorSuite, size: int) -> Iterator[int]:
     """Yield what one image takes to be decoded, and with a gradient if the suite says that it needs one."""
     yield editor.resolution**2 * DECODING_BYTES
     learns = "textual_inversion" in editor.model_fields_set
-    if learns or any(preset.inversion == "null-text" for preset in editor.presets.values()):
+    if learns or any(preset.needs_gradient for preset in editor.presets.values()):
         positions = (editor.resolution // LATENT_STRIDE) ** 2
         yield positions * GRADIENT_BYTES * size // BYTES["float32"]
 

@@ -187,8 +187,9 @@ def needed_models(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[Find, Pu
     if suite.perturber_part is not None:
         needed["perturber"] = _spoken(suite.perturber_part)
     if (editor := suite.editor_part) is not None:
+        loaded = any(preset.loads_weights for preset in editor.presets.values())
         needed["editor"] = {
-            editor.model: (pipeline_folder, editor.published),
+            **dict.fromkeys([editor.model] if loaded else [], (pipeline_folder, editor.published)),
             **dict.fromkeys(_named(editor.preview_decoder), (weights_folder, editor.published)),
         }
     if (scorer := suite.scorer_part) is not None:

@@ -14,6 +14,7 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE
 # isort: split
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import editor as contract
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import Cancelled
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.types import BlobRef
@@ -35,7 +36,7 @@ def requests(engine: EditorEngine) -> list[Request]:
         *(
             contract.EditRequest(
                 items=[contract.EditItem(image=image, caption=CAPTION, edited_caption=EDITED)],
-                preset=contract.EditorPreset(
+                preset=PromptToPromptPreset(
                     inversion=inversion,
                     steps=steps,
                     guidance=guidance,

@@ -13,6 +13,7 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE
 # isort: split
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import editor as contract
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.denoiser import Cancellation
 from counterpose_core.errors import Cancelled
 from counterpose_core.images.codecs import encode_png, encode_raw
@@ -48,7 +49,7 @@ def edits(
     drawn = np.random.default_rng(0).integers(0, 256, (count, RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
     images = [engine.store.put(encode_png(pixels)) for pixels in drawn]
     items = [contract.EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in images]
-    preset = contract.EditorPreset(
+    preset = PromptToPromptPreset(
         inversion=inversion,
         steps=STEPS,
         guidance=2.0,

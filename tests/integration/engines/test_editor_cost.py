@@ -9,6 +9,7 @@ import pytest
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import editor as contract
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.types import Cost, Inversion
 from counterpose_services.editor.engine import EditorEngine
@@ -16,7 +17,7 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 CAPTION = "a photo of a red bus on grass"
 EDITS = ("a photo of a blue bus on grass", "a photo of a red bus on grass in the rain", "a blue tram")
-QUICK = contract.EditorPreset(steps=4, guidance=2.0, inner_steps=2)
+QUICK = PromptToPromptPreset(steps=4, guidance=2.0, inner_steps=2)
 ADDED_UP = (
     "unet_evaluations", "unet_backward_evaluations", "vae_passes", "clip_passes", "flops",
     "attention_map_bytes",

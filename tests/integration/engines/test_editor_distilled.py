@@ -10,6 +10,7 @@ from diffusers import LatentConsistencyModelPipeline, LCMScheduler, UNet2DCondit
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import editor as contract
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import decode_image, encode_png
 from counterpose_core.types import Inversion
@@ -20,7 +21,7 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipelin
 pytestmark = pytest.mark.floats
 
 CAPTION, EDITED, STEPS, WIDTH = "a photo of a red bus", "a photo of a blue bus", 4, 32
-FEW = contract.EditorPreset(
+FEW = PromptToPromptPreset(
     inversion="virtual",
     solver="consistent",
     steps=STEPS,
@@ -77,7 +78,7 @@ def test_an_inversion_that_needs_the_unconditional_branch_is_refused(
     engine: EditorEngine, inversion: Inversion
 ) -> None:
     image = engine.store.put(encode_png(np.zeros((RESOLUTION, RESOLUTION, 3), dtype=np.uint8)))
-    preset = contract.EditorPreset(inversion=inversion, steps=STEPS, guidance=5.0)
+    preset = PromptToPromptPreset(inversion=inversion, steps=STEPS, guidance=5.0)
     refused = pytest.raises(InvalidRequest, match=f"{inversion}.*time_cond_proj_dim")
     with refused:
         engine.edit(

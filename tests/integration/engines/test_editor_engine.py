@@ -7,7 +7,6 @@ import pytest
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import (
     EditItem,
-    EditorPreset,
     EditRequest,
     EditResponse,
     GenerateItem,
@@ -15,6 +14,7 @@ from counterpose_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import Cancelled, ModelFormatRefused, UnknownModel
 from counterpose_core.images.codecs import decode_image, encode_png, encode_raw
 from counterpose_core.types import Cost, Inversion
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.floats
 
 CAPTION = "a photo of a red bus on grass"
 EDITS = ("a photo of a blue bus on grass", "a photo of a red bus on grass in the rain", "a blue tram")
-QUICK = EditorPreset(steps=4, guidance=2.0, inner_steps=2)
+QUICK = PromptToPromptPreset(steps=4, guidance=2.0, inner_steps=2)
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import (
     EditItem,
-    EditorPreset,
     EditRequest,
     ReconstructItem,
     ReconstructRequest,
 )
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.codecs import decode_image, encode_png
 from counterpose_services.editor.engine import EditorEngine
 from fakes.tiny_pipeline import RESOLUTION, SUITE
@@ -22,7 +22,7 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE
 pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
-FEW = EditorPreset(steps=4, guidance=2.0, spacing="trailing", self_replace=(0.25, 0.75))
+FEW = PromptToPromptPreset(steps=4, guidance=2.0, spacing="trailing", self_replace=(0.25, 0.75))
 VIRTUAL = FEW.model_copy(update={"inversion": "virtual", "solver": "consistent"})
 
 
@@ -41,13 +41,15 @@ def item(engine: EditorEngine, seed: int, edited: str = EDITED) -> EditItem:
     return EditItem(image=engine.store.put(encode_png(drawn)), caption=CAPTION, edited_caption=edited)
 
 
-def edited(engine: EditorEngine, preset: EditorPreset, *items: EditItem, **asked: Any) -> NDArray[np.int16]:
+def edited(
+    engine: EditorEngine, preset: PromptToPromptPreset, *items: EditItem, **asked: Any
+) -> NDArray[np.int16]:
     response = engine.edit(EditRequest(items=list(items), preset=preset, **asked))
     refs = [variant.image for outcome in response.outcomes for variant in outcome.unwrap().variants]
     return np.stack([decode_image(engine.store.get(ref)).astype(np.int16) for ref in refs])
 
 
-def restored(engine: EditorEngine, preset: EditorPreset, one: EditItem) -> NDArray[np.int16]:
+def restored(engine: EditorEngine, preset: PromptToPromptPreset, one: EditItem) -> NDArray[np.int16]:
     asked = [ReconstructItem(image=one.image, caption=one.caption)]
     response = engine.reconstruct(ReconstructRequest(items=asked, preset=preset))
     return decode_image(engine.store.get(response.outcomes[0].unwrap().image)).astype(np.int16)
@@ -86,7 +88,7 @@ def test_solver_and_noise_levels_change_the_edit(engine: EditorEngine, change: d
 
 @pytest.mark.parametrize("preset", [FEW.model_copy(update={"solver": "dpm-solver++"}), VIRTUAL])
 def test_a_sweep_made_value_by_value_equals_the_whole_sweep(
-    engine: EditorEngine, tmp_path: Path, preset: EditorPreset
+    engine: EditorEngine, tmp_path: Path, preset: PromptToPromptPreset
 ) -> None:
     whole = edited(engine, preset, item(engine, 6))
     fresh = afresh(engine, tmp_path)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import editor as contract
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.denoiser import AttentionControl, Cancellation, never
 from counterpose_core.errors import Cancelled, NumericalFailure
 from counterpose_core.images.codecs import encode_png
@@ -28,7 +29,7 @@ from evaluation.reference.same_answers import RECONSTRUCTION_DB, stored_images
 pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
-NULL_TEXT = contract.EditorPreset(
+NULL_TEXT = PromptToPromptPreset(
     inversion="null-text", steps=3, guidance=2.0, self_replace=(0.4,), inner_steps=2, inner_tolerance=0.0
 )
 IMAGES = 3
@@ -83,7 +84,7 @@ def put_images(engine: EditorEngine) -> list[str]:
 
 
 def reconstruct(
-    engine: EditorEngine, preset: contract.EditorPreset = NULL_TEXT, cancelled: Cancellation = never
+    engine: EditorEngine, preset: PromptToPromptPreset = NULL_TEXT, cancelled: Cancellation = never
 ) -> contract.ReconstructResponse:
     items = [contract.ReconstructItem(image=image, caption=CAPTION) for image in put_images(engine)]
     return engine.reconstruct(contract.ReconstructRequest(items=items, preset=preset), cancelled=cancelled)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import editor as contract
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.tokens import LearnTokensRequest, TextualInversionPreset
 from counterpose_core.editing.denoiser import AttentionControl
 from counterpose_core.errors import ResourceExhausted
@@ -31,7 +32,7 @@ from evaluation.reference.same_tokens import is_same_token
 pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
-PRESET = contract.EditorPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=2)
+PRESET = PromptToPromptPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=2)
 
 
 class SmallCard(UNetDenoiser):

@@ -13,7 +13,8 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 # isort: split
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest
+from counterpose_core.contract.editor import EditItem, EditRequest
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.codecs import encode_png
 from counterpose_services.editor.engine import EditorEngine
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
@@ -21,7 +22,7 @@ from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stor
 pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
-QUICK = EditorPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=1)
+QUICK = PromptToPromptPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=1)
 SIZES = [(RESOLUTION, RESOLUTION), (40, 90), (90, 40), (300, 301), (5, 7), (1, 8)]
 
 
@@ -35,7 +36,7 @@ def item(engine: EditorEngine, height: int, width: int) -> EditItem:
     return EditItem(image=engine.store.put(encode_png(pixels)), caption=CAPTION, edited_caption=EDITED)
 
 
-def edited(engine: EditorEngine, items: list[EditItem], preset: EditorPreset) -> Levels:
+def edited(engine: EditorEngine, items: list[EditItem], preset: PromptToPromptPreset) -> Levels:
     """Return the first image of each edit."""
     outcomes = engine.edit(EditRequest(items=items, preset=preset)).outcomes
     return stored_images(engine.store, [outcome.unwrap().variants[0].image for outcome in outcomes])

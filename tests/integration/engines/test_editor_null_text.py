@@ -8,12 +8,12 @@ import pytest
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import (
     EditItem,
-    EditorPreset,
     EditRequest,
     EditResponse,
     ReconstructItem,
     ReconstructRequest,
 )
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.codecs import decode_image, encode_png
 from counterpose_core.types import Cost
 from counterpose_services.editor.engine import EditorEngine
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.floats
 CAPTION = "a photo of a red bus on grass"
 EDITS = ("a photo of a blue bus on grass", "a photo of a red bus on grass in the rain")
 STEPS, INNER = 4, 2
-PRESET = EditorPreset(
+PRESET = PromptToPromptPreset(
     inversion="null-text", steps=STEPS, guidance=2.0, inner_steps=INNER, inner_tolerance=0.0,
     self_replace=(0.25, 0.75), cross_replace=0.5,
 )  # fmt: skip

@@ -15,7 +15,8 @@ from fakes.tiny_pipeline import WORDS
 from diffusers import DDIMScheduler, EulerDiscreteScheduler
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
-from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest
+from counterpose_core.contract.editor import EditItem, EditRequest
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.attention_control import cross_edit
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.editing.prompt_alignment import align
@@ -176,7 +177,7 @@ def test_every_scheduler_configuration_gives_its_training_noise_levels(predictio
 def test_an_edit_takes_alignment_weights_and_ends_from_its_preset(released: bool) -> None:
     prompts = PromptEncoder(letters(), text_encoder(20, 60))
     settings = {"token_alignment": "released", "weighted_words": "released", "injection_end": "released"}
-    preset = EditorPreset.model_validate(settings if released else {})
+    preset = PromptToPromptPreset.model_validate(settings if released else {})
     item = EditItem(image=BlobRef("0" * 64), caption="a cat", edited_caption="a cat a dog")
     pipeline = cast(Pipeline, SimpleNamespace(prompts=prompts))
     [task] = edit_tasks(pipeline, [item], [captioned(item)], preset)

@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
+from counterpose_core.contract.editor import EditItem, EditRequest, EditResponse
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import Cancelled, InvalidRequest, UnknownModel
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.suite import EditorSuite
@@ -21,7 +22,7 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline, write_ti
 pytestmark = pytest.mark.floats
 
 SWEEP = (0.25, 0.5, 0.75)
-PLAIN = EditorPreset(steps=4, guidance=2.0, inner_steps=2, self_replace=SWEEP)
+PLAIN = PromptToPromptPreset(steps=4, guidance=2.0, inner_steps=2, self_replace=SWEEP)
 PRESET = PLAIN.model_copy(update={"preview": True})
 PREVIEWING = SUITE.model_copy(update={"preview_decoder": "small"})
 
@@ -48,7 +49,7 @@ class Bench:
         ]
 
     def edit(
-        self, *values: float, decoder: Decoder = "full", preset: EditorPreset = PRESET, items: int = 2
+        self, *values: float, decoder: Decoder = "full", preset: PromptToPromptPreset = PRESET, items: int = 2
     ) -> EditResponse:
         chosen = self.items[:items]
         request = EditRequest(items=chosen, preset=preset, strength=values or None, decoder=decoder)

@@ -18,12 +18,12 @@ from transformers import CLIPConfig, CLIPImageProcessor
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import (
     EditItem,
-    EditorPreset,
     EditRequest,
     GenerateItem,
     GenerateRequest,
     ImageSafety,
 )
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import ModelFormatRefused, UnknownModel
 from counterpose_core.images.codecs import Pixels, encode_raw
 from counterpose_services.editor.engine import EditorEngine
@@ -91,7 +91,7 @@ def test_the_editor_says_of_each_image_whether_it_is_flagged_and_keeps_its_pixel
     assert found.image == known.image
     image = store.put(encode_raw(np.full((16, 16, 3), 90, dtype=np.uint8)))
     item = EditItem(image=image, caption="a photo of a bus", edited_caption="a photo of a tram")
-    preset = EditorPreset(steps=2, guidance=2.0, inner_steps=1)
+    preset = PromptToPromptPreset(steps=2, guidance=2.0, inner_steps=1)
     edited = checked.edit(EditRequest(items=[item], preset=preset)).outcomes[0].unwrap()
     assert [each.safety.flagged for each in edited.variants if each.safety] == [flagged] * len(
         edited.variants

@@ -16,13 +16,13 @@ from safetensors.torch import load_file
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import (
     EditItem,
-    EditorPreset,
     EditRequest,
     GenerateItem,
     GenerateRequest,
     ReconstructItem,
     ReconstructRequest,
 )
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.tokens import LearnTokensRequest
 from counterpose_core.errors import InvalidRequest, ModelFormatRefused
 from counterpose_core.images.codecs import decode_image, encode_png
@@ -118,7 +118,7 @@ def test_every_inversion_reconstructs_and_edits(
     inversion: Inversion, engine: EditorEngine, store: BlobStore
 ) -> None:
     solver = "consistent" if inversion == "virtual" else "ddim"
-    preset = EditorPreset(inversion=inversion, solver=solver, steps=4, guidance=2.0, inner_steps=2)
+    preset = PromptToPromptPreset(inversion=inversion, solver=solver, steps=4, guidance=2.0, inner_steps=2)
     shown = image(store)
     asked = ReconstructRequest(items=[ReconstructItem(image=shown, caption=CAPTION)], preset=preset)
     [outcome] = engine.reconstruct(asked).outcomes

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
+from counterpose_core.contract.editor import EditItem, EditRequest, EditResponse
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.eviction import evict
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.types import Inversion
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
 SWEEP = (0.25, 0.5, 0.75)
-PRESET = EditorPreset(steps=8, guidance=2.0, inner_steps=2, self_replace=SWEEP)
+PRESET = PromptToPromptPreset(steps=8, guidance=2.0, inner_steps=2, self_replace=SWEEP)
 
 
 class Bench:
@@ -35,7 +36,7 @@ class Bench:
         noise = np.random.default_rng(1).integers(0, 256, (RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
         self.item = EditItem(image=self.store.put(encode_png(noise)), caption=CAPTION, edited_caption=EDITED)
 
-    def edit(self, *values: float, preset: EditorPreset = PRESET) -> EditResponse:
+    def edit(self, *values: float, preset: PromptToPromptPreset = PRESET) -> EditResponse:
         request = EditRequest(items=[self.item], preset=preset, strength=values or None)
         return self.engine.edit(request)
 

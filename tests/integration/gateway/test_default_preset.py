@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counterpose_core.contract.editor import EditorPreset, EditRequest, EditResponse
+from counterpose_core.contract.editor import EditRequest, EditResponse
+from counterpose_core.contract.editor_presets import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.runs import Run
 from counterpose_core.suite import Suite
 from fakes.gateway import FakeGateway, fake_gateway
@@ -56,11 +58,11 @@ async def test_the_stored_config_names_the_default_preset_used(tmp_path: Path) -
     async with fake_gateway(tmp_path, suite=suite) as gateway:
         config = (await created(gateway)).resolved_config
     assert config["request"]["preset"] == "lance"
-    assert EditorPreset.model_validate(config["preset"]) == suite.editor.presets["lance"]
+    assert PromptToPromptPreset.model_validate(config["preset"]) == suite.editor.presets["lance"]
 
 
 async def test_a_named_preset_overrides_the_default(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, suite=suite_with("lance")) as gateway:
         config = (await created(gateway, preset="quick")).resolved_config
     assert config["request"]["preset"] == "quick"
-    assert EditorPreset.model_validate(config["preset"]) == fake_suite().editor.presets["quick"]
+    assert PromptToPromptPreset.model_validate(config["preset"]) == fake_suite().editor.presets["quick"]

@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 import torch
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing import training_task
 from counterpose_core.editing.generate import noise_of_each_step, starting_noise
 from counterpose_core.types import EDIT_TYPES, PerturbationType
@@ -37,7 +37,7 @@ def noise_of_images() -> list[int]:
     made = list[int]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings, "starting_noise", lambda seeds, _: made.extend(seeds))
-        settings.image_noise(EditorPreset(steps=20, seed=3), IMAGES, SHAPE)
+        settings.image_noise(PromptToPromptPreset(steps=20, seed=3), IMAGES, SHAPE)
     return made
 
 

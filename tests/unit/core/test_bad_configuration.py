@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from counterpose_core.contract.editor import EditorPreset, GenerateRequest
+from counterpose_core.contract.editor import GenerateRequest
 from counterpose_core.contract.perturber import PerturbItem
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.stress_tests import GateThresholds, StressTestCreate, TextThresholds
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import load_suite
@@ -20,20 +21,20 @@ PERTURB = {"caption": "a sled", "perturbation_type": "object", "n": 1, "seed": 3
 CREATE = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
 
 BAD: dict[str, tuple[type[BaseModel], dict[str, Any], tuple[str | int, ...]]] = {
-    "steps of 0": (EditorPreset, {"steps": 0}, ("steps",)),
-    "steps of a billion": (EditorPreset, {"steps": BILLION}, ("steps",)),
-    "steps of 2.5": (EditorPreset, {"steps": 2.5}, ("steps",)),
-    "inner steps of a billion": (EditorPreset, {"inner_steps": BILLION}, ("inner_steps",)),
-    "a guidance of NaN": (EditorPreset, {"guidance": NAN}, ("guidance",)),
-    "a guidance of infinity": (EditorPreset, {"guidance": INFINITY}, ("guidance",)),
-    "a guidance of 0": (EditorPreset, {"guidance": 0.0}, ("guidance",)),
-    "a guidance of a billion": (EditorPreset, {"guidance": BILLION}, ("guidance",)),
-    "a word weight of NaN": (EditorPreset, {"word_weight": NAN}, ("word_weight",)),
-    "a cross replacement of 1.5": (EditorPreset, {"cross_replace": 1.5}, ("cross_replace",)),
-    "a sweep value of NaN": (EditorPreset, {"self_replace": [0.5, NAN]}, ("self_replace", 1)),
-    "a sweep of nothing": (EditorPreset, {"self_replace": []}, ("self_replace",)),
-    "a sweep of a thousand": (EditorPreset, {"self_replace": [0.5] * 1000}, ("self_replace",)),
-    "a backend that there is not": (EditorPreset, {"backend": "by-hand"}, ("backend",)),
+    "steps of 0": (PromptToPromptPreset, {"steps": 0}, ("steps",)),
+    "steps of a billion": (PromptToPromptPreset, {"steps": BILLION}, ("steps",)),
+    "steps of 2.5": (PromptToPromptPreset, {"steps": 2.5}, ("steps",)),
+    "inner steps of a billion": (PromptToPromptPreset, {"inner_steps": BILLION}, ("inner_steps",)),
+    "a guidance of NaN": (PromptToPromptPreset, {"guidance": NAN}, ("guidance",)),
+    "a guidance of infinity": (PromptToPromptPreset, {"guidance": INFINITY}, ("guidance",)),
+    "a guidance of 0": (PromptToPromptPreset, {"guidance": 0.0}, ("guidance",)),
+    "a guidance of a billion": (PromptToPromptPreset, {"guidance": BILLION}, ("guidance",)),
+    "a word weight of NaN": (PromptToPromptPreset, {"word_weight": NAN}, ("word_weight",)),
+    "a cross replacement of 1.5": (PromptToPromptPreset, {"cross_replace": 1.5}, ("cross_replace",)),
+    "a sweep value of NaN": (PromptToPromptPreset, {"self_replace": [0.5, NAN]}, ("self_replace", 1)),
+    "a sweep of nothing": (PromptToPromptPreset, {"self_replace": []}, ("self_replace",)),
+    "a sweep of a thousand": (PromptToPromptPreset, {"self_replace": [0.5] * 1000}, ("self_replace",)),
+    "a backend that there is not": (PromptToPromptPreset, {"backend": "by-hand"}, ("backend",)),
     "generation in 0 steps": (GenerateRequest, GENERATE | {"steps": 0}, ("steps",)),
     "generation in a billion steps": (GenerateRequest, GENERATE | {"steps": BILLION}, ("steps",)),
     "generation by NaN": (GenerateRequest, GENERATE | {"guidance": NAN}, ("guidance",)),

@@ -12,7 +12,7 @@ import pytest
 
 from counterpose_core import blobs
 from counterpose_core.blobs import BlobStore, cache_key, digest
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing, DiskFailed, StorageFull
 
 
@@ -137,11 +137,13 @@ def test_a_blob_whose_sync_fails_is_not_there_and_can_be_stored_later(
 
 def test_the_cache_is_keyed_by_all_inputs(store: BlobStore) -> None:
     ref = store.put(b"an inversion")
-    key = cache_key(image="a", preset=EditorPreset(steps=20), seed=0)
+    key = cache_key(image="a", preset=PromptToPromptPreset(steps=20), seed=0)
     store.remember("inversion", key, ref)
     assert store.recall("inversion", key) == ref
     assert store.recall("caption", key) is None
-    assert store.recall("inversion", cache_key(image="a", preset=EditorPreset(steps=21), seed=0)) is None
+    assert (
+        store.recall("inversion", cache_key(image="a", preset=PromptToPromptPreset(steps=21), seed=0)) is None
+    )
 
 
 def test_a_cache_entry_without_its_blob_is_a_miss(tmp_path: Path) -> None:

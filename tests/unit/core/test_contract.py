@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from counterpose_core.contract import (
     classifiers,
     datasets,
     editor,
+    editor_presets,
     perturber,
     runs,
     scorer,
@@ -21,7 +23,9 @@ from counterpose_core.contract import (
 )
 from counterpose_core.contract import stress_test_figures as figures_of_runs
 from counterpose_core.contract import stress_tests as stress
+from counterpose_core.contract.backend_preset import BackendPreset
 from counterpose_core.contract.base import MAX_BATCH, Outcome, Problem, RequestBody, ResponseBody
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import BadBackendOutput, ImageUndecodable
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, Name, Seed
 
@@ -196,37 +200,67 @@ def test_non_finite_numbers_are_refused(value: float) -> None:
     with pytest.raises(ValidationError):
         Estimate(estimate=value, low=0.0, high=0.0, n=1)
     with pytest.raises(ValidationError):
-        editor.EditorPreset(guidance=value)
+        PromptToPromptPreset(guidance=value)
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, math.nan])
 def test_a_fraction_of_the_steps_is_between_0_and_1(fraction: float) -> None:
     with pytest.raises(ValidationError):
-        editor.EditorPreset(self_replace=(fraction,))
+        PromptToPromptPreset(self_replace=(fraction,))
     with pytest.raises(ValidationError):
-        editor.EditorPreset(cross_replace=fraction)
+        PromptToPromptPreset(cross_replace=fraction)
 
 
 def test_a_preset_names_its_backend_only_where_it_is_not_the_first() -> None:
-    plain = editor.EditorPreset()
-    named = editor.EditorPreset.model_validate({"backend": "prompt-to-prompt"})
+    plain = PromptToPromptPreset()
+    named = PromptToPromptPreset.model_validate({"backend": "prompt-to-prompt"})
     assert plain == named
     assert plain.backend == "prompt-to-prompt"
     # What is hashed and stored is as before presets had a backend.
     assert "backend" not in named.model_dump(mode="json")
     assert "backend" not in named.model_dump_json()
-    assert editor.EditorPreset.model_validate_json(named.model_dump_json()) == named
+    assert PromptToPromptPreset.model_validate_json(named.model_dump_json()) == named
+
+
+class ByHand(BackendPreset):
+    """The settings of a backend that there is not."""
+
+    backend: str = "by-hand"  # type: ignore[assignment]  # not among the product's
+    hands: int = 2
+
+
+def test_a_preset_is_read_as_its_backend_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    own: Mapping[Any, type[BackendPreset]] = editor_presets.PRESETS
+    monkeypatch.setattr(editor_presets, "PRESETS", {**own, "by-hand": ByHand})
+
+    class Both(BaseModel):
+        preset: editor_presets.EditorPreset
+
+    for preset in (ByHand(hands=3), PromptToPromptPreset(steps=7)):
+        held = Both(preset=preset)
+        assert held.preset is preset
+        again = Both.model_validate_json(held.model_dump_json())
+        assert (type(again.preset), again.preset) == (type(preset), preset)
+    assert Both(preset=ByHand(hands=3)).model_dump(mode="json") == {
+        "preset": {"backend": "by-hand", "hands": 3}
+    }
+    untagged = Both.model_validate({"preset": {"steps": 7}}).preset
+    assert untagged == PromptToPromptPreset(steps=7)
+    with pytest.raises(ValidationError):
+        Both.model_validate({"preset": {"backend": "by-machine"}})
+    with pytest.raises(ValidationError):
+        Both.model_validate({"preset": {"backend": "by-hand", "steps": 7}})
 
 
 def test_a_sweep_has_at_least_one_value() -> None:
     with pytest.raises(ValidationError):
-        editor.EditorPreset(self_replace=())
+        PromptToPromptPreset(self_replace=())
 
 
 def test_virtual_inversion_requires_the_consistent_solver() -> None:
-    editor.EditorPreset(inversion="virtual", solver="consistent")
+    PromptToPromptPreset(inversion="virtual", solver="consistent")
     with pytest.raises(ValidationError, match="requires the solver 'consistent', not 'ddim'"):
-        editor.EditorPreset(inversion="virtual")
+        PromptToPromptPreset(inversion="virtual")
 
 
 def test_an_estimate_is_either_complete_or_unknown() -> None:

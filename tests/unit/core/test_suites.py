@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from counterpose_core.bug_hunt.descriptions import baseline_template
 from counterpose_core.contract.bug_hunts import BugHuntCreate
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.suite import EditorSuite, load_suite
@@ -84,7 +84,7 @@ def test_lance_perturbs_with_llama_7b_and_an_adapter() -> None:
 )
 def test_lance_edits_follow_table_6c() -> None:
     editor = load_suite("lance").editor
-    preset = editor.presets["lance"]
+    preset = PromptToPromptPreset.of(editor.presets["lance"])
     assert (editor.model, editor.resolution) == ("CompVis/stable-diffusion-v1-4", 512)
     assert (preset.inversion, preset.steps, preset.guidance) == ("null-text", 50, 7.5)
     assert (preset.cross_replace, preset.self_replace) == (0.8, TABLE_6_SWEEP)
@@ -94,7 +94,7 @@ def test_lance_edits_follow_table_6c() -> None:
 
 @pytest.mark.paper("LANCE-C-inner-steps")
 def test_lance_inversion_uses_the_released_inner_optimisation() -> None:
-    preset = load_suite("lance").editor.presets["lance"]
+    preset = PromptToPromptPreset.of(load_suite("lance").editor.presets["lance"])
     assert (preset.inner_steps, preset.inner_learning_rate, preset.inner_tolerance) == (10, 1e-2, 1e-5)
 
 
@@ -147,7 +147,7 @@ def test_discovering_bugs_draws_and_captions_from_the_paper_s_prompt() -> None:
 def test_dataset_interfaces_generates_with_stable_diffusion_2_at_768() -> None:
     editor = load_suite("dataset-interfaces").editor
     assert (editor.model, editor.resolution) == ("stabilityai/stable-diffusion-2", 768)
-    preset = editor.presets[editor.default_preset]
+    preset = PromptToPromptPreset.of(editor.presets[editor.default_preset])
     assert (preset.steps, preset.guidance) == (50, 7.5)
 
 
@@ -206,7 +206,8 @@ def test_the_miniature_null_text_preset_is_lance_at_its_own_guidance() -> None:
 def test_only_the_lance_preset_edits_attention_as_the_released_code() -> None:
     for editor in (load_suite(name).editor_part for name in suite_names()):
         for name, preset in ({} if editor is None else editor.presets).items():
-            found = {preset.token_alignment, preset.weighted_words, preset.injection_end}
+            own = PromptToPromptPreset.of(preset)
+            found = {own.token_alignment, own.weighted_words, own.injection_end}
             assert found == ({"released"} if name == "lance" else {"words", "added", "exact"})
 
 
@@ -218,7 +219,7 @@ def test_the_miniature_learns_tokens_from_a_third_of_the_papers_samples() -> Non
 
 def test_the_miniature_quick_preset_inverts_directly_in_a_quarter_of_the_steps() -> None:
     presets = load_suite("miniature").editor.presets
-    quick, direct = presets["quick"], presets["direct"]
+    quick, direct = (PromptToPromptPreset.of(presets[name]) for name in ("quick", "direct"))
     assert quick == direct.model_copy(update={"steps": quick.steps, "spacing": "trailing"})
     assert 4 * quick.steps <= direct.steps
 
@@ -238,7 +239,7 @@ def test_the_miniature_draws_images_again_by_the_preset_that_draws_its_noise() -
 @pytest.mark.parametrize("name", ["quick", "no-such-preset"])
 def test_images_are_drawn_again_only_by_a_preset_that_draws(name: str) -> None:
     editor = load_suite("miniature").editor.model_dump()
-    with pytest.raises(ValidationError, match=f"redraw '{name}' is not a preset whose inversion is virtual"):
+    with pytest.raises(ValidationError, match=f"redraw '{name}' is not a preset that draws its noise"):
         EditorSuite.model_validate(editor | {"redraw": name})
 
 
@@ -263,7 +264,7 @@ def test_a_suite_can_be_loaded_from_a_user_file(tmp_path: Path) -> None:
     shipped = ROOT / "services/counterpose_core/suites/lance.toml"
     own = tmp_path / "own.toml"
     own.write_text(shipped.read_text(encoding="utf-8").replace("steps = 50", "steps = 30"), encoding="utf-8")
-    assert load_suite(str(own)).editor.presets["lance"].steps == 30
+    assert PromptToPromptPreset.of(load_suite(str(own)).editor.presets["lance"]).steps == 30
 
 
 def test_a_misspelt_field_of_a_suite_is_refused(tmp_path: Path) -> None:
@@ -280,7 +281,7 @@ def test_quick_presets_invert_directly_and_sweep_three_values() -> None:
         ("miniature", "direct", 20),
         ("lance", "quick", 20),
     ):
-        quick: EditorPreset = load_suite(name).editor.presets[preset]
+        quick = PromptToPromptPreset.of(load_suite(name).editor.presets[preset])
         assert (quick.inversion, quick.steps, len(quick.self_replace)) == ("direct", steps, 3)
 
 

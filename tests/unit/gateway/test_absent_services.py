@@ -8,6 +8,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from counterpose_core.contract import backend_preset
+from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.errors import UnknownModel
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.dataset_interface.method import DATASET_INTERFACE
@@ -40,6 +42,21 @@ def test_a_method_that_needs_an_absent_service_is_refused_by_name(method: AnyMet
     assert f"'photographs' has no {method.needs[0]}" in refused.value.detail
     assert f"the method {method.kind!r} needs" in refused.value.detail
     require_services(method, fake_suite())
+
+
+@pytest.mark.parametrize(
+    ("method", "lacked"),
+    [(BUG_HUNT, "'draw'"), (SHIFT_BENCHMARK, "'draw'"), (DATASET_INTERFACE, "'tokens' and 'draw'")],
+)
+def test_a_method_beyond_the_editor_is_refused_by_name(
+    method: AnyMethod, lacked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_captions = {"prompt-to-prompt": Capabilities(captions=True)}
+    monkeypatch.setattr(backend_preset, "CAPABILITIES", by_captions)
+    with pytest.raises(UnknownModel) as refused:
+        require_services(method, fake_suite())
+    assert f"lacks {lacked}, which the method {method.kind!r} needs" in refused.value.detail
+    require_services(STRESS_TEST, fake_suite())
 
 
 @pytest.mark.parametrize("method", [GATE, TRANSFER])

@@ -18,8 +18,8 @@ import pytest
 from counterpose_core.contract.adversarial_datasets import AdversarialPhase
 from counterpose_core.contract.bug_hunts import DescriptionsCreate, HuntPhase
 from counterpose_core.contract.dataset_interfaces import ImagesCreate
-from counterpose_core.contract.editor import EditorPreset
 from counterpose_core.contract.features import FeatureVector
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.packing import pack
 from counterpose_core.types import EDIT_TYPES, Estimate, ItemKind
 from counterpose_gateway.ledger import NewSource, new_sources
@@ -92,7 +92,7 @@ def noise_of_kinds() -> dict[str, int]:
         def model_copy(self, *, update: dict[str, Any]) -> Any:
             return update["preset"].seed
 
-    found = draws.by_noise(group, Config(redraw=EditorPreset(steps=20), request=CREATE))
+    found = draws.by_noise(group, Config(redraw=PromptToPromptPreset(steps=20), request=CREATE))
     return {part.items[0].kind: seed for part, seed in found}  # type: ignore[misc]  # the copy is a seed
 
 

@@ -11,6 +11,7 @@ import pytest
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 from counterpose_core.contract.editor_backends import Capabilities
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
@@ -132,12 +133,12 @@ CALLS: dict[str, Call] = {
     ),
     "/editor/v1/reconstruct": lambda to: to.editor.reconstruct(
         editor.ReconstructRequest(
-            items=[editor.ReconstructItem(image=REF, caption="a")], preset=editor.EditorPreset()
+            items=[editor.ReconstructItem(image=REF, caption="a")], preset=PromptToPromptPreset()
         )
     ),
     "/editor/v1/edit": lambda to: to.editor.edit(
         editor.EditRequest(
-            items=[editor.EditItem(image=REF, caption="a", edited_caption="b")], preset=editor.EditorPreset()
+            items=[editor.EditItem(image=REF, caption="a", edited_caption="b")], preset=PromptToPromptPreset()
         )
     ),
     "/editor/v1/generate": lambda to: to.editor.generate(

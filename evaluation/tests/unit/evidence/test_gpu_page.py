@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.suite import load_suite
 from evaluation.evidence.gpu import EDITS, GPUS, IMAGES, PAGE, downloads, gpu_page, memory, minutes
 from evaluation.gpu_minutes.counts import PRESETS, Counted, Counts, Operations, Work, read_counts
@@ -17,7 +18,7 @@ def test_every_preset_was_counted_with_its_suite_s_present_settings() -> None:
     counts = read_counts()
     assert [(one.suite, one.preset, one.model) for one in counts.counted] == list(PRESETS)
     for one in counts.counted:
-        preset = load_suite(one.suite).editor.presets[one.preset]
+        preset = PromptToPromptPreset.of(load_suite(one.suite).editor.presets[one.preset])
         # Two rows a step for each value of the sweep, less what branches of one edit share.
         most = 2 * preset.steps * len(preset.self_replace)
         assert 0.3 * most < one.edit.forward <= most

@@ -50,4 +50,4 @@ def test_an_outcome_is_read_that_was_banked_under_former_names(tmp_path: Path) -
     assert (found.strength, found.strengths_tried) == (0.9, [0.2, 0.9])
     assert [each.strength for each in found.sweep] == [0.2, 0.9]
     assert found.preset is not None
-    assert found.preset.self_replace == (0.2, 0.9)
+    assert found.preset.sweep == (0.2, 0.9)

@@ -28,6 +28,7 @@ ADVERSARIAL_DATASET = Method(
     kind="adversarial-dataset",
     title="Adversarial dataset",
     needs=("captioner", "editor", "scorer", "classifiers"),
+    abilities=("draw",),
     item=AdversarialItem,
     plan=plan,
     process=process,

@@ -42,6 +42,7 @@ BUG_HUNT = Method(
     kind="bug-hunt",
     title="Bug hunt",
     needs=("captioner", "editor", "scorer", "classifiers"),
+    abilities=("draw",),
     item=HuntItem,
     plan=plan,
     process=process,

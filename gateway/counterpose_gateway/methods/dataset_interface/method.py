@@ -18,6 +18,7 @@ DATASET_INTERFACE = Method(
     kind="dataset-interface",
     title="Dataset interface",
     needs=("captioner", "editor", "scorer"),
+    abilities=("tokens", "draw"),
     item=TokenItem,
     plan=plan,
     process=process,

@@ -68,6 +68,7 @@ SHIFT_BENCHMARK = Method(
     kind="shift-benchmark",
     title="Shift benchmark",
     needs=("editor", "scorer", "classifiers"),
+    abilities=("draw",),
     item=ImageItem,
     plan=plan,
     process=process,

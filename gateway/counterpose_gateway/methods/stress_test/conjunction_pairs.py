@@ -9,7 +9,7 @@ from counterpose_core.contract.confirmation import ConfirmationScope, ShownCondi
 from counterpose_core.stress_test.confirmation import PairColumns, is_futile
 from counterpose_core.stress_test.conjunctions import Condition, Conjunction
 from counterpose_gateway.methods.stress_test.fresh_pairs import LOOK_STAGE, FreshPair, pair_columns
-from counterpose_gateway.methods.stress_test.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.observations import Draws, Observation, Place
 
 PARTS: tuple[ShownConditions, ...] = ("first", "second", "both")
 """The images of one pair: each condition alone, and both."""
@@ -34,10 +34,12 @@ class ChosenConjunction:
 
     def wholes(self, classifier: str) -> list[Mapping[ShownConditions, Observation]]:
         """The images of each place of which all three were kept and answered."""
+        draws = Draws()
         return [
             images
             for images in self.places.values()
             if all(part in images and classifier in images[part].after for part in PARTS)
+            and not draws.repeats(*images.values())
         ]
 
     def pairs(self, classifier: str) -> list[FreshPair]:

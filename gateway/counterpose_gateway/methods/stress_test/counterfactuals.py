@@ -34,8 +34,8 @@ async def make_counterfactuals(
     preset, drafts = attempt.config.editing, dict[str, Draft]()
     trying = [Sweep(kept) for kept in edits]
     selection = attempt.config.request.selection
-    for values in rounds(preset.sweep, preset.steps, selection, preset.injection_end):
-        decoder: Decoder = "preview" if preset.preview else "full"
+    for values in rounds(preset.sweep, preset.level, selection):
+        decoder: Decoder = "preview" if preset.previews else "full"
         edited = await edit(attempt, source, caption, trying, values, services, decoder=decoder)
         trying, chosen = [], list[Chosen]()
         for sweep in await score(attempt, source, caption, edited, services):
@@ -44,7 +44,7 @@ async def make_counterfactuals(
                 trying.append(sweep)
             else:
                 chosen.append((sweep, choice))
-        if preset.preview:
+        if preset.previews:
             chosen = await in_full(attempt, source, caption, chosen, services)
         for sweep, choice in chosen:
             async with attempt.fail_items_on_error([sweep.kept.item]):

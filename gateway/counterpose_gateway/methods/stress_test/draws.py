@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from counterpose_core.contract.confirmation import Instruction
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import InternalError
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
@@ -50,4 +50,4 @@ def _drawn(config: StressTestConfig, source: str, noise: Noise) -> StressTestCon
 
 def seeded(redraw: EditorPreset, seed: int, source: str, noise: Noise) -> EditorPreset:
     """Return the settings of a draw, whose seed depends on the run's seed, the source and the draw alone."""
-    return redraw.model_copy(update={"seed": derive_seed(seed, source, "draw", *noise)})
+    return redraw.drawn(derive_seed(seed, source, "draw", *noise))

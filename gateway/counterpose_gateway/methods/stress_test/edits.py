@@ -10,9 +10,7 @@ import numpy as np
 from counterpose_core.contract.editor import (
     EditedImage,
     EditItem,
-    EditorPreset,
     EditRequest,
-    Reconstruction,
     ReconstructItem,
     ReconstructRequest,
 )
@@ -76,31 +74,56 @@ class Sweep:
 
 
 async def reconstruct(attempt: Attempt, source: LeasedItem, caption: str, services: Services) -> list[Draft]:
-    """Reconstruct the image from its inversion without an edit: the control of every edit."""
+    """Make the image with nothing changed, by the path of its edits: their control.
+
+    A backend that does not reconstruct edits the image from its caption to the same caption.
+    """
     item = attempt.open_item("reconstruction")
     drafts: list[Draft] = []
     if item is None:
         return drafts
-    preset = attempt.config.editing
+    make = _reconstructed if attempt.config.editing.capabilities.reconstruct else _edited_to_itself
     async with attempt.fail_items_on_error([item]):
-        asked = [ReconstructItem(image=source.source_image, caption=caption)]
-        request = ReconstructRequest(items=asked, preset=preset)
-        response = await attempt.call("editor", services.editor.reconstruct, request)
-        reconstruction = attempt.outcomes("editor", response)[0].unwrap()
-        attempt.add_shared_cost(response.cost, [reconstruction.cost])
-        await check_image(reconstruction.image, attempt.store)
-        drafts.append(Draft(item, _control(reconstruction, caption, preset)))
+        result = await make(attempt, source, caption, services)
+        if result is None:
+            await attempt.filtered(item, SAFETY, "the image with nothing changed is flagged")
+        else:
+            await check_image(result.image, attempt.store)
+            drafts.append(Draft(item, result))
     return drafts
 
 
-def _control(reconstruction: Reconstruction, caption: str, preset: EditorPreset) -> ItemResult:
-    return ItemResult(
-        image=reconstruction.image,
-        caption=caption,
-        psnr_db=reconstruction.psnr_db,
-        preset=preset,
-        cost=own_cost(reconstruction.cost),
+async def _reconstructed(
+    attempt: Attempt, source: LeasedItem, caption: str, services: Services
+) -> ItemResult | None:
+    preset = attempt.config.editing
+    asked = [ReconstructItem(image=source.source_image, caption=caption)]
+    response = await attempt.call(
+        "editor", services.editor.reconstruct, ReconstructRequest(items=asked, preset=preset)
     )
+    made = attempt.outcomes("editor", response)[0].unwrap()
+    attempt.add_shared_cost(response.cost, [made.cost])
+    return ItemResult(
+        image=made.image, caption=caption, psnr_db=made.psnr_db, preset=preset, cost=own_cost(made.cost)
+    )
+
+
+async def _edited_to_itself(
+    attempt: Attempt, source: LeasedItem, caption: str, services: Services
+) -> ItemResult | None:
+    preset = attempt.config.editing
+    strength = preset.sweep[:1]
+    asked = [EditItem(image=source.source_image, caption=caption, edited_caption=caption)]
+    request = EditRequest(items=asked, preset=preset, strength=strength)
+    response = await attempt.call("editor", services.editor.edit, request)
+    made = attempt.outcomes("editor", response)[0].unwrap()
+    attempt.add_shared_cost(response.cost, [made.cost])
+    cost = own_cost(made.cost)
+    for variant in _checked_variants(made, strength):
+        return ItemResult(
+            image=variant.image, caption=caption, strength=variant.strength, preset=preset, cost=cost
+        )
+    return None
 
 
 async def edit(
@@ -114,8 +137,7 @@ async def edit(
     decoder: Decoder = "full",
 ) -> list[Sweep]:
     """Add the images of each edit at ``values`` of its sweep; edits that fail are recorded and left out."""
-    # Guidance evaluates the network twice per step: with and without the caption.
-    evaluations = 2 * attempt.config.editing.steps * len(values)
+    evaluations = attempt.config.editing.most_evaluations(len(values))
     step = min(_MOST_EDITS, max(1, _MOST_EVALUATIONS // evaluations))
     chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
     edited_chunks = await together(

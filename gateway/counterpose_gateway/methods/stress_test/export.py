@@ -82,7 +82,7 @@ def _record(run_id: str, config: StressTestConfig, item: Item, result: ItemResul
         image_source=_IMAGE_SOURCES[item.kind],
         run=run_id,
         prompt=result.edited_caption or result.caption,
-        seed=(result.preset or config.editing).seed,
+        seed=(result.preset or config.editing).image_seed,
         model=result.models["editor"],
         scores=_scores(result),
         answers=answers_of(result.predictions),

@@ -10,7 +10,7 @@ from counterpose_core.contract.confirmation import ConfirmationScope
 from counterpose_core.statistics.bootstrap import mean_by_source
 from counterpose_core.stress_test.confirmation import PairColumns
 from counterpose_core.stress_test.screening import Change, WordingKey
-from counterpose_gateway.methods.stress_test.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.observations import REPEATED_DRAW, Draws, Observation, Place
 from counterpose_gateway.reports.reasons import CONTROL
 
 LOOK_STAGE = 2
@@ -66,9 +66,12 @@ class ChosenChange:
     def pairs(self, classifier: str, placebos: Mapping[Place, Observation]) -> list[FreshPair]:
         """The pairs that were kept whole, in the order in which they were planned."""
         found: list[FreshPair] = []
+        repeated = self._repeated(placebos)
         for edit in self.edits:
             placebo = placebos.get(edit.place)
-            if placebo is None or classifier not in placebo.after or classifier not in edit.after:
+            if placebo is None or edit.id in repeated:
+                continue
+            if classifier not in placebo.after or classifier not in edit.after:
                 continue
             loss = placebo.after[classifier].p_true - edit.after[classifier].p_true
             found.append(FreshPair(placebo, edit, loss))
@@ -90,13 +93,19 @@ class ChosenChange:
 
     def dropped(self, placebos: Iterable[Observation]) -> dict[str, int]:
         """The number of planned pairs that are not whole, by the reason of the edit, else of the placebo."""
+        placebos = list(placebos)
         lost = {each.place: why_not(each) for each in placebos if not each.done}
+        repeated = self._repeated({each.place: each for each in placebos if each.done})
         reasons = [
             why_not(edit) if not edit.done else f"{CONTROL}{lost[edit.place]}"
             for edit in self.edits
             if not edit.done or edit.place in lost
-        ]
+        ] + [REPEATED_DRAW] * len(repeated)
         return dict(sorted(Counter(reasons).items()))
+
+    def _repeated(self, placebos: Mapping[Place, Observation]) -> set[str]:
+        draws, whole = Draws(), [edit for edit in self.edits if edit.done and edit.place in placebos]
+        return {edit.id for edit in whole if draws.repeats(edit, placebos[edit.place])}
 
 
 def why_not(each: Observation) -> str:

@@ -17,6 +17,9 @@ from counterpose_gateway.methods.stress_test.columns.columns import Predictions,
 _NO_PREDICTIONS: Mapping[str, PredictionPair] = {}
 
 
+REPEATED_DRAW = "repeated-draw"
+"""The reason of a pair whose image an earlier draw of the same source gave."""
+
 Place = tuple[str, int | None]
 """A source and the number of a draw, or None where its images are made once, by the run's preset."""
 
@@ -26,7 +29,8 @@ class Observation:
     """An item with its words and predictions; the predictions are empty where nothing was kept.
 
     ``removed`` and ``added`` are the changed words as written in their captions. ``unit`` is the group of its
-    source, or the source where it stands alone: what estimates and tests count.
+    source, or the source where it stands alone: what estimates and tests count. ``drawn`` is the image of a
+    draw that no seed tells from others.
     """
 
     id: str
@@ -46,6 +50,7 @@ class Observation:
     before: Mapping[str, PredictionPair]
     instruction: Instruction | None
     unit: str
+    drawn: str = ""
 
     @property
     def done(self) -> bool:
@@ -93,7 +98,25 @@ def observed(columns: ItemColumns, at: int) -> Observation:
         before=Predictions(columns, at, is_after=False) if kept else _NO_PREDICTIONS,
         instruction=None if instruction == NONE else columns.instructions[instruction],
         unit=columns.name("unit", int(columns.unit[at])),
+        drawn=columns.name("drawn", int(columns.drawn[at])),
     )
+
+
+class Draws:
+    """The draws of one change so far, to tell by their images which are none of their own.
+
+    Another seed makes another draw. Without seeds the same image may come again: then it shows nothing new.
+    """
+
+    def __init__(self) -> None:
+        self._images: set[tuple[str, str]] = set()
+
+    def repeats(self, *images: Observation) -> bool:
+        """Return whether one of the images that belong together came in an earlier draw of its source."""
+        own = {(image.source, image.drawn) for image in images if image.drawn}
+        repeated = not own.isdisjoint(self._images)
+        self._images |= own
+        return repeated
 
 
 def answer(prediction: PredictionPair) -> str:

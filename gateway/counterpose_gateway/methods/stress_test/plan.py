@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from counterpose_core.contract.datasets import Dataset
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import (
@@ -279,7 +279,7 @@ def resolve(
     """Record everything that the run depends on.
 
     Raises:
-        InvalidRequest: the suite does not have the preset.
+        InvalidRequest: the suite does not have the preset, or its backend cannot do what is asked for.
         UnknownModel: the suite has no captioner, perturber, editor or scorer.
     """
     if create.transforms is not None and suite.transforms is not None:
@@ -303,6 +303,7 @@ def resolve(
             f"offers {offered}",
             pointer="/preset",
         )
+    _require_edits(preset, suite.editor.presets[preset], create)
     redraw = suite.editor.redraw_preset
     return StressTestConfig(
         # Recorded, so that a follow-up of this run takes the same preset under any suite.
@@ -322,8 +323,27 @@ def resolve(
     )
 
 
+def _require_edits(name: str, preset: EditorPreset, create: StressTestCreate) -> None:
+    """Refuse a preset whose backend edits by no caption, and strengths where it has none."""
+    able = preset.capabilities
+    if not (able.captions or able.instruction):
+        raise InvalidRequest(
+            f"the preset {name!r} is for the backend {preset.backend!r}, which lacks both 'captions' and "
+            "'instruction'; a stress test edits images by their captions: choose another preset",
+            pointer="/preset",
+        )
+    if create.strength is not None and not able.levels:
+        raise InvalidRequest(
+            f"the preset {name!r} is for the backend {preset.backend!r}, which lacks 'levels'; leave "
+            "strength out",
+            pointer="/strength",
+        )
+
+
 def _swept(preset: EditorPreset, create: StressTestCreate) -> EditorPreset:
-    return preset if create.strength is None else preset.with_sweep(create.strength)
+    if create.strength is None or not preset.capabilities.levels:
+        return preset
+    return preset.with_sweep(create.strength)
 
 
 def _model_names(suite: Suite, perturber: str) -> dict[str, str]:

@@ -56,7 +56,7 @@ async def _work_through(attempt: Attempt, source: LeasedItem, services: Services
     edits += await apply_interventions(attempt, source, caption)
     edits += await apply_instructions(attempt, source, caption)
     edits = await drop_refused(attempt, edits)
-    # The reconstruction goes first: it caches the inversion that every edit starts from.
+    # The control goes first: what a backend finds out about the image for it, every edit starts from.
     control = await reconstruct(attempt, source, caption, services)
     control = await record_fit(attempt, source, written, control, services)
     counterfactuals = await make_counterfactuals(attempt, source, caption, edits, services)

@@ -178,7 +178,7 @@ async def _redrawn(
     items: Sequence[PlannedItem], texts: Mapping[str, str], config: StressTestConfig, services: Services
 ) -> dict[str, float]:
     """The PSNR of each image's reconstruction in dB."""
-    if not items:
+    if not items or config.preset is None or not config.preset.capabilities.reconstruct:
         return {}
     asked = [ReconstructItem(image=item.source_image, caption=texts[item.item_group]) for item in items]
     answer = await services.editor.reconstruct(ReconstructRequest(items=asked, preset=config.preset))

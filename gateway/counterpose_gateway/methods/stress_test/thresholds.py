@@ -139,7 +139,7 @@ class JudgingAgain:
         if choice.failed is not None and len(sweep) < len(preset.sweep):
             # The next value of the sweep would be tried.
             return "not-made"
-        if preset.preview:
+        if preset.previews:
             # Only the chosen one's image was decoded in full, and judged by that.
             failed = gate(result.scores, self._gate, criteria)
             return Choice(choice.index, failed) if is_same else "not-made"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from counterpose_core.contract.editor import EditItem, EditRequest
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.edit import Edited, run_edit, run_null_text_edit
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.sweep import Fork, latest_fork
@@ -51,7 +52,7 @@ class JointNullTextEdits:
             The inversions, and the edits that are finite. The cost of any other edit is added to its image;
             that edit is repeated from the inversion, which may be finite in float32.
         """
-        pipeline, preset = self.call.pipeline, self.request.preset
+        pipeline, preset = self.call.pipeline, PromptToPromptPreset.of(self.request.preset)
         table = preset_timetable(pipeline.schedule, preset)
         chosen = {index: item for index, item in self.items.items() if captioned(item) in images}
         joint = run_null_text_edit(
@@ -94,13 +95,15 @@ def edit_items(
         The edits, finite or not, and the items of which not even one sample fits in memory.
     """
 
+    preset = PromptToPromptPreset.of(request.preset)
+
     def work(indices: Sequence[int]) -> dict[int, ItemLatents]:
         chosen = {index: items[index] for index in indices}
-        known = {index: cache.find(item, request.preset) for index, item in chosen.items()}
+        known = {index: cache.find(item, preset) for index, item in chosen.items()}
         edited = _edit(call, request, chosen, inverted, known)
         for row, (index, item) in enumerate(chosen.items()):
             if bool(edited.finite[row]):
-                cache.keep(item, request.preset, known[index], edited.forks[row])
+                cache.keep(item, preset, known[index], edited.forks[row])
         return {
             index: ItemLatents(edited.latents[row], edited.costs[row]) for row, index in enumerate(chosen)
         }
@@ -116,7 +119,7 @@ def _edit(
     inverted: Mapping[CaptionedImage, Inverted],
     known: Mapping[int, Sequence[Fork]],
 ) -> Edited:
-    pipeline, preset = call.pipeline, request.preset
+    pipeline, preset = call.pipeline, PromptToPromptPreset.of(request.preset)
     table = preset_timetable(pipeline.schedule, preset)
     # All edits of an image share its trajectory, which is stacked only once.
     images = list(dict.fromkeys(captioned(item) for item in items.values()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.branches import Branches
 from counterpose_core.editing.denoiser import finite_rows
 from counterpose_core.editing.driver.evaluation import Owner, Walk
@@ -52,7 +52,7 @@ class InvertedBatch:
 
 def invert_batch(
     call: EngineCall,
-    preset: EditorPreset,
+    preset: PromptToPromptPreset,
     images: Sequence[CaptionedImage],
     latents: Tensor,
     text: Tensor,
@@ -85,7 +85,7 @@ def _split(inverted: Inverted, costs: Sequence[Cost]) -> InvertedBatch:
 
 def _walk(
     table: Timetable,
-    preset: EditorPreset,
+    preset: PromptToPromptPreset,
     latents: Tensor,
     text: Tensor,
     null: Tensor,
@@ -101,7 +101,7 @@ def _walk(
 
 def retry_in_float32(
     call: EngineCall,
-    preset: EditorPreset,
+    preset: PromptToPromptPreset,
     batch: InvertedBatch,
     images: Sequence[CaptionedImage],
     latents: Tensor,
@@ -132,7 +132,7 @@ def retry_in_float32(
     return replace(batch, images=found)
 
 
-def _lost(call: EngineCall, preset: EditorPreset, inverted: Inverted) -> bool:
+def _lost(call: EngineCall, preset: PromptToPromptPreset, inverted: Inverted) -> bool:
     """Return True if an embedding is not finite in the UNet's precision but may be in float32."""
     if preset.inversion != "null-text" or call.pipeline.denoiser.precision not in HALF_PRECISIONS:
         return False

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.errors import CounterposeError, InvalidRequest, NumericalFailure, ResourceExhausted
 from counterpose_core.images.codecs import Pixels, decode_image
@@ -64,7 +64,7 @@ class _Inverter:
 
     call: EngineCall
     cache: InversionCache
-    preset: EditorPreset
+    preset: PromptToPromptPreset
     pixels: Mapping[CaptionedImage, Pixels]
 
     def invert(self, method: _Method, images: Sequence[CaptionedImage]) -> _Batch:
@@ -91,7 +91,7 @@ class _Inverter:
 def invert_images(
     call: EngineCall,
     cache: InversionCache,
-    preset: EditorPreset,
+    preset: PromptToPromptPreset,
     images: Iterable[CaptionedImage],
     joint: JointNullTextEdits | None = None,
 ) -> Inversions:
@@ -123,7 +123,7 @@ def invert_images(
     return _collect(inverter, cached, problems | too_large, [*batches, *alone.results])
 
 
-def _refuse_unused_embeddings(pipeline: Pipeline, preset: EditorPreset) -> None:
+def _refuse_unused_embeddings(pipeline: Pipeline, preset: PromptToPromptPreset) -> None:
     if pipeline.denoiser.takes_guidance and preset.inversion in UNCONDITIONAL:
         # Its guidance does not mix two predictions, so an unconditional embedding would have no effect.
         raise InvalidRequest(

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from torch import Tensor
 
 from counterpose_core.blobs import cache_key
-from counterpose_core.contract.editor import EditItem, EditorPreset, EditRequest
+from counterpose_core.contract.editor import EditItem, EditRequest
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.attention_control import cross_edit
 from counterpose_core.editing.edit import EditSettings, EditTask
 from counterpose_core.editing.generate import starting_noise
@@ -30,12 +31,14 @@ _SEED_DIGITS = 15
 """Hexadecimal, of 60 bits: what every generator takes."""
 
 
-def preset_timetable(schedule: NoiseSchedule, preset: EditorPreset) -> Timetable:
+def preset_timetable(schedule: NoiseSchedule, preset: PromptToPromptPreset) -> Timetable:
     """Choose the noise levels of a preset."""
     return schedule.timetable(preset.steps, preset.spacing)
 
 
-def image_noise(preset: EditorPreset, images: Sequence[BlobRef], shape: tuple[int, int, int]) -> Tensor:
+def image_noise(
+    preset: PromptToPromptPreset, images: Sequence[BlobRef], shape: tuple[int, int, int]
+) -> Tensor:
     """Draw noise (B, C, h, w) by the preset's seed and each image's bytes alone.
 
     Args:
@@ -49,7 +52,7 @@ def image_noise(preset: EditorPreset, images: Sequence[BlobRef], shape: tuple[in
     return starting_noise([int(seed, 16) for seed in seeds], shape)
 
 
-def null_text_settings(preset: EditorPreset) -> NullTextSettings:
+def null_text_settings(preset: PromptToPromptPreset) -> NullTextSettings:
     """Take the settings of null-text inversion out of a preset."""
     return NullTextSettings(
         guidance=preset.guidance,
@@ -67,7 +70,7 @@ def edit_settings(request: EditRequest, table: Timetable, guidance: float) -> Ed
         table: the noise levels; paths of other values of the sweep part at some of them.
         guidance: the scale that is left to apply between two evaluations, 1 where the network takes it in.
     """
-    preset = request.preset
+    preset = PromptToPromptPreset.of(request.preset)
     return EditSettings(
         guidance=guidance,
         cross_replace=preset.cross_replace,
@@ -79,7 +82,10 @@ def edit_settings(request: EditRequest, table: Timetable, guidance: float) -> Ed
 
 
 def edit_tasks(
-    pipeline: Pipeline, items: Sequence[EditItem], images: Sequence[CaptionedImage], preset: EditorPreset
+    pipeline: Pipeline,
+    items: Sequence[EditItem],
+    images: Sequence[CaptionedImage],
+    preset: PromptToPromptPreset,
 ) -> list[EditTask]:
     """Encode the edited captions of items and align them with the captions of their images.
 

@@ -14,7 +14,7 @@ import torch
 
 from counterpose_core.editing.attention_control import CrossEdit, cross_edit, refine, replace_words
 from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
-from counterpose_core.stress_test.sweep import cross_steps, leading_steps
+from counterpose_core.injection_steps import cross_steps, leading_steps
 from counterpose_core.types import TokenAlignment
 from evaluation.reference.plain_alignment import carried_maps
 from golden import Golden

@@ -62,7 +62,7 @@ def lazily(passing: Sequence[int], *, batch: int = 16) -> tuple[dict[tuple[int, 
     found: dict[tuple[int, float], Tensor] = {}
     taken = 0
     forks: dict[int, list[Fork]] = {i: [] for i in range(len(TASKS))}
-    for number, values in enumerate(rounds(SWEEP, STEPS, "released")):
+    for number, values in enumerate(rounds(SWEEP, TABLE.first, "released")):
         trying = [i for i in forks if passing[i] >= number]
         if not trying:
             break

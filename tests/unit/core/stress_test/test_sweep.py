@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from counterpose_core.contract import editor
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
+from counterpose_core.injection_steps import leading_steps
 from counterpose_core.stress_test.filters import choose
-from counterpose_core.stress_test.sweep import leading_steps, rounds
+from counterpose_core.stress_test.sweep import rounds
 
 SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 STEPS = 50
@@ -42,17 +45,21 @@ class Half:
     closer: bool = True
 
 
+def ends_in(steps: int) -> Callable[[float], float]:
+    return PromptToPromptPreset(steps=steps).level
+
+
 def test_the_papers_rule_compares_all_values_in_one_round() -> None:
-    assert rounds(SWEEP, STEPS, "paper") == [SWEEP]
+    assert rounds(SWEEP, ends_in(STEPS), "paper") == [SWEEP]
 
 
 def test_the_released_rule_tries_the_largest_first_one_at_a_time() -> None:
-    assert rounds((0.6, 0.4, 0.8), STEPS, "released") == [(0.8,), (0.6,), (0.4,)]
+    assert rounds((0.6, 0.4, 0.8), ends_in(STEPS), "released") == [(0.8,), (0.6,), (0.4,)]
 
 
 def test_values_that_end_at_the_same_step_share_a_round() -> None:
-    assert rounds((0.4, 0.5, 0.8, 0.4), 4, "released") == [(0.8,), (0.5,), (0.4, 0.4)]
-    assert rounds((0.4, 0.45, 0.8), 5, "released") == [(0.8,), (0.4, 0.45)]
+    assert rounds((0.4, 0.5, 0.8, 0.4), ends_in(4), "released") == [(0.8,), (0.5,), (0.4, 0.4)]
+    assert rounds((0.4, 0.45, 0.8), ends_in(5), "released") == [(0.8,), (0.4, 0.45)]
 
 
 @pytest.mark.paper("LANCE-C-selection")
@@ -66,7 +73,7 @@ def test_the_choice_over_tried_values_equals_the_choice_over_all(
     whole = list(zip(sweep, scores, strict=True))
     expected = choose(whole, Half(), "released")
     tried: list[tuple[float, Scored]] = []
-    for values in rounds(sweep, steps, "released"):
+    for values in rounds(sweep, ends_in(steps), "released"):
         assert not {value for value, _ in tried} & set(values)
         tried = [each for each in whole if each in tried or each[0] in values]
         if choose(tried, Half(), "released").failed is None:
@@ -77,7 +84,7 @@ def test_the_choice_over_tried_values_equals_the_choice_over_all(
 
 def evaluations(fails: tuple[bool, ...]) -> int:
     """Two a step from the fork on: all steps at first, then those after each next value's injection."""
-    ends = [leading_steps(values[0], STEPS) for values in rounds(SWEEP, STEPS, "released")]
+    ends = [leading_steps(values[0], STEPS) for values in rounds(SWEEP, ends_in(STEPS), "released")]
     taken = 2 * STEPS
     for failed, end in zip(fails, ends[1:], strict=True):
         if not failed:
@@ -109,6 +116,6 @@ def test_values_outside_the_preset_sweep_are_refused(values: object) -> None:
 
 def test_an_edit_requests_the_whole_sweep_by_default() -> None:
     item = editor.EditItem(image="0" * 64, caption="a bus", edited_caption="a tram")
-    preset = editor.EditorPreset(self_replace=(0.4, 0.8))
+    preset = PromptToPromptPreset(self_replace=(0.4, 0.8))
     assert editor.EditRequest(items=[item], preset=preset).values == (0.4, 0.8)
     assert editor.EditRequest(items=[item], preset=preset, strength=(0.8,)).values == (0.8,)

@@ -7,27 +7,28 @@ import asyncio
 import pytest
 
 from counterpose_core.contract.base import ModelIdentity, Outcome
-from counterpose_core.contract.editor import EditedImage, EditItem, EditorPreset, EditResponse
+from counterpose_core.contract.editor import EditedImage, EditItem, EditResponse
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import ResourceExhausted
 from counterpose_core.types import Cost
 from counterpose_services.batching.engine_thread import EngineThread
 from counterpose_services.batching.merged_calls import MergedCalls
 
-QUICK, LONG = EditorPreset(steps=3), EditorPreset(steps=50, inversion="null-text")
+QUICK, LONG = PromptToPromptPreset(steps=3), PromptToPromptPreset(steps=50, inversion="null-text")
 ITEM = EditItem(image="0" * 64, caption="a red bus", edited_caption="a blue bus")
 
 
 async def test_calls_with_different_presets_are_not_merged() -> None:
     made: list[tuple[int, int]] = []
 
-    def edit(preset: EditorPreset, items: list[EditItem]) -> EditResponse:
+    def edit(preset: PromptToPromptPreset, items: list[EditItem]) -> EditResponse:
         made.append((preset.steps, len(items)))
         if preset == LONG:
             raise ResourceExhausted("too many steps")
         outcomes: list[Outcome[EditedImage]] = [Outcome(value=EditedImage(variants=[])) for _ in items]
         return EditResponse(outcomes=outcomes, model=ModelIdentity(id="m", revision="r"), cost=Cost())
 
-    merged: MergedCalls[EditorPreset, EditItem, EditedImage] = MergedCalls(
+    merged: MergedCalls[PromptToPromptPreset, EditItem, EditedImage] = MergedCalls(
         edit, EngineThread(hung_after_s=60.0), max_wait=0.0
     )
     # Equal presets are one key, even as separate objects.

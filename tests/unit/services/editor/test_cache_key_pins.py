@@ -13,13 +13,14 @@ import pytest
 import torch
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.editor import EditItem, EditorPreset
+from counterpose_core.contract.editor import EditItem
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.sweep import Fork
 from counterpose_services.editor.caches import CaptionedImage, ForkCache, InversionCache, PreviewedLatents
 
 ITEM = EditItem(image="0" * 64, caption="a red bus", edited_caption="a blue bus")
-PRESET = EditorPreset(backend="prompt-to-prompt", steps=4, self_replace=(0.2, 0.9), preview=True)
+PRESET = PromptToPromptPreset(backend="prompt-to-prompt", steps=4, self_replace=(0.2, 0.9), preview=True)
 NULL_TEXT = PRESET.model_copy(update={"inversion": "null-text"})
 
 
@@ -48,7 +49,7 @@ def about(store: BlobStore) -> dict[str, Any]:
         (NULL_TEXT, "d257f7eb534195a0fb99c539bbcc6e3ca4f780eb83292133133a2377f51b68fe"),
     ],
 )
-def test_an_inversion_has_the_key_on_record(preset: EditorPreset, key: str, tmp_path: Path) -> None:
+def test_an_inversion_has_the_key_on_record(preset: PromptToPromptPreset, key: str, tmp_path: Path) -> None:
     store = KeyedStore(tmp_path)
     made = Inverted(torch.zeros(1, 5, 1, 1, 1), torch.zeros(1, 4, 1), torch.zeros(4, dtype=torch.int64))
     InversionCache(**about(store)).keep(CaptionedImage(ITEM.image, ITEM.caption), preset, made)

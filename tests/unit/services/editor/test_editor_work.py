@@ -6,21 +6,23 @@ import pytest
 
 from counterpose_core.contract.editor import (
     EditItem,
-    EditorPreset,
     EditRequest,
     GenerateItem,
     GenerateRequest,
     ReconstructItem,
     ReconstructRequest,
 )
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.tokens import LearnTokenItem, LearnTokensRequest, TextualInversionPreset
 from counterpose_services.editor.work import planned_evaluations
 
 IMAGE = "0" * 64
 EDIT = EditItem(image=IMAGE, caption="a boat", edited_caption="a tram")
-DIRECT = EditorPreset(steps=5, self_replace=(0.2, 0.5, 0.8))
-VIRTUAL = EditorPreset(inversion="virtual", solver="consistent", steps=5, self_replace=(0.2, 0.5, 0.8))
-NULL_TEXT = EditorPreset(
+DIRECT = PromptToPromptPreset(steps=5, self_replace=(0.2, 0.5, 0.8))
+VIRTUAL = PromptToPromptPreset(
+    inversion="virtual", solver="consistent", steps=5, self_replace=(0.2, 0.5, 0.8)
+)
+NULL_TEXT = PromptToPromptPreset(
     inversion="null-text", steps=10, inner_steps=10, self_replace=(0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 )
 
@@ -32,7 +34,7 @@ NULL_TEXT = EditorPreset(
     ids=["direct", "virtual", "null-text"],
 )
 def test_the_work_of_an_edit_is_about_what_the_editor_counts(
-    preset: EditorPreset, forward: int, backward: int
+    preset: PromptToPromptPreset, forward: int, backward: int
 ) -> None:
     planned = planned_evaluations(EditRequest(items=[EDIT, EDIT], preset=preset))
     assert planned == pytest.approx(2 * (forward + 2 * backward), rel=0.15)

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.editor import EditItem, EditorPreset
+from counterpose_core.contract.editor import EditItem
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.sweep import Fork
 from counterpose_services.editor.caches import ForkCache
 
 ITEM = EditItem(image="0" * 64, caption="a red bus", edited_caption="a blue bus")
-PRESET = EditorPreset(steps=10)
+PRESET = PromptToPromptPreset(steps=10)
 FORKS = [Fork(step, torch.full((4, 2, 2), 0.1 * step)) for step in (4, 6)]
 
 
@@ -58,7 +59,9 @@ def test_forks_of_a_blended_edit_keep_the_accumulated_maps(store: BlobStore) -> 
         (ITEM, PRESET.model_copy(update={"local_blend": True})),
     ],
 )
-def test_a_different_edit_is_a_cache_miss(item: EditItem, preset: EditorPreset, store: BlobStore) -> None:
+def test_a_different_edit_is_a_cache_miss(
+    item: EditItem, preset: PromptToPromptPreset, store: BlobStore
+) -> None:
     cache(store).keep(ITEM, PRESET, [], FORKS)
     assert cache(store).find(item, preset) == []
 

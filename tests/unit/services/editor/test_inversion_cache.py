@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.editor import EditorPreset
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_services.editor.caches import CaptionedImage, InversionCache, inversion_part
 
 SOURCE = CaptionedImage("0" * 64, "a red bus")
-PRESET = EditorPreset(steps=3)
+PRESET = PromptToPromptPreset(steps=3)
 MADE = Inverted(torch.randn(1, 4, 2, 2, 2), torch.randn(1, 1, 5, 3), torch.zeros(1, 3, dtype=torch.int64))
 
 
@@ -47,7 +47,7 @@ def test_inversions_are_shared_between_processes(store: BlobStore) -> None:
     ],
 )
 def test_different_inputs_are_a_cache_miss(
-    source: CaptionedImage, preset: EditorPreset, store: BlobStore
+    source: CaptionedImage, preset: PromptToPromptPreset, store: BlobStore
 ) -> None:
     cache(store).keep(SOURCE, PRESET, MADE)
     assert cache(store).find(source, preset) is None

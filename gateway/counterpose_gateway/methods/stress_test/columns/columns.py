@@ -51,6 +51,7 @@ class ItemColumns:
     clip: Ints
     tried: Ints
     outside: Ints
+    drawn: Ints
     with_result: Flags
     instruction: Ints
     names: Mapping[str, Codes]

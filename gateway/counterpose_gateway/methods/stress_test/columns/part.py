@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from counterpose_core.contract.editor_backends import CAPABILITIES
+from counterpose_core.contract.editor_presets import UNTAGGED
 from counterpose_core.contract.suite_fit import MEASURES
 from counterpose_core.stress_test.failure_modes import Answer, KeptEdit, modes_of
 from counterpose_core.stress_test.insights import phrase
@@ -22,7 +24,7 @@ from counterpose_gateway.runs.recorded_items import RecordedItem
 
 _INTEGERS = (
     "kind", "state", "stage", "slot", "source", "label", "edit_type", "reason", "code", "removed", "added",
-    "modes", "tokens", "language_model", "clip", "tried", "instruction", "outside",
+    "modes", "tokens", "language_model", "clip", "tried", "instruction", "outside", "drawn",
 )  # fmt: skip
 _SHORT = frozenset(
     ("kind", "state", "stage", "edit_type", "modes", "clip", "language_model", "tried", "outside")
@@ -32,7 +34,7 @@ _SHORT = frozenset(
 TABLES = {
     "kind": "kind", "state": "state", "source": "source", "label": "label", "edit_type": "edit_type",
     "reason": "reason", "code": "code", "removed": "words", "added": "words",
-    "language_model": "language_model", "clip": "clip", "instruction": "instruction",
+    "language_model": "language_model", "clip": "clip", "instruction": "instruction", "drawn": "drawn",
     "best_before": "best", "best_after": "best",
 }  # fmt: skip
 """Kind of column → the table that has its strings; places are missing from few columns alone."""
@@ -92,6 +94,7 @@ class _GrowingPart:
             "reason": names["reason"].add(item.reason),
             "code": names["code"].add(item.code),
             "instruction": names["instruction"].add(_json(item.instruction)),
+            "drawn": names["drawn"].add(_draw_of(item, result) if kept and result else None),
             **self._of_result(item, result or _NOTHING, kept),
         }
         for name, numbers in self._numbers.items():
@@ -216,6 +219,14 @@ class _GrowingPart:
 def _outside(fit: Mapping[str, Any] | None) -> int:
     """The measures by which a source lies outside the suite, a bit each; `NONE` where they are not known."""
     return NONE if fit is None else sum(1 << MEASURES.index(name) for name in fit["outside"])
+
+
+def _draw_of(item: RecordedItem, result: Mapping[str, Any]) -> str | None:
+    """The image of a draw that no seed tells from others, else None."""
+    if item.instruction is None or item.instruction.get("draw") is None:
+        return None
+    backend = (result.get("preset") or _NOTHING).get("backend", UNTAGGED)
+    return None if CAPABILITIES[backend].seeded else result["image"]
 
 
 def _answer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Answer:

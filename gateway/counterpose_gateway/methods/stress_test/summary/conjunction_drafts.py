@@ -13,7 +13,7 @@ from counterpose_core.stress_test.decisions import settle_zero, zero_ruled_out
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.conjunction_pairs import ChosenConjunction
 from counterpose_gateway.methods.stress_test.fresh_pairs import why_not
-from counterpose_gateway.methods.stress_test.observations import Observation
+from counterpose_gateway.methods.stress_test.observations import REPEATED_DRAW, Observation
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 
 _HURTS_ALONE = (
@@ -89,9 +89,11 @@ def _state(test: ConfirmationTest, loss: Estimate, *, harmless: bool) -> Finding
 def _dropped(each: ChosenConjunction, classifier: str) -> dict[str, int]:
     """The number of planned pairs that are not whole, by the reason of the first image that is missing."""
     whole = {id(images) for images in each.wholes(classifier)}
-    lost = Counter(_why(images) for images in each.places.values() if id(images) not in whole)
+    lost = Counter(_why(images, classifier) for images in each.places.values() if id(images) not in whole)
     return dict(sorted(lost.items()))
 
 
-def _why(images: Mapping[ShownConditions, Observation]) -> str:
-    return next((why_not(image) for image in images.values() if not image.done), "unanswered")
+def _why(images: Mapping[ShownConditions, Observation], classifier: str) -> str:
+    answered = all(classifier in image.after for image in images.values())
+    whole = REPEATED_DRAW if answered else "unanswered"
+    return next((why_not(image) for image in images.values() if not image.done), whole)

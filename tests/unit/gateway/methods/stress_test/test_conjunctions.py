@@ -178,7 +178,7 @@ def test_drawn_images_of_a_pair_have_noise_of_their_own() -> None:
     drawn = [item for stage in run.stages[1:] for item in stage if item.slot >= FIRST_SLOT]
     place = [item for item in drawn if item.item_group == drawn[0].item_group]
     (group, *_) = lease_all(run.config, place)
-    seeds = [config.editing.seed for _, config in by_noise(group, run.config)]
+    seeds = [config.editing.image_seed for _, config in by_noise(group, run.config)]
     assert len(set(seeds)) == len(place) >= len(PARTS)
 
 

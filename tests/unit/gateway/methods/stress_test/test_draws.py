@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from counterpose_core.contract.confirmation import Instruction
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.runs import Item
 from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_gateway.methods.stress_test.division import LEAST_REDRAWN_CLASS, divide
@@ -55,12 +56,14 @@ def test_the_finding_speaks_of_its_images(run: StagedRun) -> None:
 
 def test_every_image_of_a_draw_says_how_it_was_made(run: StagedRun) -> None:
     later = [item for item in run.items if item.stage > 1]
-    presets = [item.result.preset for item in later if item.result and item.result.preset]
+    presets = [
+        PromptToPromptPreset.of(item.result.preset) for item in later if item.result and item.result.preset
+    ]
     assert len(presets) == len(later)
     assert {(preset.inversion, preset.solver) for preset in presets} == {("virtual", "consistent")}
     noise = defaultdict(set)
     for item, preset in zip(later, presets, strict=True):
-        noise[preset.seed].add((item.item_group, asked(item).draw, item.kind))
+        noise[preset.image_seed].add((item.item_group, asked(item).draw, item.kind))
     assert all(len(made) == 1 for made in noise.values())
 
 
@@ -89,11 +92,11 @@ async def test_the_noise_depends_on_the_draw_and_on_nothing_beside_it() -> None:
     later = [item for stage in run.stages[1:] for item in stage]
     (group, *_) = lease_all(run.config, [item for item in later if item.item_group == later[0].item_group])
     parts = list(by_noise(group, run.config))
-    seeds = [config.editing.seed for _, config in parts]
+    seeds = [config.editing.image_seed for _, config in parts]
     assert len(set(seeds)) == len(parts) > 2
     for part, config in parts:
         alone = list(by_noise(replace(group, items=part.items[:1]), run.config))
-        assert [each.editing.seed for _, each in alone] == [config.editing.seed]
+        assert [each.editing.image_seed for _, each in alone] == [config.editing.image_seed]
         assert len({item.kind for item in part.items}) == 1
 
 

@@ -13,6 +13,7 @@ import counterpose_gateway
 from counterpose_core.stress_test.filters import GateReason, TextReason
 from counterpose_core.types import ItemState
 from counterpose_gateway.methods.stress_test.interventions import NOT_APPLICABLE
+from counterpose_gateway.methods.stress_test.observations import REPEATED_DRAW
 from counterpose_gateway.methods.stress_test.summary.estimates import FILTERS, INTERVENTION_FILTERS
 from counterpose_gateway.methods.stress_test.summary.headline import verdict_text
 from counterpose_gateway.methods.stress_test.text_filters import DUPLICATE
@@ -24,7 +25,7 @@ from counterpose_gateway.runs.safety import SAFETY
 SOURCE = Path(counterpose_gateway.__file__).parent
 REASON_AT = {"filtered": 1, "_kept": 2}
 """Name of what leaves something out → the place of the reason among its arguments."""
-NAMED = {NOT_APPLICABLE, DUPLICATE, MALFORMED, POLICY, OBJECTIONABLE, SAFETY}
+NAMED = {NOT_APPLICABLE, DUPLICATE, MALFORMED, POLICY, OBJECTIONABLE, SAFETY, REPEATED_DRAW}
 
 
 def written() -> Iterator[str]:

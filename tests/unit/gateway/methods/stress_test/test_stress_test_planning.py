@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
 from counterpose_core.suite import load_suite
 from counterpose_gateway.methods.stress_test.items import slots_per_type
@@ -27,7 +28,7 @@ async def test_each_source_gets_its_edits_a_reconstruction_and_a_placebo() -> No
     assert len(items) == 8 * 7
     assert [item.ordinal for item in items] == list(range(56))
     assert len({item.item_key for item in items}) == 56
-    assert config.editing.steps == 20
+    assert PromptToPromptPreset.of(config.editing).steps == 20
     assert config.classes == list(CLASSES)
 
 

@@ -90,7 +90,7 @@ async def test_a_request_sets_thresholds_and_sweep_and_the_configuration_records
         thresholds={"image_image": 0.5, "closer": False, "word_similarity": 0.7},
     )  # fmt: skip
     suite = fake_suite().scorer
-    assert config.editing.self_replace == (0.2, 0.9)
+    assert config.editing.sweep == (0.2, 0.9)
     assert config.gate == suite.gate.model_copy(update={"image_image": 0.5, "closer": False})
     assert config.text == suite.text.model_copy(update={"word_similarity": 0.7})
 

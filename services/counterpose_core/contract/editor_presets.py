@@ -1,0 +1,47 @@
+"""The presets of all backends: a union that is told apart by ``backend``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from counterpose_core.contract.backend_preset import BackendPreset
+from counterpose_core.contract.editor_backends import EditorBackend
+from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
+
+PRESETS: Mapping[EditorBackend, type[BackendPreset]] = MappingProxyType(
+    {"prompt-to-prompt": PromptToPromptPreset}
+)
+"""The preset of each backend."""
+
+UNTAGGED: EditorBackend = "prompt-to-prompt"
+"""Whose a preset is that names no backend, as in the suites and runs of before there was a second."""
+
+
+class _ByBackend:
+    """Reads a preset as its backend's own; to everything else it is a `BackendPreset`."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        choices: dict[Any, CoreSchema] = {name: handler.generate_schema(own) for name, own in PRESETS.items()}
+        # A union of one is that one, as in typing: its errors then have no tag in their place.
+        if len(choices) == 1:
+            return choices[UNTAGGED]
+        return core_schema.tagged_union_schema(choices, _backend_of)
+
+
+def _backend_of(preset: Any) -> Any:
+    if isinstance(preset, BackendPreset):
+        return preset.backend
+    return preset.get("backend", UNTAGGED) if isinstance(preset, Mapping) else None
+
+
+if TYPE_CHECKING:
+    EditorPreset = BackendPreset
+else:
+    # Not of BackendPreset: FastAPI would describe that too, which no body holds.
+    EditorPreset = Annotated[Any, _ByBackend()]
+"""The settings of an editor's edits."""

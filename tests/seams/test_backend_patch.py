@@ -1,0 +1,114 @@
+"""A backend of other abilities is added by a short patch, and a stress test runs with it to its report.
+
+The patch is applied to a clean working tree of HEAD. Its backend edits by an instruction, and neither
+reconstructs nor takes a seed. It is no part of the product, and no line of the product knows of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATCH = Path(__file__).with_name("backend.patch")
+PRODUCT = ("clients", "gateway", "services", "suites", "integrations")
+BACKEND = "recolour"
+MOST_TOUCHED = 4
+"""Files of the product that a backend may change, besides its own."""
+
+
+def git(*words: str, folder: Path = ROOT) -> str:
+    ended = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A clean working tree of HEAD with the patch."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout of git")
+    folder = tmp_path_factory.mktemp("seams") / "tree"
+    git("worktree", "add", "--detach", str(folder), "HEAD")
+    try:
+        git("apply", "--whitespace=error", str(PATCH), folder=folder)
+        yield folder
+    finally:
+        git("worktree", "remove", "--force", str(folder))
+
+
+@pytest.fixture(scope="module")
+def seen(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the patch's program saw of a stress test, and its report."""
+    folder = tmp_path_factory.mktemp("run")
+    path = os.pathsep.join(str(tree / part) for part in ("", "clients", "gateway", "services", "tests"))
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", str(tree / "tests/seams/recolouring_run.py"), str(folder)],
+        cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads((folder / "seen.json").read_text(encoding="utf-8"))
+    return {**found, "report": (folder / "report.html").read_text(encoding="utf-8")}
+
+
+def results(seen: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [item["result"] for item in seen["items"] if item["kind"] == kind and item["state"] == "done"]
+
+
+def test_the_patch_changes_few_files_of_the_product(tree: Path) -> None:
+    changed = [line.split(maxsplit=1) for line in git("status", "--porcelain", folder=tree).splitlines()]
+    touched = [name for state, name in changed if state == "M"]
+    assert 0 < len(touched) <= MOST_TOUCHED, touched
+    assert {state for state, _ in changed} == {"M", "??"}
+
+
+def test_no_line_of_the_product_knows_the_backend() -> None:
+    searched = subprocess.run(
+        ["git", "grep", "-il", BACKEND, "HEAD", "--", *PRODUCT], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (searched.returncode, searched.stdout) == (1, "")
+
+
+def test_a_stress_test_runs_from_submission_to_report(seen: dict[str, Any]) -> None:
+    assert seen["state"] == "completed"
+    assert seen["capabilities"] == ["instruction"]
+    assert Counter(item["state"] for item in seen["items"]).keys() == {"done"}
+    breaks = [finding for finding in seen["summary"]["findings"] if finding["state"] == "breaks"]
+    assert {finding["classifier"] for finding in breaks} == {"leaning"}
+    for finding in breaks:
+        assert finding["sentence"] in seen["report"]
+    edit, *_ = results(seen, "edit")
+    assert edit["preset"] == {
+        "backend": "recolouring", "template": "turn {removed} into {added}",
+        "unchanged": "leave everything as it is", "amount": 0.25,
+    }  # fmt: skip
+    assert (edit["strength"], edit["strengths_tried"]) == (1.0, [1.0])
+
+
+def test_the_control_is_an_edit_that_changes_nothing(seen: dict[str, Any]) -> None:
+    assert seen["calls"] == ["edit"]
+    controls = results(seen, "reconstruction")
+    assert len(controls) == 16
+    for control in controls:
+        assert (control["psnr_db"], control["edited_caption"]) == (None, None)
+        assert control["predictions"].keys() == {"steady", "leaning"}
+
+
+def test_draws_without_a_seed_are_images_of_their_own(seen: dict[str, Any]) -> None:
+    images = [result["image"] for result in results(seen, "confirmation")]
+    assert len(set(images)) == len(images) > 16
+    assert any("redraws of" in finding["sentence"] for finding in seen["summary"]["findings"])
+
+
+def test_what_the_backend_cannot_do_is_refused_by_name(seen: dict[str, Any]) -> None:
+    assert "lacks 'draw', which the method 'bug-hunt' needs" in seen["hunt"]["detail"]
+    assert "lacks 'levels'; leave strength out" in seen["strength"]["detail"]
