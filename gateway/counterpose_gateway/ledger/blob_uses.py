@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, or_, select, text
 
+from counterpose_core.contract.recipes import is_recipe
 from counterpose_gateway.ledger import erasure_tables, rows, schema
 from counterpose_gateway.ledger.blob_tables import blob_uses, kept_blobs
 from counterpose_gateway.ledger.database import LedgerPart
@@ -59,10 +60,13 @@ def note_uses(connection: Connection, run_id: str, refs: Iterable[str]) -> None:
 
 
 def refs_in(document: Any) -> Iterator[str]:
-    """Yield each text of a document that is written like the name of a blob."""
+    """Yield each text of a document that is written like the name of a blob, also in recipes of images."""
     if isinstance(document, str):
         if len(document) == 64 and _REF.fullmatch(document):
             yield document
+        elif len(document) > 64 and document[64] == "/" and is_recipe(document):
+            # The photograph, and where the operation needs them a mask and another photograph.
+            yield from _REF.findall(document)
     elif isinstance(document, Mapping):
         for value in document.values():
             yield from refs_in(value)

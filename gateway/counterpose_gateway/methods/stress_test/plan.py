@@ -109,10 +109,15 @@ def _read(
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
     table = context.ledger.source_table
-    return create, dataset, table(create.dataset), _backgrounds(create, context)
+    return create, dataset, table(create.dataset), backgrounds_of(create, context)
 
 
-def _backgrounds(create: StressTestCreate, context: RunContext) -> SourceTable | None:
+def backgrounds_of(create: StressTestCreate, context: RunContext) -> SourceTable | None:
+    """Return the photographs of another dataset that stand behind objects, if the request names one.
+
+    Raises:
+        UnknownDataset, DatasetEmpty: it does not exist, or holds no image.
+    """
     name = background_dataset(create)
     if name is None:
         return None

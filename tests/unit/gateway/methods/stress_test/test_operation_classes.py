@@ -24,7 +24,7 @@ def answers(
     classes: Mapping[str, int], lost: Mapping[tuple[str, str, int], int], frames: int = 1
 ) -> OperationAnswers:
     """So many images of each class, and how many an operation at a level loses; ``frames`` make a group."""
-    found = OperationAnswers("net")
+    found = OperationAnswers("net", LEVELS)
     for label, number in classes.items():
         for at in range(number):
             image = f"{label}-{at}"
