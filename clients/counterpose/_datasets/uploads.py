@@ -120,7 +120,7 @@ def _upload_of(image: LabelledImage) -> SourceUpload | RejectedSource:
         detail = "the file cannot be read, or is empty"
         return RejectedSource(filename=shown, code=ImageUndecodable.code, detail=detail)
     if len(content) > LARGEST_IMAGE:
-        detail = f"the file has more than {LARGEST_IMAGE} bytes"
+        detail = f"the file has more than {LARGEST_IMAGE} bytes; save it as a JPEG, or scale it down"
         return RejectedSource(filename=shown, code=ImageTooLarge.code, detail=detail)
     # Built without validation: matching megabytes of base64 against a pattern takes longer than reading.
     return SourceUpload.model_construct(
