@@ -125,7 +125,8 @@ _TOO_LARGE: dict[str, dict[str, bytes]] = {
         "a JPEG of 65,000 x 65,000": jpeg_claiming(65_000, 65_000),
         "a raw image of 60,000 x 60,000": b"FLRAW1" + struct.pack("<III", 60_000, 60_000, 3),
         "a WebP of 16,383 x 16,383": webp_claiming(16_383),
-        "one row over the limit": png_claiming(16_000, 1_001),
+        "a WebP above 16 megapixels": webp_claiming(4_001),
+        "one row over the limit": png_claiming(16_000, 4_001),
     },
 }
 _OTHER_MEDIA: dict[str, dict[str, bytes]] = {

@@ -124,7 +124,7 @@ def _upload_of(image: LabelledImage) -> SourceUpload | RejectedSource:
         detail = "the file cannot be read, or is empty"
         return RejectedSource(filename=shown, code=ImageUndecodable.code, detail=detail)
     if len(content) > LARGEST_IMAGE:
-        detail = f"the file has more than {LARGEST_IMAGE} bytes"
+        detail = f"the file has more than {LARGEST_IMAGE} bytes; save it as a JPEG, or scale it down"
         return RejectedSource(filename=shown, code=ImageTooLarge.code, detail=detail)
     where = image.where()
     if isinstance(where, bytes) and not 0 < len(where) <= LARGEST_IMAGE:

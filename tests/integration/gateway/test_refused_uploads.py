@@ -114,7 +114,7 @@ async def test_base64_of_40_megabytes_is_too_large_a_body(gateway: FakeGateway, 
 async def test_base64_of_an_oversized_image_is_refused_by_its_pointer(
     gateway: FakeGateway, dataset: str
 ) -> None:
-    answer = await sent(gateway, dataset, upload("A" * 24_000_001))
+    answer = await sent(gateway, dataset, upload("A" * 30_000_001))
     assert problem(answer, 422, "invalid-request").errors[0].pointer == "/sources/0/content_base64"
     assert len(answer.content) < 2000
 
