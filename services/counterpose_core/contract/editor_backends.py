@@ -59,5 +59,5 @@ CAPABILITIES: Mapping[EditorBackend, Capabilities] = MappingProxyType(
 )
 """What each backend declares."""
 
-OPERATIONS = Capabilities(reconstruct=True, transform=True, levels=True, seeded=True)
+OPERATIONS = Capabilities(reconstruct=True, transform=True, mask=True, levels=True, seeded=True)
 """What operations on images can do, which classifiers carry out without an editor."""

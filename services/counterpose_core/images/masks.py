@@ -10,7 +10,7 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, ImageDraw, ImageOps, UnidentifiedImageError
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.images.codecs import FORMATS, Pixels, decode_image
+from counterpose_core.images.codecs import FORMATS, LARGEST_PHOTOGRAPH, Pixels, decode_image
 
 Mask = npt.NDArray[np.bool_]
 """Shape (H, W): true where the object is."""
@@ -52,10 +52,11 @@ def file_mask(data: bytes, image: bytes) -> Mask:
         InvalidRequest: it has another size than the image, or is empty or full.
         ImageUndecodable, ImageTooLarge, UnsupportedMedia: as `decode_image`.
     """
-    levels = np.asarray(Image.fromarray(decode_image(data)).convert("L"))
+    levels = np.asarray(Image.fromarray(decode_image(data, max_pixels=LARGEST_PHOTOGRAPH)).convert("L"))
     cut = alpha_mask(data)
     inside = np.array(levels >= INSIDE, dtype=np.bool_) if cut is None else cut
-    _require_size(inside.shape[1], inside.shape[0], image)
+    # Both by their files: a large one is halved while it is decoded.
+    _require_size(*_size(data), image)
     _require_both(inside, f"; its lightest value is {levels.max()}" if cut is None else "")
     return inside
 

@@ -118,7 +118,13 @@ async def test_a_bad_source_does_not_affect_others(
 async def test_text_limits_are_the_same_for_folders_and_uploads(changes: dict[str, str]) -> None:
     fields = {"filename": "a.png", "label": "sled", "caption": "a sled"} | changes
     taken, rejected = take_in(
-        [RawSource(fields["filename"], fields["label"], fields["caption"], IMAGE)], NotedStore(), None
+        [
+            RawSource(
+                filename=fields["filename"], label=fields["label"], caption=fields["caption"], content=IMAGE
+            )
+        ],
+        NotedStore(),
+        None,
     )
     assert (taken, [one.code for one in rejected]) == ([], ["invalid-request"])
     assert len(rejected[0].detail) < 200

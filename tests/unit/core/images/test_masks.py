@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from counterpose_core.errors import InvalidRequest, UnsupportedMedia
-from counterpose_core.images.codecs import decode_image, encode_raw
+from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, decode_image, encode_raw
 from counterpose_core.images.masks import alpha_mask, file_mask, mask_pixels, outline_mask
 
 SIZE = (40, 24)
@@ -136,3 +136,15 @@ def test_a_mask_is_stored_in_the_size_of_the_stored_image() -> None:
     assert stored.shape == (12, 20, 3)
     assert (stored[:3, :5] == 255).all()
     assert stored.sum() == 255 * 3 * 15
+
+
+def test_the_mask_of_a_photograph_above_the_stored_size_is_halved_as_the_photograph_is() -> None:
+    size = (5000, 4000)
+    photograph = file(Image.new("RGB", size, "green"), compress_level=1)
+    mask = Image.new("L", size)
+    mask.paste(255, (0, 0, 2500, 4000))
+    stored = decode_image(photograph, max_pixels=LARGEST_PHOTOGRAPH)
+    found = mask_pixels(file_mask(file(mask, compress_level=1), photograph), stored)
+    assert found.shape == stored.shape == (2000, 2500, 3)
+    assert (found[:, :1249] == 255).all()
+    assert (found[:, 1251:] == 0).all()
