@@ -25,7 +25,8 @@ from counterpose_core.stress_test.forecast import HORIZON, Forecast, Supply, for
 from counterpose_core.stress_test.proof import join
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
-from counterpose_gateway.methods.stress_test.plan import backgrounds_of, plan_stress_test
+from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.methods.stress_test.transforms.plan import backgrounds_of
 from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
     JoinedOperation,
     joined_operation,

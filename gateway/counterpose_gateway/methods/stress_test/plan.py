@@ -36,6 +36,7 @@ from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
 from counterpose_gateway.methods.stress_test.transforms.plan import (
     background_dataset,
+    backgrounds_of,
     completed,
     resolved,
     transform_items,
@@ -110,20 +111,6 @@ def _read(
     _require_told_apart(dataset)
     table = context.ledger.source_table
     return create, dataset, table(create.dataset), backgrounds_of(create, context)
-
-
-def backgrounds_of(create: StressTestCreate, context: RunContext) -> SourceTable | None:
-    """Return the photographs of another dataset that stand behind objects, if the request names one.
-
-    Raises:
-        UnknownDataset, DatasetEmpty: it does not exist, or holds no image.
-    """
-    name = background_dataset(create)
-    if name is None:
-        return None
-    if not named_dataset(name, "/transforms/backgrounds", context.ledger).n_sources:
-        raise DatasetEmpty(f"dataset {name!r} holds no image", pointer="/transforms/backgrounds")
-    return context.ledger.source_table(name)
 
 
 def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:

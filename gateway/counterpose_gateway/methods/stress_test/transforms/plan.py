@@ -10,15 +10,17 @@ from counterpose_core.blobs import cache_key
 from counterpose_core.contract.classifiers import DescribeRequest
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.contract.transforms import TransformChoice, TransformPlan
-from counterpose_core.errors import InternalError, InvalidRequest
+from counterpose_core.errors import DatasetEmpty, InternalError, InvalidRequest
 from counterpose_core.suite import Suite, TransformsSuite
 from counterpose_core.text.imagenet_hierarchy import class_key
 from counterpose_core.transforms.table import Operation, operation
 from counterpose_gateway.methods.stress_test.transforms.material import Materials, fitted
 from counterpose_gateway.runs.classifiers import placed
+from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.off_loop import off_loop
 from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.runs.submission import named_dataset
 from counterpose_gateway.services.ports import Services
 
 CAPTIONED = (
@@ -75,6 +77,20 @@ def background_dataset(create: StressTestCreate) -> str | None:
     """The dataset whose photographs become backgrounds, if it is another one than the run's."""
     named = None if create.transforms is None else create.transforms.backgrounds
     return None if named == create.dataset else named
+
+
+def backgrounds_of(create: StressTestCreate, context: RunContext) -> SourceTable | None:
+    """Return the photographs of another dataset that stand behind objects, if the request names one.
+
+    Raises:
+        UnknownDataset, DatasetEmpty: it does not exist, or holds no image.
+    """
+    name = background_dataset(create)
+    if name is None:
+        return None
+    if not named_dataset(name, "/transforms/backgrounds", context.ledger).n_sources:
+        raise DatasetEmpty(f"dataset {name!r} holds no image", pointer="/transforms/backgrounds")
+    return context.ledger.source_table(name)
 
 
 def _is_unset(create: StressTestCreate, name: str) -> bool:

@@ -201,9 +201,8 @@ def _sentence(name: str, level: OperationLevel, images: int, state: str) -> str:
     # Upwards: what is ruled out must not lie inside the interval.
     low, high = math.floor(100 * (level.loss.low or 0.0)), math.ceil(100 * (level.loss.high or 0.0))
     if state == "holds":
-        return (
-            f"{name} holds where the image {level.words}: a loss above {_points(high)} is ruled out; {told}."
-        )
+        excluded = f"a loss above {_points(high)}" if high > 0 else "a loss"
+        return f"{name} holds where the image {level.words}: {excluded} is ruled out; {told}."
     span = f"{max(0, low)} to {_points(high)}"
     return f"{name} may lose {span} where the image {level.words}: {told}; more images decide."
 
