@@ -282,8 +282,8 @@ OPERATIONS = (
     "background-grey",
 )
 LEVELS = (3,)
-"""Of focus, storage, light, colour, place and background, at the middle level. Seven had been measured on these
-images by a plain script when the demo was written: they illustrate, and are no draw of operations."""
+"""Of focus, storage, light, colour, place and background, at the middle level. Seven had been measured on
+these images by a plain script when the demo was written: they illustrate, and are no draw of operations."""
 
 
 def _operated(client: Client, _: Sequence[AnyRun]) -> AnyRun:
