@@ -76,5 +76,6 @@ def test_a_stress_test_of_photographs_says_that_they_lie_outside_the_suite(
     assert "images lie outside what suite 'miniature' was trained on: " in first
     assert "the caption does not fit the image" in first
     assert "choose a suite with published weights (docs/how-to/gpu.md)" in first
-    assert "The run was stopped; start it with outside_suite='continue' (--anyway)" in shown.stderr
+    assert "--suite photographs" in shown.stderr
+    assert "or start it with outside_suite='continue' (--anyway)" in shown.stderr
     assert "images lie outside what suite" in report.read_text(encoding="utf-8")
