@@ -37,7 +37,7 @@ CLASSES = ("cat", "dog", "owl", "fox")
 SIDE = 48
 LEASE_SECONDS = 10.0
 START_SECONDS = 500.0
-AT_ONCE = 500
+AT_ONCE = 64
 """Images of one upload."""
 CLASSIFIER = "local:tiny"
 
