@@ -36,6 +36,9 @@ DATASETS: Choices = {
     "SourceUpload.caption": WORDS,
     # A group is of one class.
     "SourceUpload.group": None,
+    # A mask has the size of its image, and is neither empty nor full.
+    "SourceUpload.mask_base64": None,
+    "SourceUpload.outline": None,
     "DatasetRegistration.name": {"type": "string", "pattern": "^taken-[0-9a-f]{16}$"},
 }
 STRESS_TESTS: Choices = {
@@ -45,6 +48,8 @@ STRESS_TESTS: Choices = {
     "StressTestCreate.max_edits_per_image": {"enum": [1, 2]},
     "StressTestCreate.lance_r_edits_per_image": {"enum": [0, 1]},
     "StressTestCreate.functions": None,
+    # The suite here edits captions, and refuses operations.
+    "StressTestCreate.transforms": None,
     "ProofCreate.functions": None,
     "StressTestCreate.exclude": {"enum": ["sled-0.png", "plate-1.png"]},
     "StressTestCreate.preset": {"enum": ["quick", "lance"]},
