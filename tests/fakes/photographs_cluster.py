@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,6 @@ from fakes.tiny_models.timm import save_timm
 
 SUITE = "photographs"
 CLASSES = ("cat", "dog", "owl", "fox")
-SIDE = 48
 LEASE_SECONDS = 10.0
 START_SECONDS = 500.0
 AT_ONCE = 64
@@ -77,11 +76,11 @@ class PhotographsCluster:
         assert answer.is_success, answer.text
         return answer.json()
 
-    def upload(self, name: str, images: int) -> None:
-        """Make a dataset of drawn images, of every class as many."""
+    def upload(self, name: str, images: int, side: int) -> None:
+        """Make a dataset of drawn images of so many pixels a side, of every class as many."""
         self.call("POST", "/v1/datasets", {"name": name})
         for first in range(0, images, AT_ONCE):
-            sources = [_source(number) for number in range(first, min(images, first + AT_ONCE))]
+            sources = [_source(number, side) for number in range(first, min(images, first + AT_ONCE))]
             self.call("POST", f"/v1/datasets/{name}/sources", {"sources": sources})
 
     def start_run(self, dataset: str, **changes: object) -> str:
@@ -102,17 +101,15 @@ class PhotographsCluster:
         counts = self.ledger.run(run_id).request_counts
         return counts.total - counts.pending
 
-    def ended(self, run_id: str, seconds: float) -> tuple[list[dict[str, Any]], int]:
-        """Wait for a run's end; return its items without what depends on the clock, and repeated attempts."""
+    def ended(self, run_id: str, seconds: float) -> tuple[list[Item], int]:
+        """Wait for a run's end; return its items, and the attempts beyond the first of each."""
         look_until(lambda: self.ledger.run(run_id).state in FINAL_RUN_STATES, seconds)
         run = self.ledger.run(run_id)
         assert run.state == "completed", run
         assert self.ledger.audit(run_id) == []
         items = list(self.ledger.items_of(run_id, Item))
         assert [item.ordinal for item in items] == list(range(run.request_counts.total))
-        left_out: Any = {"id": True, "attempts": True, "result": {"service_seconds", "cost"}}
-        told = [item.model_dump(mode="json", exclude=left_out) for item in items]
-        return told, sum(item.attempts - 1 for item in items)
+        return items, sum(item.attempts - 1 for item in items)
 
     def ended_job(self, job: Job, seconds: float) -> Job:
         """Wait for a job's end."""
@@ -139,16 +136,27 @@ class PhotographsCluster:
             yield
 
 
+def answers(items: Iterable[Item]) -> list[tuple[object, ...]]:
+    """What was answered to every image, by recipe and pixels; shares to what batches may change."""
+    return [
+        (item.ordinal, each.recipe, each.pixels, pair.rank_true, round(pair.p_true, 3))
+        for item in items
+        if item.result is not None
+        for each in item.result.transformed
+        for pair in each.predictions.values()
+    ]
+
+
 def request(dataset: str) -> dict[str, Any]:
     """All operations of the suite at one level."""
     return {"dataset": dataset, "classifiers": [CLASSIFIER], "seed": 5, "transforms": {"levels": [3]}}
 
 
-def _source(number: int) -> dict[str, str]:
+def _source(number: int, side: int) -> dict[str, str]:
     generator = np.random.default_rng(number)
-    pixels = np.full((SIDE, SIDE, 3), generator.integers(40, 216, 3), dtype=np.uint8)
-    top, left = generator.integers(4, 20, 2)
-    pixels[top : top + 24, left : left + 24] = generator.integers(0, 256, 3)
+    pixels = np.full((side, side, 3), generator.integers(40, 216, 3), dtype=np.uint8)
+    top, left = generator.integers(0, side // 2, 2)
+    pixels[top : top + side // 2, left : left + side // 2] = generator.integers(0, 256, 3)
     # No two alike: equal images would be one source.
     pixels[0, 0] = (number >> 16) & 255, (number >> 8) & 255, number & 255
     file = io.BytesIO()

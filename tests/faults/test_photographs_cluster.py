@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from fakes.photographs_cluster import PhotographsCluster, photographs_cluster, rate, report
+from fakes.photographs_cluster import PhotographsCluster, answers, photographs_cluster, rate, report
 from fakes.process_trees import kill
 from fakes.processes import look_until
 
@@ -18,37 +17,35 @@ JOB_IMAGES = int(os.environ.get("JOB_IMAGES", "300"))
 """Photographs of the job that is killed half-way, each with 20 operations; 10,000 take most of an hour."""
 MOST = 3
 PATIENCE_SECONDS = 300.0
+Answers = list[tuple[object, ...]]
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PhotographsCluster]:
     """One cluster of two nodes for all tests."""
     with photographs_cluster(tmp_path_factory.mktemp("photographs") / "state") as running:
-        running.upload("small", IMAGES)
+        running.upload("small", IMAGES, side=192)
         yield running
 
 
 @pytest.fixture(scope="module")
-def alone(stack: PhotographsCluster) -> list[dict[str, Any]]:
+def alone(stack: PhotographsCluster) -> Answers:
     """What one worker and one replica make of the images."""
     items, _ = stack.ended(stack.start_run("small"), PATIENCE_SECONDS)
-    assert len(items[0]["result"]["transformed"]) == 22
-    return items
+    found = answers(items)
+    assert len(found) == 22 * IMAGES
+    return found
 
 
 @pytest.mark.timeout(900)
-def test_three_workers_share_a_run_and_answer_as_one(
-    stack: PhotographsCluster, alone: list[dict[str, Any]]
-) -> None:
+def test_three_workers_share_a_run_and_answer_as_one(stack: PhotographsCluster, alone: Answers) -> None:
     with stack.more_workers(2):
         found, _ = stack.ended(stack.start_run("small"), PATIENCE_SECONDS)
-    assert found == alone
+    assert answers(found) == alone
 
 
 @pytest.mark.timeout(900)
-def test_replicas_come_with_work_and_go_without(
-    stack: PhotographsCluster, alone: list[dict[str, Any]]
-) -> None:
+def test_replicas_come_with_work_and_go_without(stack: PhotographsCluster, alone: Answers) -> None:
     stack.deploy(0, MOST)
     assert stack.replicas() == []
     with stack.more_workers(2):
@@ -62,7 +59,7 @@ def test_replicas_come_with_work_and_go_without(
 
         look_until(has_grown, PATIENCE_SECONDS)
         nodes = set(stack.cluster.actors("ServeReplica:classifiers").values())
-        assert [stack.ended(run, PATIENCE_SECONDS)[0] == alone for run in runs] == [True] * len(runs)
+        assert [answers(stack.ended(run, PATIENCE_SECONDS)[0]) == alone for run in runs] == [True] * len(runs)
     look_until(lambda: stack.replicas() == [], PATIENCE_SECONDS)
     assert len(nodes) > 1
     stack.deploy(1, 1)
@@ -83,7 +80,7 @@ def test_two_replicas_answer_no_slower_than_one(stack: PhotographsCluster) -> No
 
 @pytest.mark.timeout(7200)
 def test_a_job_that_is_killed_half_way_does_each_photograph_once(stack: PhotographsCluster) -> None:
-    stack.upload("large", JOB_IMAGES)
+    stack.upload("large", JOB_IMAGES, side=48)
     began = time.monotonic()
     job = stack.start_job("large", workers=2)
     run = str(job.run)
@@ -98,5 +95,5 @@ def test_a_job_that_is_killed_half_way_does_each_photograph_once(stack: Photogra
     seconds = time.monotonic() - began
     report("job of photographs", items=len(items), killed=len(killed), again=again, seconds=seconds)
     assert len(killed) >= 2
-    assert {len(item["result"]["transformed"]) for item in items} == {22}
-    assert len({item["item_group"] for item in items}) == JOB_IMAGES
+    assert len(answers(items)) == 22 * JOB_IMAGES
+    assert len({item.item_group for item in items}) == JOB_IMAGES
