@@ -238,7 +238,8 @@ def _verdict(name: str, figures: Sequence[OperationFigure], found: OperationAnsw
         sentence = f"{name} has no image that is answered yet."
         return ClassifierVerdict(classifier=name, state="test-unfit", finding=None, sentence=sentence)
     counts = Counter(each.state for each in own)
-    rest = f"{counts['holds']} hold, {counts['cannot-tell']} cannot be decided."
+    holding = "1 holds" if counts["holds"] == 1 else f"{counts['holds']} hold"
+    rest = f"{holding}, {counts['cannot-tell']} cannot be decided."
     if counts["breaks"]:
         sentence = f"{own[0].sentence} In all {counts['breaks']} of {len(own)} operations hurt, {rest}"
         return ClassifierVerdict(classifier=name, state="breaks", finding=None, sentence=sentence)
