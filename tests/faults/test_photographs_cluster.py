@@ -81,7 +81,7 @@ def test_two_replicas_answer_no_slower_than_one(stack: PhotographsCluster) -> No
 
 @pytest.mark.timeout(7200)
 def test_a_job_that_is_killed_half_way_does_each_photograph_once(stack: PhotographsCluster) -> None:
-    stack.upload("large", JOB_IMAGES, side=48)
+    stack.upload("large", JOB_IMAGES, side=96)
     began = time.monotonic()
     job = stack.start_job("large", workers=2)
     run = str(job.run)
