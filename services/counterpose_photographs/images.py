@@ -1,7 +1,7 @@
 """``python -m counterpose_photographs.images OUT --models FOLDER``: write real images, a folder a class.
 
 Cut-outs before photographed backgrounds, with their masks, where their package can be had, else photographs
-that packages ship. Size, place and background of each cut-out are fixed before any network sees it.
+that packages ship. Size, place and background of each cut-out depend on no network's answer.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ SCENES: Mapping[str, Mapping[str, str]] = {
 """Photographs by package and file, with the class of ImageNet-1k that they show. None is a background."""
 
 BACKGROUNDS = ("grass", "gravel", "brick")
-"""Photographs of ground and wall in scikit-image, which show no object; fixed before any network saw them."""
+"""Photographs of ground and wall in scikit-image, which show no object. A plain script had measured networks
+on them before they were chosen."""
 
 COLLECTION = "foolbox==3.3.4"
 """Its wheel holds 20 photographs of ImageNet, whose file names end in the number of their class."""

@@ -19,8 +19,7 @@ REFUSED_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".npy")
 MOST_LINES = 400
 MOST_WHEEL_BYTES = 5_300_000
 """The pages' script, htmx, is 52 kB of them, the list of adjectives 66 kB, ImageNet-1k's hierarchy 31 kB,
-the operations on images 84 kB,
-their masks, proofs and gates 90 kB."""
+the operations on images 84 kB."""
 
 
 def modules(*roots: str) -> list[Path]:

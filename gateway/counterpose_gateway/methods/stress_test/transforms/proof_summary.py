@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -61,7 +62,8 @@ class JoinedOperation:
         words = operation(proof.operation).in_words(proof.level)
         if loss.estimate is None:
             return f"No image is answered yet where it {words}."
-        low, high = (round(100 * (end or 0.0)) for end in (loss.low, loss.high))
+        # Outwards: what is ruled out must not lie inside the interval.
+        low, high = math.floor(100 * (loss.low or 0.0)), math.ceil(100 * (loss.high or 0.0))
         points = round(100 * loss.estimate)
         said = {
             "breaks": f"{proof.classifier} loses {points} points of accuracy where the image {words}",
