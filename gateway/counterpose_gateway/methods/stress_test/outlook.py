@@ -51,7 +51,7 @@ class Outlook:
         if self.needed == 0:
             return ""
         if not self.is_offered and self.left is not None and self.left + self.draws:
-            few = counted(self.left or self.draws, "image" if self.left else "redraw")
+            few = counted(self.left or self.draws, "image" if self.left else "repeat")
             return (
                 f"Dataset {self.dataset!r} has {few} of {self.label!r} left to prove it on, and it takes at "
                 f"least {self.least}: upload more images of that class, or name another dataset (--dataset)."
@@ -80,7 +80,7 @@ class Outlook:
         return f"A proof on {self._many(min(PROVE_IMAGES, self.left or self.draws))} decides it"
 
     def _many(self, number: int) -> str:
-        return counted(number, "more image" if self.left else "more redraw")
+        return counted(number, "more image" if self.left else "more repeat")
 
 
 def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, ledger: RunLedger) -> Outlook:
