@@ -13,6 +13,8 @@ Pixels = npt.NDArray[np.uint8]
 """An image as uint8 of shape (H, W, 3), red-green-blue."""
 Mask = npt.NDArray[np.bool_]
 """Shape (H, W): true where the object is."""
+Matte = npt.NDArray[np.uint8]
+"""Shape (H, W): the object's share of each pixel, 0 to 255; its edge is the object's own."""
 Floats = npt.NDArray[np.floating[Any]]
 """One or three channels, (H, W) or (H, W, 3); as an image from 0 to 1."""
 

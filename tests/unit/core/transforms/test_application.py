@@ -129,7 +129,9 @@ def test_a_random_operation_without_a_generator_is_refused(texture: Callable[...
         (np.ones((50, 59), bool), r"the mask has shape \(50, 59\), but the image \(50, 60\)"),
         (np.zeros((50, 60), bool), "the mask is empty: no object"),
         (np.ones((50, 60), bool), "the mask is full: no background"),
-        (np.ones((50, 60), np.uint8), "the mask is uint8; give bool"),
+        (np.zeros((50, 60), np.uint8), "the mask is empty: no object"),
+        (np.full((50, 60), 200, np.uint8), "the mask is full: no background"),
+        (np.ones((50, 60), np.int64), "the mask is int64; give bool"),
     ],
 )
 def test_a_mask_that_does_not_fit_is_refused(
