@@ -6,10 +6,9 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.masks import INSIDE
@@ -25,7 +24,7 @@ from counterpose_core.transforms import (
     optics,
     weather,
 )
-from counterpose_core.transforms.arrays import PUBLISHED_SIDE, Mask, Matte, Pixels
+from counterpose_core.transforms.arrays import Mask, Matte, Pixels
 from counterpose_core.transforms.table import Operation
 
 Effect = Callable[..., Pixels]
@@ -160,12 +159,6 @@ def generator_of(digest: str, operation: str, level: int, seed: int) -> np.rando
     number = int(hashlib.sha256(text.encode()).hexdigest(), 16)
     # By name: NumPy may change what its default generator is.
     return np.random.Generator(np.random.PCG64(number))
-
-
-def published_or_scaled(operation: Operation, pixels: npt.NDArray[Any]) -> Literal["published", "scaled"]:
-    """Return whether the operation's lengths are as published at the image's size, or scaled to it."""
-    same = max(pixels.shape[:2]) == PUBLISHED_SIDE or not operation.scales
-    return "published" if same else "scaled"
 
 
 def _check_image(pixels: Pixels, what: str) -> None:

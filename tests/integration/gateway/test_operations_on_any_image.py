@@ -261,3 +261,27 @@ async def test_a_photograph_of_64_megapixels_is_taken_at_half_its_sides(gateway:
     told = await transformed(gateway, operations=["rotation", "gaussian-blur"], levels=[3])
     assert (told.images, told.controls["steady"].estimate) == (2, 1.0)
     assert told.left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("width", "size", "scaled"), [(224, 512, False), (300, 224, False), (300, 512, True), (100, 224, True)]
+)
+async def test_a_corruption_at_another_size_than_224_pixels_is_called_scaled(
+    gateway: FakeGateway, width: int, size: int, scaled: bool
+) -> None:
+    files = [
+        (f"{label}.png", label, written("PNG", "RGB")(photograph(label, 0, width, 150))) for label in LEVELS
+    ]
+    await uploaded(gateway, files)
+    summary = await finished(gateway, operations=["gaussian-blur", "contrast"], levels=[3], size=size)
+    assert summary.transforms is not None
+    blur, contrast = sorted(summary.transforms.figures, key=lambda each: each.operation, reverse=True)
+    assert (blur.title, contrast.title) == (
+        "Gaussian blur (scaled)" if scaled else "Gaussian blur",
+        "Contrast",
+    )
+    assert ("as blurred as level 3 (scaled)" in blur.sentence) is scaled
+    assert "level 3 (" not in contrast.sentence
+    page = await gateway.http.get(f"/v1/stress-tests/{summary.run_id}/report")
+    assert ("Gaussian blur (scaled)" in page.text) is scaled
+    assert ("Scaled: lengths that ImageNet-C has for 224 pixels" in page.text) is scaled

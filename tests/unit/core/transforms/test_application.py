@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.transforms.application import apply, generator_of, published_or_scaled
+from counterpose_core.transforms.application import apply, generator_of
 from counterpose_core.transforms.arrays import Mask, Pixels
 from counterpose_core.transforms.table import OPERATIONS, Operation, operation
 
@@ -170,21 +170,6 @@ def test_draws_come_from_digest_operation_level_and_seed() -> None:
         for seed in (0, 1)
     }
     assert len(draws) == 16
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "word"),
-    [
-        ("gaussian-blur", (224, 224, 3), "published"),
-        ("gaussian-blur", (100, 224, 3), "published"),
-        ("gaussian-blur", (224, 512, 3), "scaled"),
-        ("contrast", (300, 300, 3), "published"),
-    ],
-)
-def test_lengths_are_published_at_224_pixels_and_scaled_otherwise(
-    name: str, shape: tuple[int, int, int], word: str
-) -> None:
-    assert published_or_scaled(operation(name), np.zeros(shape, np.uint8)) == word
 
 
 def test_lengths_grow_with_the_image(texture: Callable[..., Pixels]) -> None:
