@@ -12,9 +12,9 @@ from PIL import Image
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import decode_image
-from counterpose_core.images.masks import INSIDE
+from counterpose_core.images.masks import INSIDE, is_soft
 from counterpose_core.transforms.application import apply, generator_of
-from counterpose_core.transforms.arrays import Mask, Pixels
+from counterpose_core.transforms.arrays import Mask, Matte, Pixels
 from counterpose_core.transforms.backgrounds import emptied
 from counterpose_core.transforms.table import operation
 
@@ -126,8 +126,8 @@ def _background(other: str, mask: str | None, size: int | None, read: Read) -> P
     return pixels if mask is None else emptied(pixels, _mask(read(mask), pixels.shape[:2]))
 
 
-def _mask(data: bytes, shape: tuple[int, int]) -> Mask:
-    """Read a mask: light where the object is, in the proportions of its photograph."""
+def _mask(data: bytes, shape: tuple[int, int]) -> Mask | Matte:
+    """Read a mask in the proportions of its photograph: a matte, reduced as that is, or where it is light."""
     pixels = decode_image(data)
     height, width = pixels.shape[:2]
     # A pixel of the reduced photograph may round otherwise; more than that is the mask of another image.
@@ -136,5 +136,7 @@ def _mask(data: bytes, shape: tuple[int, int]) -> Mask:
             f"the mask has {width} x {height} pixels, which is not the shape of its photograph; give the "
             "photograph's own mask"
         )
-    reduced = Image.fromarray(pixels).convert("L").resize(shape[::-1], Image.Resampling.NEAREST)
-    return np.array(np.asarray(reduced) >= INSIDE, dtype=np.bool_)
+    levels = Image.fromarray(pixels).convert("L")
+    if is_soft(np.asarray(levels)):
+        return np.array(levels.resize(shape[::-1], Image.Resampling.LANCZOS))
+    return np.array(np.asarray(levels.resize(shape[::-1], Image.Resampling.NEAREST)) >= INSIDE)

@@ -23,15 +23,15 @@ def packed_mask(source: RawSource, content: bytes, pixels: Pixels) -> PackedImag
     """
     try:
         if source.mask is None:
-            inside = alpha_mask(content)
+            matte = alpha_mask(content)
         elif isinstance(source.mask, Outline):
             outline = source.mask
-            inside = outline_mask(outline.polygons, (outline.width, outline.height), content)
+            matte = outline_mask(outline.polygons, (outline.width, outline.height), content)
         elif source.mask:
-            inside = file_mask(source.mask, content)
+            matte = file_mask(source.mask, content)
         else:
             raise ImageUndecodable("the mask is unreadable or not base64; send the file's bytes in base64")
     except RequestError as error:
         field = "outline" if isinstance(source.mask, Outline) else "mask_base64"
         raise type(error)(f"{source.filename!r}: {error.detail}", pointer=f"/{field}") from error
-    return None if inside is None else pack(mask_pixels(inside, pixels))
+    return None if matte is None else pack(mask_pixels(matte, pixels))

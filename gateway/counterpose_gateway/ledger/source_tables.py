@@ -43,9 +43,10 @@ class SourceTables(LedgerPart):
         known_labels, known_groups = Codes(), Codes()
         columns = (
             _sources.id, _sources.image, _sources.label, _sources.group, _sources.caption.is_not(None),
-            _sources.mask,
+            _sources.mask, _sources.width, _sources.height,
         )  # fmt: skip
         masks: Texts | None = None
+        sides = set[int]()
         found = 0
         for row in reader.pages(*columns):
             ids.values[found], images.values[found] = bytes.fromhex(row[0]), bytes.fromhex(row[1])
@@ -54,11 +55,12 @@ class SourceTables(LedgerPart):
             if row[5] is not None:
                 masks = masks or Texts.of_digests(n)
                 masks.values[found] = bytes.fromhex(row[5])
+            sides.add(max(row[6], row[7]))
             found += 1
         return SourceTable(
             ids=ids, images=images, labels=labels, label_names=known_labels.names, captioned=captioned,
             details=reader, places=np.arange(found), groups=groups[:found], group_names=known_groups.names,
-            masks=masks,
+            masks=masks, sides=frozenset(sides),
         )  # fmt: skip
 
 

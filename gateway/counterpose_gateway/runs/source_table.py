@@ -98,7 +98,8 @@ class SourceTable:
 
     ``labels`` are numbers in ``label_names`` and are rows of the columns; ``groups`` are numbers in
     ``group_names``, -1 for a source that stands alone, and are in the order of this table. ``masks``, rows of
-    the columns, are empty for a source without one, and None if no source has one.
+    the columns, are empty for a source without one, and None if no source has one. ``sides`` are the longest
+    sides in pixels that any image of the columns has.
     """
 
     ids: Texts
@@ -111,6 +112,7 @@ class SourceTable:
     groups: NDArray[np.int32]
     group_names: Sequence[str]
     masks: Texts | None = None
+    sides: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> SourceTable:
@@ -127,6 +129,7 @@ class SourceTable:
             groups=np.array([groups.code(source.group) for source in sources], dtype=np.int32),
             group_names=groups.names,
             masks=_masks(sources),
+            sides=frozenset(max(source.width, source.height) for source in sources),
         )
 
     def __len__(self) -> int:

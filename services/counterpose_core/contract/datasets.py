@@ -60,7 +60,8 @@ class SourceUpload(ClientBody):
         default=None,
         max_length=24_000_000,
         description="Bytes of a PNG, JPEG or WebP file in base64, as large as the image and light where its "
-        "object is; null for the image's alpha channel, if it has one that is not the same everywhere.",
+        "object is; greys of a PNG are a soft edge. Null for the image's alpha channel, if it has one that "
+        "is not the same everywhere.",
     )
     outline: Outline | None = Field(
         default=None, description="Polygons around the object in the place of a mask, or null for none."

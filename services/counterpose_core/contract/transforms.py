@@ -86,6 +86,12 @@ class TransformPlan(ResponseBody):
         default={}, description="Why an operation that was asked for is not carried out, by its name."
     )
     size: int | None = Field(description="Pixels of the longest working side, or null for each image's own.")
+    scaled: bool = Field(
+        default=False,
+        exclude_if=lambda scaled: not scaled,
+        description="Whether any image has another longest side than 224 pixels then: the lengths of the "
+        "corruptions of ImageNet-C are scaled to it.",
+    )
     others: dict[str, list[str]] = Field(
         default={},
         description="Classes of each classifier that are none of the dataset's, among which it answers too; "

@@ -1,4 +1,4 @@
-"""Masks of objects: read from a file, an alpha channel or polygons; true where the object is."""
+"""Masks of objects: read from a file, an alpha channel or polygons; outlines, or mattes with soft edges."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from PIL import ExifTags, Image, ImageDraw, ImageOps, UnidentifiedImageError
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import FORMATS, LARGEST_PHOTOGRAPH, Pixels, decode_image
+from counterpose_core.images.file_structure import SIGNATURE
 
-Mask = npt.NDArray[np.bool_]
-"""Shape (H, W): true where the object is."""
+Matte = npt.NDArray[np.uint8]
+"""Shape (H, W): the object's share of each pixel, 0 to 255; with nothing between these, only its outline."""
 
 INSIDE = 128
 """The least value of a mask's image, or of an alpha channel, that is inside."""
+BLACK, WHITE = 0, 255
+NEARLY = 8
+"""Levels by which a matte may miss black and white: those that networks predict hardly reach them."""
 _QUARTERS = (5, 6, 7, 8)
 """The EXIF orientations that swap width and height."""
 
 
-def alpha_mask(data: bytes) -> Mask | None:
-    """Return where the image of a file is not transparent; None if that is everywhere or nowhere.
+def alpha_mask(data: bytes) -> Matte | None:
+    """Return how opaque the image of a file is; None if everything is inside, or nothing.
 
     Args:
         data: a file that `decode_image` has read.
@@ -33,16 +37,19 @@ def alpha_mask(data: bytes) -> Mask | None:
                 return None
             image.load()
             turned = ImageOps.exif_transpose(image) if _orientation(image) else image
-            alpha = np.asarray(turned.convert("RGBA").getchannel("A"))
+            alpha = np.array(turned.convert("RGBA").getchannel("A"))
     except UnidentifiedImageError:
         # Raw pixels have no alpha channel.
         return None
-    inside = np.array(alpha >= INSIDE, dtype=np.bool_)
-    return inside if inside.any() and not inside.all() else None
+    inside = alpha >= INSIDE
+    return alpha if inside.any() and not inside.all() else None
 
 
-def file_mask(data: bytes, image: bytes) -> Mask:
-    """Return the mask that a file shows: where it is light or, if it is a cut-out, not transparent.
+def file_mask(data: bytes, image: bytes) -> Matte:
+    """Return the mask that a file shows: how light it is or, if it is a cut-out, how opaque.
+
+    Only a PNG in greys from black to white has a soft edge: colours and other greys number objects, and other
+    formats blur. Of these, the outline is taken.
 
     Args:
         data: the file.
@@ -52,16 +59,25 @@ def file_mask(data: bytes, image: bytes) -> Mask:
         InvalidRequest: it has another size than the image, or is empty or full.
         ImageUndecodable, ImageTooLarge, UnsupportedMedia: as `decode_image`.
     """
-    levels = np.asarray(Image.fromarray(decode_image(data, max_pixels=LARGEST_PHOTOGRAPH)).convert("L"))
+    pixels = decode_image(data, max_pixels=LARGEST_PHOTOGRAPH)
+    levels = np.array(Image.fromarray(pixels).convert("L"))
     cut = alpha_mask(data)
-    inside = np.array(levels >= INSIDE, dtype=np.bool_) if cut is None else cut
     # Both by their files: a large one is halved while it is decoded.
-    _require_size(*_size(data), image)
-    _require_both(inside, f"; its lightest value is {levels.max()}" if cut is None else "")
-    return inside
+    size = _size(data)
+    _require_size(*size, image)
+    is_whole = size == (pixels.shape[1], pixels.shape[0])
+    is_grey = is_whole and data.startswith(SIGNATURE) and bool((pixels == pixels[..., :1]).all())
+    if cut is not None:
+        matte = cut
+    elif is_grey and levels.min() <= BLACK + NEARLY and levels.max() >= WHITE - NEARLY:
+        matte = levels
+    else:
+        matte = _outline(levels >= INSIDE)
+    _require_both(matte, f"; its lightest value is {levels.max()}" if cut is None else "")
+    return matte
 
 
-def outline_mask(polygons: Sequence[Sequence[float]], size: tuple[int, int], image: bytes) -> Mask:
+def outline_mask(polygons: Sequence[Sequence[float]], size: tuple[int, int], image: bytes) -> Matte:
     """Return what lies in any of the polygons.
 
     Args:
@@ -73,7 +89,7 @@ def outline_mask(polygons: Sequence[Sequence[float]], size: tuple[int, int], ima
         InvalidRequest: they were drawn on an image of another size, leave it, or hold nothing or all of it.
     """
     _require_size(*size, image)
-    canvas = Image.new("1", size)
+    canvas = Image.new("L", size)
     draw = ImageDraw.Draw(canvas)
     for polygon in polygons:
         corners = list(zip(polygon[::2], polygon[1::2], strict=False))
@@ -81,19 +97,30 @@ def outline_mask(polygons: Sequence[Sequence[float]], size: tuple[int, int], ima
             raise InvalidRequest(
                 "the outline leaves the image; give the outline of this image, in its pixels"
             )
-        draw.polygon(corners, fill=1)
-    inside = np.array(canvas, dtype=np.bool_)
-    _require_both(inside, "")
-    return inside
+        draw.polygon(corners, fill=WHITE)
+    matte = np.array(canvas)
+    _require_both(matte, "")
+    return matte
 
 
-def mask_pixels(inside: Mask, pixels: Pixels) -> Pixels:
+def is_soft(matte: Matte) -> bool:
+    """Return whether a mask has an edge of its own, and not an outline only."""
+    return bool(((matte > BLACK) & (matte < WHITE)).any())
+
+
+def mask_pixels(matte: Matte, pixels: Pixels) -> Pixels:
     """Return a mask as it is stored: white where the object is, as large as the stored image."""
     height, width = pixels.shape[:2]
-    levels = Image.fromarray(inside.astype(np.uint8) * 255)
+    levels = Image.fromarray(matte)
     if levels.size != (width, height):
-        levels = levels.resize((width, height), Image.Resampling.NEAREST)
+        # Of an outline no soft edge may come; a matte is halved as photographs are.
+        kind = Image.Resampling.BOX if is_soft(matte) else Image.Resampling.NEAREST
+        levels = levels.resize((width, height), kind)
     return np.repeat(np.asarray(levels)[:, :, None], 3, axis=2)
+
+
+def _outline(inside: npt.NDArray[np.bool_]) -> Matte:
+    return np.where(inside, WHITE, BLACK).astype(np.uint8)
 
 
 def _require_size(width: int, height: int, data: bytes) -> None:
@@ -105,7 +132,8 @@ def _require_size(width: int, height: int, data: bytes) -> None:
         )
 
 
-def _require_both(inside: Mask, more: str) -> None:
+def _require_both(matte: Matte, more: str) -> None:
+    inside = matte >= INSIDE
     if not inside.any():
         raise InvalidRequest(f"the mask is empty: no object is in it{more}; make the object light (255)")
     if inside.all():

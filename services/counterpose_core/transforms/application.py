@@ -6,12 +6,12 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.images.masks import INSIDE
 from counterpose_core.transforms import (
     backgrounds,
     blur,
@@ -24,7 +24,7 @@ from counterpose_core.transforms import (
     optics,
     weather,
 )
-from counterpose_core.transforms.arrays import PUBLISHED_SIDE, Mask, Pixels
+from counterpose_core.transforms.arrays import Mask, Matte, Pixels
 from counterpose_core.transforms.table import Operation
 
 Effect = Callable[..., Pixels]
@@ -111,7 +111,7 @@ def apply(
     operation: Operation,
     level: int,
     generator: np.random.Generator | None = None,
-    mask: Mask | None = None,
+    mask: Mask | Matte | None = None,
     other: Pixels | None = None,
 ) -> Pixels:
     """Return a copy of the image with an operation at a level applied.
@@ -121,7 +121,8 @@ def apply(
         operation: one of the table.
         level: from 1 to the operation's last.
         generator: what random operations draw from, as from `generator_of`.
-        mask: true where the object is, bool (H, W), for operations that need it.
+        mask: for operations that need it, true where the object is, bool (H, W), or the object's share of
+            each pixel, uint8 (H, W).
         other: another photograph of any size, for operations that need it.
 
     Raises:
@@ -142,7 +143,7 @@ def apply(
             raise InvalidRequest(f"{operation.name!r} is random; give a generator to draw from")
         needs["generator"] = generator
     if operation.needs_mask:
-        needs["mask"] = _checked_mask(mask, operation.name, (height, width))
+        needs["mask"] = _checked_mask(mask, operation, (height, width))
     if operation.needs_other:
         if other is None:
             raise InvalidRequest(f"{operation.name!r} needs another photograph; give one")
@@ -160,12 +161,6 @@ def generator_of(digest: str, operation: str, level: int, seed: int) -> np.rando
     return np.random.Generator(np.random.PCG64(number))
 
 
-def published_or_scaled(operation: Operation, pixels: npt.NDArray[Any]) -> Literal["published", "scaled"]:
-    """Return whether the operation's lengths are as published at the image's size, or scaled to it."""
-    same = max(pixels.shape[:2]) == PUBLISHED_SIDE or not operation.scales
-    return "published" if same else "scaled"
-
-
 def _check_image(pixels: Pixels, what: str) -> None:
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:
         raise InvalidRequest(
@@ -173,16 +168,20 @@ def _check_image(pixels: Pixels, what: str) -> None:
         )
 
 
-def _checked_mask(mask: Mask | None, name: str, shape: tuple[int, int]) -> Mask:
+def _checked_mask(mask: Mask | Matte | None, row: Operation, shape: tuple[int, int]) -> Mask | Matte:
+    """Return the mask of an image of this shape: whole for backgrounds, else where the object is."""
     if mask is None:
-        raise InvalidRequest(f"{name!r} needs a mask of the object; give one, or leave the operation out")
-    if mask.dtype != np.bool_:
-        raise InvalidRequest(f"the mask is {mask.dtype}; give bool, true where the object is")
+        raise InvalidRequest(f"{row.name!r} needs a mask of the object; give one, or leave the operation out")
+    if mask.dtype not in (np.bool_, np.uint8):
+        raise InvalidRequest(
+            f"the mask is {mask.dtype}; give bool, true where the object is, or its share as uint8"
+        )
     if mask.shape != shape:
         raise InvalidRequest(
             f"the mask has shape {mask.shape}, but the image {shape}; give the image's own mask"
         )
-    if not mask.any() or mask.all():
-        fault = "full: no background" if mask.any() else "empty: no object"
-        raise InvalidRequest(f"the mask is {fault} is left for {name!r}; give the outline of the object")
-    return mask
+    inside: Mask = mask >= (INSIDE if mask.dtype == np.uint8 else True)
+    if not inside.any() or inside.all():
+        fault = "full: no background" if inside.any() else "empty: no object"
+        raise InvalidRequest(f"the mask is {fault} is left for {row.name!r}; give the outline of the object")
+    return mask if row.family == "background" else inside

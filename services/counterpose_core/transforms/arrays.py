@@ -9,15 +9,17 @@ import numpy.typing as npt
 import scipy
 from PIL import Image
 
+from counterpose_core.transforms.table import PUBLISHED_SIDE
+
 Pixels = npt.NDArray[np.uint8]
 """An image as uint8 of shape (H, W, 3), red-green-blue."""
 Mask = npt.NDArray[np.bool_]
 """Shape (H, W): true where the object is."""
+Matte = npt.NDArray[np.uint8]
+"""Shape (H, W): the object's share of each pixel, 0 to 255; its edge is the object's own."""
 Floats = npt.NDArray[np.floating[Any]]
 """One or three channels, (H, W) or (H, W, 3); as an image from 0 to 1."""
 
-PUBLISHED_SIDE = 224
-"""The longest side in pixels for which lengths are stated: the corruptions were published at this size."""
 GREY = 128
 """What a place without image is filled with: neither dark nor light."""
 

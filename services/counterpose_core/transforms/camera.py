@@ -6,7 +6,6 @@ import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter
 
 from counterpose_core.transforms.arrays import (
-    PUBLISHED_SIDE,
     Floats,
     Pixels,
     as_floats,
@@ -16,6 +15,7 @@ from counterpose_core.transforms.arrays import (
 )
 from counterpose_core.transforms.digital import resized
 from counterpose_core.transforms.noise import reduced
+from counterpose_core.transforms.table import PUBLISHED_SIDE
 
 FULL_WELL = 20_000
 """Electrons that a pixel of a small sensor holds at ISO 100."""

@@ -23,6 +23,9 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 
 LEVELS = 5
 
+PUBLISHED_SIDE = 224
+"""The longest side in pixels for which lengths are stated: the corruptions were published at this size."""
+
 SMALLEST_SIDE = 8
 """Pixels of the shorter side from which operations on single pixels and the geometry make sense."""
 
@@ -82,9 +85,19 @@ class Operation:
             raise InvalidRequest(f"{self.name!r} has no level {level!r}; it has {levels}")
         return {name: values[level - 1] for name, values in self.numbers.items()} | dict(self.constants)
 
-    def in_words(self, level: int) -> str:
-        """Return what the image does or is at a level: "is as dark as level 3"."""
-        return self.words.format(level=level, **self.at(level))
+    def in_words(self, level: int, *, scaled: bool = False) -> str:
+        """Return what the image does or is at a level: "is as dark as level 3"; ``scaled`` as of `called`."""
+        return self._named(self.words.format(level=level, **self.at(level)), scaled)
+
+    def called(self, *, scaled: bool) -> str:
+        """Return the title: of a corruption whose lengths are ``scaled`` to another size, one that says so.
+
+        Its levels are not the published ones then: "Gaussian blur (scaled)".
+        """
+        return self._named(self.title, scaled)
+
+    def _named(self, words: str, scaled: bool) -> str:
+        return f"{words} (scaled)" if scaled and self.scales and self.family == "corruption" else words
 
 
 def operation(name: str) -> Operation:

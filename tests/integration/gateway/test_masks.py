@@ -217,6 +217,25 @@ async def test_where_no_image_has_a_mask_the_operation_is_left_out_by_name(gatew
     assert [each.operation for each in told.figures] == ["rotation"]
 
 
+async def test_a_run_that_names_no_operation_hides_object_and_background_where_masks_are(
+    gateway: FakeGateway,
+) -> None:
+    await uploaded(gateway, [*every(2), source("sled", 9, mask_base64=None)])
+    request = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
+    answer = await gateway.http.post("/v1/stress-tests", json=request)
+    start = len(recipes(gateway))
+    await gateway.worker().work_off()
+    made = recipes(gateway)[start:]
+    masked = Counter(each.operation for each in made if each.mask is not None)
+    assert masked == {"background-grey": 4 * 3, "background-mirrored": 4 * 3, "occlusion-object": 4 * 3}
+    summary = await gateway.http.get(f"/v1/stress-tests/{answer.json()['id']}/summary")
+    told = StressTestSummary.model_validate_json(summary.content).transforms
+    assert told is not None
+    assert (told.tested, told.left_out) == (22, {})
+    # As docs/how-to/photographs.md says.
+    assert len(made) == 5 * 56 + 4 * 9
+
+
 async def test_where_no_other_photograph_fits_the_operation_is_left_out_by_name(gateway: FakeGateway) -> None:
     await uploaded(gateway, [source("plate", 1), source("sled", 1)])
     told = await summed_up(gateway, BACKGROUNDS)

@@ -118,6 +118,15 @@ async def test_images_of_another_dataset_prove_it_but_not_those_that_are_the_sam
     assert child.transforms.among == run.transforms.among
 
 
+async def test_the_proof_of_a_corruption_at_another_size_than_the_published_one_says_so(
+    gateway: FakeGateway,
+) -> None:
+    noise = {"operations": ["gaussian-noise"], "levels": [3]}
+    run = await finished(gateway, 3, classifiers=["leaning"], transforms=noise, limit=2)
+    child = await prove(gateway, run.run_id, 1, images=4)
+    assert "has Gaussian noise of level 3 (scaled)" in child.verdict
+
+
 @pytest.mark.parametrize(
     ("number", "status", "sentence"), [(1, 422, "is decided"), (9, 404, "has no finding 9: it has 2")]
 )

@@ -20,6 +20,7 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.suite import load_suite
+from counterpose_core.transforms.table import operation
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import CLASSES, FakeWorld
@@ -122,7 +123,10 @@ async def test_a_suite_of_operations_alone_carries_out_its_own(gateway: FakeGate
     summary = await finished(gateway, per_class=1, transforms=None)
     assert SUITE.transforms is not None
     plan = summary.config["transforms"]
-    assert list(plan["operations"]) == list(SUITE.transforms.operations)
+    bare = [name for name in SUITE.transforms.operations if not operation(name).needs_mask]
+    assert list(plan["operations"]) == bare
+    assert list(plan["left_out"]) == ["background-grey", "occlusion-object"]
+    assert set(plan["left_out"].values()) == {"it needs a mask of the object, and no image has one"}
     assert plan["operations"]["upside-down"] == [1]
     assert plan["operations"]["rotation"] == [1, 3, 5]
 

@@ -23,6 +23,7 @@ from counterpose_core.errors import CounterposeError
 from counterpose_core.image_recipes import shown_image
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.suite import load_suite
+from counterpose_core.transforms.table import operation
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import FakeWorld
@@ -156,17 +157,20 @@ async def test_every_operation_is_carried_out_on_any_form_of_image_or_left_out_b
     assert told.controls["steady"].estimate == 1.0
     assert told.placebos["steady"].estimate == 0.0
     own = set(SUITE.transforms.operations if SUITE.transforms else ())
+    masked = {name for name in told.left_out if operation(name).needs_mask}
+    assert masked == {"background-grey", "occlusion-object"}
     carried_out = {figure.operation: figure.images for figure in told.figures}
     assert carried_out.keys() | told.left_out.keys() == own
     assert not carried_out.keys() & told.left_out.keys()
     assert set(carried_out.values()) == {4}
     short = round(min(width, height) * min(1.0, 512 / max(width, height)))
-    for why in told.left_out.values():
+    small = {name: why for name, why in told.left_out.items() if name not in masked}
+    for why in small.values():
         found = re.search(r"at least (\d+) pixels on each side; this one has (\d+) x (\d+)", why)
         assert found is not None, why
         least, *sides = map(int, found.groups())
         assert min(sides) == short < least
-    assert bool(told.left_out) == (short < 96)
+    assert bool(small) == (short < 96)
 
 
 async def test_an_image_one_pixel_wide_is_refused_by_name_and_the_others_are_taken(
@@ -257,3 +261,27 @@ async def test_a_photograph_of_64_megapixels_is_taken_at_half_its_sides(gateway:
     told = await transformed(gateway, operations=["rotation", "gaussian-blur"], levels=[3])
     assert (told.images, told.controls["steady"].estimate) == (2, 1.0)
     assert told.left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("width", "size", "scaled"), [(224, 512, False), (300, 224, False), (300, 512, True), (100, 224, True)]
+)
+async def test_a_corruption_at_another_size_than_224_pixels_is_called_scaled(
+    gateway: FakeGateway, width: int, size: int, scaled: bool
+) -> None:
+    files = [
+        (f"{label}.png", label, written("PNG", "RGB")(photograph(label, 0, width, 150))) for label in LEVELS
+    ]
+    await uploaded(gateway, files)
+    summary = await finished(gateway, operations=["gaussian-blur", "contrast"], levels=[3], size=size)
+    assert summary.transforms is not None
+    blur, contrast = sorted(summary.transforms.figures, key=lambda each: each.operation, reverse=True)
+    assert (blur.title, contrast.title) == (
+        "Gaussian blur (scaled)" if scaled else "Gaussian blur",
+        "Contrast",
+    )
+    assert ("as blurred as level 3 (scaled)" in blur.sentence) is scaled
+    assert "level 3 (" not in contrast.sentence
+    page = await gateway.http.get(f"/v1/stress-tests/{summary.run_id}/report")
+    assert ("Gaussian blur (scaled)" in page.text) is scaled
+    assert ("Scaled: lengths that ImageNet-C has for 224 pixels" in page.text) is scaled

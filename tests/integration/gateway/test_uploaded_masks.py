@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFilter
 
 from counterpose_core.image_recipes import shown_image
 from fakes.gateway import FakeGateway, fake_gateway
@@ -106,6 +106,19 @@ async def test_an_alpha_channel_is_a_mask_and_its_pixels_stay_before_white(gatew
     pixels = shown_image(found["cut.png"].image, gateway.store.get)
     assert (pixels[0, 0] == 255).all()
     assert np.array_equal(pixels[40, 40], np.asarray(photograph(1))[40, 40])
+
+
+async def test_soft_edges_are_kept_of_an_alpha_channel_and_of_a_mask(gateway: FakeGateway) -> None:
+    soft = square().filter(ImageFilter.GaussianBlur(3))
+    soft.putpixel((45, 45), 255)
+    cut = photograph(1).convert("RGBA")
+    cut.putalpha(soft)
+    of_alpha = {"filename": "cut.png", "label": "sled", "content_base64": png(cut)}
+    await uploaded(gateway, [of_alpha, source("sled", 2, mask_base64=png(soft))])
+    masks = {each.mask for each in gateway.ledger.sources("demo")}
+    assert len(masks) == 1
+    mask = shown_image(str(masks.pop()), gateway.store.get)
+    assert np.array_equal(mask[:, :, 0], np.asarray(soft))
 
 
 async def test_masks_change_a_dataset_s_digest_and_go_with_it(gateway: FakeGateway) -> None:

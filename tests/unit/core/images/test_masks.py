@@ -1,4 +1,4 @@
-"""Masks of files, alpha channels and polygons, upright and as large as their images."""
+"""Masks of files, alpha channels and polygons, upright and as large as their images; which edges are soft."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 
 from counterpose_core.errors import InvalidRequest, UnsupportedMedia
 from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, decode_image, encode_raw
-from counterpose_core.images.masks import alpha_mask, file_mask, mask_pixels, outline_mask
+from counterpose_core.images.masks import alpha_mask, file_mask, is_soft, mask_pixels, outline_mask
 
 SIZE = (40, 24)
 
@@ -27,9 +27,16 @@ def corner(mode: str = "L", value: int = 255, size: tuple[int, int] = SIZE) -> I
     return mask
 
 
+def with_red(image: Image.Image) -> Image.Image:
+    image.putpixel((0, 12), (255, 0, 0))
+    return image
+
+
 PHOTOGRAPH = file(Image.new("RGB", SIZE, "green"))
-EXPECTED = np.zeros(SIZE[::-1], np.bool_)
-EXPECTED[:6, :10] = True
+EXPECTED = np.zeros(SIZE[::-1], np.uint8)
+EXPECTED[:6, :10] = 255
+SOFT = Image.linear_gradient("L").resize(SIZE)
+"""From nearly black to nearly white."""
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,7 @@ def test_polygons_are_filled_as_pillow_fills_them() -> None:
     draw = ImageDraw.Draw(canvas)
     draw.polygon([(1, 1), (9, 1), (1, 9)], fill=255)
     draw.polygon([(20, 10), (30, 10), (30, 20), (20, 20)], fill=255)
-    np.testing.assert_array_equal(outline_mask(polygons, SIZE, PHOTOGRAPH), np.asarray(canvas) > 0)
+    np.testing.assert_array_equal(outline_mask(polygons, SIZE, PHOTOGRAPH), np.asarray(canvas))
 
 
 @pytest.mark.parametrize(
@@ -148,3 +155,52 @@ def test_the_mask_of_a_photograph_above_the_stored_size_is_halved_as_the_photogr
     assert found.shape == stored.shape == (2000, 2500, 3)
     assert (found[:, :1249] == 255).all()
     assert (found[:, 1251:] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        file(SOFT),
+        file(SOFT.convert("RGB")),
+        file(Image.merge("RGBA", [Image.new("L", SIZE, 9)] * 3 + [SOFT])),
+    ],
+    ids=["grey", "colours", "cut-out"],
+)
+def test_a_soft_edge_is_taken_as_it_is(data: bytes) -> None:
+    matte = file_mask(data, PHOTOGRAPH)
+    np.testing.assert_array_equal(matte, np.asarray(SOFT))
+    assert is_soft(matte)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        file(SOFT, "JPEG", quality=95),
+        file(SOFT.convert("RGB"), "WEBP", lossless=True),
+        file(SOFT.point(lambda level: level * 0.9)),
+        file(with_red(SOFT.convert("RGB"))),
+    ],
+    ids=["jpeg", "webp", "without white", "coloured"],
+)
+def test_of_what_only_seems_soft_the_outline_is_taken(data: bytes) -> None:
+    matte = file_mask(data, PHOTOGRAPH)
+    assert not is_soft(matte)
+    assert 0 < (matte == 255).mean() < 1
+
+
+def test_a_matte_is_halved_as_its_photograph_and_an_outline_stays_one() -> None:
+    levels = np.full((4, 8), 100, np.uint8)
+    levels[:, 0], levels[:, 1:4] = 0, 255
+    small = np.zeros((2, 4, 3), np.uint8)
+    np.testing.assert_array_equal(mask_pixels(levels, small)[0, :, 0], [128, 255, 100, 100])
+    outline = np.where(levels > 0, 255, 0).astype(np.uint8)
+    assert not is_soft(mask_pixels(outline, small))
+
+
+def test_an_outline_above_the_stored_size_stays_one() -> None:
+    size = (5001, 4000)
+    photograph = file(Image.new("RGB", size, "green"), compress_level=1)
+    mask = Image.new("L", size)
+    # The halves of its edge are grey.
+    mask.paste(255, (0, 0, 2501, 4000))
+    assert not is_soft(file_mask(file(mask, compress_level=1), photograph))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.transforms.application import apply, generator_of, published_or_scaled
+from counterpose_core.transforms.application import apply, generator_of
 from counterpose_core.transforms.arrays import Mask, Pixels
 from counterpose_core.transforms.table import OPERATIONS, Operation, operation
 
@@ -129,7 +129,9 @@ def test_a_random_operation_without_a_generator_is_refused(texture: Callable[...
         (np.ones((50, 59), bool), r"the mask has shape \(50, 59\), but the image \(50, 60\)"),
         (np.zeros((50, 60), bool), "the mask is empty: no object"),
         (np.ones((50, 60), bool), "the mask is full: no background"),
-        (np.ones((50, 60), np.uint8), "the mask is uint8; give bool"),
+        (np.zeros((50, 60), np.uint8), "the mask is empty: no object"),
+        (np.full((50, 60), 200, np.uint8), "the mask is full: no background"),
+        (np.ones((50, 60), np.int64), "the mask is int64; give bool"),
     ],
 )
 def test_a_mask_that_does_not_fit_is_refused(
@@ -168,21 +170,6 @@ def test_draws_come_from_digest_operation_level_and_seed() -> None:
         for seed in (0, 1)
     }
     assert len(draws) == 16
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "word"),
-    [
-        ("gaussian-blur", (224, 224, 3), "published"),
-        ("gaussian-blur", (100, 224, 3), "published"),
-        ("gaussian-blur", (224, 512, 3), "scaled"),
-        ("contrast", (300, 300, 3), "published"),
-    ],
-)
-def test_lengths_are_published_at_224_pixels_and_scaled_otherwise(
-    name: str, shape: tuple[int, int, int], word: str
-) -> None:
-    assert published_or_scaled(operation(name), np.zeros(shape, np.uint8)) == word
 
 
 def test_lengths_grow_with_the_image(texture: Callable[..., Pixels]) -> None:

@@ -13,7 +13,7 @@ from counterpose_core.image_recipes import shown_image
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.images.masks import mask_pixels
 from counterpose_core.transforms.application import apply
-from counterpose_core.transforms.arrays import Mask, Pixels
+from counterpose_core.transforms.arrays import Mask, Matte, Pixels
 from counterpose_core.transforms.backgrounds import emptied
 from counterpose_core.transforms.exclusions import changed_kind
 from counterpose_core.transforms.table import OPERATIONS, operation
@@ -29,6 +29,10 @@ def at(shape: tuple[int, int], top: int, left: int, side: int = 40) -> Mask:
     mask = np.zeros(shape, np.bool_)
     mask[top : top + side, left : left + side] = True
     return mask
+
+
+def matte(mask: Mask) -> Matte:
+    return np.where(mask, 255, 0).astype(np.uint8)
 
 
 @pytest.mark.parametrize("shape", [(120, 160), (400, 300), (32, 32)])
@@ -92,7 +96,7 @@ def test_a_recipe_takes_the_object_out_of_the_other_photograph() -> None:
 
     own, others = at((96, 96), 30, 30), at((96, 96), 2, 2)
     image, other = scene(own, RED, GREEN), scene(others, BLUE, GREEN)
-    mask, other_mask = (put(mask_pixels(each, image)) for each in (own, others))
+    mask, other_mask = (put(mask_pixels(matte(each), image)) for each in (own, others))
     recipe = Recipe(
         put(image), "background-same-class", 5, mask=mask, other=put(other), other_mask=other_mask
     )

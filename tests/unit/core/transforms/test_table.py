@@ -54,6 +54,21 @@ def test_a_finding_can_say_how_an_image_looks() -> None:
     assert operation("occlusion").in_words(5) == "is hidden for 50% by a patch"
 
 
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("gaussian-blur", "Gaussian blur (scaled)"),
+        ("contrast", "Contrast"),
+        ("jitter", "Jitter"),
+    ],
+)
+def test_a_corruption_with_lengths_says_that_they_are_not_the_published_ones(name: str, title: str) -> None:
+    row = operation(name)
+    assert row.called(scaled=True) == title
+    assert row.called(scaled=False) == row.title
+    assert row.in_words(2, scaled=True).endswith(" (scaled)") == title.endswith(" (scaled)")
+
+
 def test_every_operation_is_carried_out_and_nothing_else() -> None:
     assert EFFECTS.keys() == OPERATIONS.keys()
     assert {row.family for row in OPERATIONS.values()} == set(FAMILIES)

@@ -75,7 +75,8 @@ def _finding(key: Tested, part: OperationAnswers, tests: Sequence[LevelTest]) ->
         flipped=part.flipped((operation, shown.level), FLIPPED),
         sentence=(
             f"{name} loses {shown.answers.lost} of {len(part.groups)} of the class {label!r} once the image "
-            f"{OPERATIONS[operation].in_words(shown.level)}, {shown.answers.gained} the other way."
+            f"{OPERATIONS[operation].in_words(shown.level, scaled=part.scaled)}, "
+            f"{shown.answers.gained} the other way."
         ),
     )
 

@@ -19,7 +19,7 @@ from counterpose_core.contract.transforms import TransformChoice, TransformPlan
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.transforms.exclusions import changed_kind
-from counterpose_core.transforms.table import Operation, Other, operation
+from counterpose_core.transforms.table import PUBLISHED_SIDE, Operation, Other, operation
 from counterpose_gateway.runs.source_table import SourceTable, TableSource
 
 NO_MASK = "it needs a mask of the object"
@@ -163,7 +163,13 @@ def fitted(
         for label, why in excluded.items()
         if (told := {name: reason for name, reason in why.items() if name in kept})
     }
-    update = {"operations": kept, "left_out": left_out, "placebos": _placebos(kept), "excluded": excluded}
+    update = {
+        "operations": kept,
+        "left_out": left_out,
+        "placebos": _placebos(kept),
+        "excluded": excluded,
+        "scaled": any(min(side, plan.size or side) != PUBLISHED_SIDE for side in sources.sides),
+    }
     return plan.model_copy(update=update)
 
 

@@ -26,11 +26,12 @@ class OperationAnswers:
     """Answers by operation and level, then by photograph; ``groups`` has the group of each photograph.
 
     ``why`` counts, by operation, why a photograph has no answer to one of its levels. ``planned`` has the
-    levels of the operations that are tested; all else stands beside them.
+    levels of the operations that are tested; all else stands beside them. ``scaled`` is that of the plan.
     """
 
     classifier: str
     planned: Mapping[str, Sequence[int]]
+    scaled: bool = False
     groups: dict[str, str] = field(default_factory=dict)
     pairs: dict[Image, dict[str, PredictionPair]] = field(default_factory=lambda: defaultdict(dict))
     why: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))

@@ -168,7 +168,7 @@ def transform_items(
     if config.transforms is None:
         raise InternalError("the run has no operations")
     materials = Materials(config.transforms, config.request.seed, sources, backgrounds)
-    hashed = cache_key(config=config.model_dump(mode="json", include=_HASHED))
+    hashed = cache_key(config=config.model_dump(mode="json", include=_HASHED, exclude=_WORDS))
     for ordinal, source in islice(enumerate(sources.rows(0)), first, None):
         yield PlannedItem(
             item_key=cache_key(source=source.id, object_class=source.label, kind="transforms", config=hashed),
@@ -190,3 +190,5 @@ _HASHED: dict[str, Any] = {
     "dataset_digest": True,
     "classes": True,
 }
+_WORDS: dict[str, Any] = {"transforms": {"scaled"}}
+"""What a plan says that changes no image and no answer."""

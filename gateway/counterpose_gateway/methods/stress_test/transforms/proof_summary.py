@@ -59,7 +59,7 @@ class JoinedOperation:
     def sentence(self) -> str:
         """The finding in one sentence."""
         proof, loss = self.proof, self.evidence.loss
-        words = operation(proof.operation).in_words(proof.level)
+        words = operation(proof.operation).in_words(proof.level, scaled=self.scaled)
         if loss.estimate is None:
             return f"No image is answered yet where it {words}."
         # Outwards: what is ruled out must not lie inside the interval.
@@ -76,6 +76,12 @@ class JoinedOperation:
         return (
             f"{said}: {lost} of {self.number} images answered wrong that were right, {gained} the other way."
         )
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the plan of any run says so."""
+        plans = (StressTestConfig.model_validate(each.run.resolved_config).transforms for each in self.runs)
+        return any(plan is not None and plan.scaled for plan in plans)
 
     @property
     def number(self) -> int:

@@ -74,6 +74,7 @@ def render_operations(
         "levels": sorted({level.level for each in figures for level in each.levels}),
         "rows": [(each, {level.level: (level, shade(level)) for level in each.levels}) for each in figures],
         "cut": any(level.placebo for each in figures for level in each.levels),
+        "scaled": config.transforms is not None and config.transforms.scaled,
         "command": repeat_command(config.request, config.operation_proof),
         "prove_command": partial(prove_command, run.id),
         "apply_command": partial(apply_command, run.id),

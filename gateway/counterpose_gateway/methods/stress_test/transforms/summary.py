@@ -47,7 +47,8 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
     estimator = LanceEstimator(config.request.seed)
     groups = {} if config.grouping is None else config.grouping.groups
     planned = {} if plan is None else plan.operations
-    answered = {name: OperationAnswers(name, planned) for name in config.request.classifiers}
+    scaled = plan is not None and plan.scaled
+    answered = {name: OperationAnswers(name, planned, scaled) for name in config.request.classifiers}
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
     cost, seconds, images = Cost(), Counter[str](), 0
     for item in items:
@@ -146,7 +147,7 @@ def _figure(
     levels = [
         OperationLevel(
             level=test.level,
-            words=row.in_words(test.level),
+            words=row.in_words(test.level, scaled=found.scaled),
             accuracy=_accuracy(found, (operation, test.level), estimator),
             loss=test.loss,
             lost=test.answers.lost,
@@ -166,7 +167,7 @@ def _figure(
     return OperationFigure(
         classifier=name,
         operation=operation,
-        title=row.title,
+        title=row.called(scaled=found.scaled),
         family=row.family,
         changes=row.changes,
         keeps=row.keeps,

@@ -46,6 +46,23 @@ def answers(
     return found
 
 
+def test_a_class_loses_at_a_level_of_a_scaled_corruption_that_says_so() -> None:
+    part = OperationAnswers("net", {"gaussian-blur": (1,)}, scaled=True)
+    for at in range(14):
+        recipes = (Recipe("0" * 64), Recipe("0" * 64, "gaussian-blur", 1))
+        made = [
+            TransformedImage(
+                operation=each.operation, level=each.level, recipe=str(each),
+                predictions={"net": said(each.operation == IDENTITY)},
+            )
+            for each in recipes
+        ]  # fmt: skip
+        part.labels[str(at)] = "koala"
+        part.add(str(at), str(at), made)
+    (finding,) = class_tests({"net": part}, LanceEstimator(3)).findings
+    assert "once the image is as blurred as level 1 (scaled), 0 the other way" in finding.sentence
+
+
 def outcome(*args: object, **kwargs: object) -> ClassTests:
     return class_tests({"net": answers(*args, **kwargs)}, LanceEstimator(3))  # type: ignore[arg-type]
 
