@@ -147,7 +147,7 @@ def _next_step(run: Run, finding: Finding, proof: ShownProof, context: GatewayCo
 def _may_ask(finding: Finding, proof: ShownProof) -> bool:
     if proof.history is None or not proof.history.is_open:
         return False
-    # An operation that its run decided is not proven again.
+    # An operation that its run decided on all classes is not proven again.
     if not finding.object_class and finding.state != "cannot-tell":
         return False
     is_open = proof.going is None and not proof.is_proven

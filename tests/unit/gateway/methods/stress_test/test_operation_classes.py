@@ -60,7 +60,7 @@ def test_a_class_is_named_from_the_easiest_level_on_at_which_its_loss_is_shown()
         "net loses 12 of 14 of the class 'koala' once the image is as dark as level 3"
     )
     assert (found.tested, found.classes, found.too_small, found.least) == (6, 2, 0, 8)
-    assert found.sentence == "2 of 2 classes have 8 independent images or more: 1 loss of a class is shown."
+    assert found.sentence == "2 of 2 classes have 8 independent images or more: 1 loss of a class is shown (finding 1)."
 
 
 def test_of_classes_without_enough_images_nothing_is_said_and_they_are_counted() -> None:
@@ -75,7 +75,7 @@ def test_of_classes_without_enough_images_nothing_is_said_and_they_are_counted()
 def test_a_large_class_is_tested_beside_those_that_are_too_small() -> None:
     found = outcome({"koala": 9, "sled": 2}, {("koala", "upside-down", 1): 9, ("sled", "upside-down", 1): 2})
     assert [(each.object_class, each.operation) for each in found.findings] == [("koala", "upside-down")]
-    assert found.sentence.endswith("1 loss of a class is shown; of 1 with fewer nothing can be said.")
+    assert found.sentence.endswith("1 loss of a class is shown (finding 1); of 1 with fewer nothing can be said.")
 
 
 def test_frames_of_one_photograph_count_once() -> None:
