@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from counterpose_core.contract.findings import ClassifierVerdict, FindingState
 from counterpose_core.contract.proofs import AnyProof
 from counterpose_core.contract.runs import Run
@@ -59,7 +61,7 @@ def _with_verdict(
     state: FindingState,
     sentence: str,
     lines: list[str],
-    update: dict[str, object],
+    update: Mapping[str, object],
 ) -> StressTestSummary:
     verdict = ClassifierVerdict(
         classifier=proof.classifier, state=state, finding=proof.number, sentence=sentence
