@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -166,6 +166,7 @@ class OperationFinding(ResponseBody):
 class OperationFigure(OperationFinding):
     """What an operation costs a classifier, level by level."""
 
+    object_class: ClassVar[str] = ""
     title: str = Field(description="What it is called.")
     family: str = Field(description="Its family, such as `camera` or `geometry`.")
     changes: str = Field(description="What it changes, in a line.")
@@ -207,6 +208,11 @@ class ClassFinding(OperationFinding):
     flipped: list[str] = Field(
         default=[], description="Ids of images that are no longer answered rightly, the surest before first."
     )
+
+    @property
+    def headline(self) -> ClassFinding:
+        """The level that its sentence tells: it has no other."""
+        return self
 
 
 class ClassTests(ResponseBody):

@@ -30,9 +30,8 @@ from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import judging_of, summarize_again
 from counterpose_gateway.methods.stress_test.transforms.report import render_operations
 from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
-from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns, RunLedger
+from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns
 from counterpose_gateway.runs.method import Headline, Method, ReadImage
-from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.runs.stages import StagePlan, StageResults
 
 
@@ -68,7 +67,10 @@ def _summarize(
     if config.transforms is not None:
         if view is not None:
             raise InvalidRequest("operations on images are judged by no threshold; leave them out")
-        table = _table_left(run, config, context.ledger)
+        table = None
+        if run.state in FINAL_RUN_STATES and config.operation_proof is None:
+            with suppress(UnknownDataset):
+                table = context.ledger.source_table(run.dataset)
         return with_proof(summarize_operations(run, items, config, table), run, context.ledger)
     if view is not None:
         return summarize_again(run, items, view)
@@ -79,15 +81,6 @@ def _summarize(
     findings = findings_of(summary, columns)
     left = pairs_left(run, findings, columns, context.ledger)
     return summary.model_copy(update={"pairs_left": left, "least_pairs": least_pairs_of(findings, left)})
-
-
-def _table_left(run: Run, config: StressTestConfig, ledger: RunLedger) -> SourceTable | None:
-    """The dataset that proofs may take fresh images of, where a run has ended and is no proof itself."""
-    if run.state not in FINAL_RUN_STATES or config.operation_proof is not None:
-        return None
-    with suppress(UnknownDataset):
-        return ledger.source_table(run.dataset)
-    return None
 
 
 def _report(summary: StressTestSummary, run: Run, items: Iterable[Item], read_image: ReadImage) -> str:

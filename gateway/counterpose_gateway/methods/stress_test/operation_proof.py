@@ -16,7 +16,6 @@ from counterpose_core.contract.transforms import (
     ClassFinding,
     OperationFigure,
     TransformChoice,
-    TransformSummary,
 )
 from counterpose_core.errors import (
     ClassMapMismatch,
@@ -27,16 +26,10 @@ from counterpose_core.errors import (
 )
 from counterpose_core.stress_test.forecast import HORIZON, Supply, forecast_proof, least_images
 from counterpose_core.transforms.table import operation
+from counterpose_gateway.methods.stress_test import proof_checks
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.outlook import Outlook
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
-from counterpose_gateway.methods.stress_test.proof_checks import (
-    dataset_of,
-    joinable,
-    numbered,
-    parent_of,
-    seed_of,
-)
 from counterpose_gateway.methods.stress_test.summary.joined_runs import proving_runs
 from counterpose_gateway.methods.stress_test.transforms.fresh_images import fresh_images
 from counterpose_gateway.methods.stress_test.transforms.plan import backgrounds_of
@@ -73,14 +66,14 @@ async def plan_operation_proof(
     """
     parent, proof, told = await asyncio.to_thread(_asked, run, number, create.images, context)
     runs = await asyncio.to_thread(proving_runs, proof, context.ledger)
-    config = joinable(proof, parent, runs, context, functions)
+    config = proof_checks.joinable(proof, parent, runs, context, functions)
     # What is shown of a class was chosen among many: it may be tried again on images that did not choose it.
     if not proof.object_class and told.state != "cannot-tell":
         raise InvalidRequest(
             f"finding {number} of run {parent.id!r} is decided: {told.sentence} Prove one that cannot be "
             "decided"
         )
-    dataset = await asyncio.to_thread(dataset_of, create, parent, proof, context)
+    dataset = await asyncio.to_thread(proof_checks.dataset_of, create, parent, proof, context)
     if strange := sorted(set(dataset.classes) - set(config.classes)):
         raise ClassMapMismatch(
             f"dataset {dataset.name!r} has the class {strange[0]!r}, among which run {parent.id!r} did not "
@@ -92,7 +85,7 @@ async def plan_operation_proof(
     if not len(fresh):
         raise DatasetEmpty(_why_none(proof, dataset.name))
     require_quota(min(len(fresh), create.images), context, "/images")
-    request = _request(config, proof, dataset.name, seed_of(create, config, runs))
+    request = _request(config, proof, dataset.name, proof_checks.seed_of(create, config, runs))
     served = functions or await asyncio.to_thread(context.ledger.functions, parent.id)
     child, items = await plan_stress_test(
         request,
@@ -138,35 +131,26 @@ def _request(config: StressTestConfig, proof: OperationProof, dataset: str, seed
 def _asked(run: Run, number: int, images: int, context: RunContext) -> tuple[Run, OperationProof, Finding]:
     """The run that has the finding, what of it is to be proven, and what that run says of it."""
     own = StressTestConfig.model_validate(run.resolved_config).operation_proof
-    parent = parent_of(run, number, own, context)
+    parent = proof_checks.parent_of(run, number, own, context)
     told = summary_of(STRESS_TEST, parent.id, None, context).transforms
     if told is None:
         raise InternalError(f"run {parent.id!r} has no operations")
-    found = numbered(told.findings, number, parent)
-    proof = _proof(parent.id, found, told) if own is None else own
-    proof = proof.model_copy(update={"images": images})
-    return parent, proof, _finding(proof, found)
-
-
-def _proof(parent: str, found: OperationFigure | ClassFinding, told: TransformSummary) -> OperationProof:
-    family, classes = sum(len(each.levels) for each in told.figures), told.classes
-    label = ""
-    if isinstance(found, ClassFinding):
-        level, label = found.level, found.object_class
+    found = proof_checks.numbered(told.findings, number, parent)
+    if own is None:
         # A family of their own, as in the run: every class with tests under all operations and levels.
-        family *= 1 if classes is None else classes.classes
-    else:
-        level = found.headline.level
-    return OperationProof(
-        parent=parent,
-        number=found.number,
-        classifier=found.classifier,
-        operation=found.operation,
-        level=level,
-        object_class=label,
-        images=PROVE_IMAGES,
-        family=family,
-    )
+        classes = told.classes.classes if found.object_class and told.classes is not None else 1
+        own = OperationProof(
+            parent=parent.id,
+            number=number,
+            classifier=found.classifier,
+            operation=found.operation,
+            level=found.headline.level,
+            object_class=found.object_class,
+            images=images,
+            family=classes * sum(len(each.levels) for each in told.figures),
+        )
+    proof = own.model_copy(update={"images": images})
+    return parent, proof, _finding(proof, found)
 
 
 def operation_history(
@@ -187,10 +171,7 @@ def operation_history(
 
 def _finding(proof: OperationProof, found: OperationFigure | ClassFinding) -> Finding:
     """An operation in the form of every finding, without pairs that a model drew."""
-    if isinstance(found, ClassFinding):
-        loss, lost = found.loss, found.lost
-    else:
-        loss, lost = next((each.loss, each.lost) for each in found.levels if each.level == proof.level)
+    level = found.headline
     return Finding(
         number=proof.number,
         state=found.state,
@@ -201,9 +182,14 @@ def _finding(proof: OperationProof, found: OperationFigure | ClassFinding) -> Fi
         removed="",
         added=operation(found.operation).in_words(proof.level),
         taken_for=None,
-        flipped=lost,
+        flipped=level.lost,
         of=found.images,
-        screened=Screened(loss=loss.estimate or 0.0, n_sources=loss.n, n_images=found.images, flipped=lost),
+        screened=Screened(
+            loss=level.loss.estimate or 0.0,
+            n_sources=level.loss.n,
+            n_images=found.images,
+            flipped=level.lost,
+        ),
         confirmed=None,
         pairs=[],
         sentence=found.sentence,

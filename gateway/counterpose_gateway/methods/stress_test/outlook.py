@@ -93,12 +93,11 @@ def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, le
     """
     proof, runs = joined.proof, [each.run for each in joined.runs]
     label = proof.finding.object_class
-    groups = {} if config.grouping is None else config.grouping.groups
     try:
         sources = sources_of(proof, dataset, config, ledger)
     except UnknownDataset:
         return Outlook(label, dataset, None, 0, 0 if joined.is_decided else None)
-    grouped = [in_group(each, groups.get(each.id, each.group)) for each in sources]
+    grouped = [in_group(each, config.groups.get(each.id, each.group)) for each in sources]
     left = left_of(proof, grouped, seed=config.request.seed, runs=runs, ledger=ledger)
     number = len(left.applicable) + len(left.unread)
     draws = draws_of(len(left.spent)) if must_draw(left, config) else 0

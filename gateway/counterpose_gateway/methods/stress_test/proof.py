@@ -20,6 +20,7 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
 from counterpose_core.stress_test.screening import Change, wording_key
+from counterpose_gateway.methods.stress_test import proof_checks
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, read_columns
 from counterpose_gateway.methods.stress_test.fresh_pairs import Suspicion, chosen_changes, suspicions
 from counterpose_gateway.methods.stress_test.groups import group_sources, in_group
@@ -32,14 +33,6 @@ from counterpose_gateway.methods.stress_test.operation_proof import (
     plan_operation_proof,
 )
 from counterpose_gateway.methods.stress_test.outlook import outlook_of
-from counterpose_gateway.methods.stress_test.proof_checks import (
-    dataset_of,
-    joinable,
-    numbered,
-    parent_of,
-    require_ended,
-    seed_of,
-)
 from counterpose_gateway.methods.stress_test.proof_stages import (
     LeftImages,
     config_of_child,
@@ -129,7 +122,7 @@ async def plan_proof(
         BackendError: the run looked for near-duplicates, and the scorer is down.
     """
     run = await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)
-    require_ended([run])
+    proof_checks.require_ended([run])
     plan = plan_operation_proof if has_operations(run) else _plan
     return await plan(run, number, create, context, functions or {})
 
@@ -138,13 +131,12 @@ async def _plan(
     run: Run, number: int, create: ProofCreate, context: RunContext, functions: Mapping[str, str]
 ) -> Plan:
     parent, proof, runs = await asyncio.to_thread(_known, run, number, context)
-    config = joinable(proof, parent, runs, context, functions)
-    dataset = await asyncio.to_thread(dataset_of, create, parent, proof, context)
-    seed = seed_of(create, config, runs)
+    config = proof_checks.joinable(proof, parent, runs, context, functions)
+    dataset = await asyncio.to_thread(proof_checks.dataset_of, create, parent, proof, context)
+    seed = proof_checks.seed_of(create, config, runs)
     sources = await asyncio.to_thread(sources_of, proof, dataset.name, config, context.ledger)
-    known = {} if config.grouping is None else config.grouping.groups
     table, grouping = await group_sources(
-        config.request, SourceTable.of(sources), context.services, known=known
+        config.request, SourceTable.of(sources), context.services, known=config.groups
     )
     grouped = [in_group(source, table.group(number)) for number, source in enumerate(sources)]
     left = await asyncio.to_thread(left_of, proof, grouped, seed=seed, runs=runs, ledger=context.ledger)
@@ -214,14 +206,14 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
 def _known(run: Run, number: int, context: RunContext) -> tuple[Run, Proof, list[Run]]:
     """The run that has the finding, the finding itself, and all runs with pairs of it."""
     own = StressTestConfig.model_validate(run.resolved_config).proof
-    parent = parent_of(run, number, own, context)
+    parent = proof_checks.parent_of(run, number, own, context)
     if own is not None:
         # With its pairs, unless items that were tried again since have changed the run's findings.
         found = (each for each in _listed(parent.id, context) if _words(each) == _words(own.finding))
         own = own.model_copy(update={"finding": next(found, own.finding)})
         return parent, own, proving_runs(own, context.ledger)
     findings = _listed(run.id, context)
-    told = numbered(findings, number, run)
+    told = proof_checks.numbered(findings, number, run)
     change, wordings = _change(told, run, read_columns(run, context.ledger))
     proof = Proof(
         parent=run.id,
@@ -249,9 +241,7 @@ def _is_named(told: Finding, wording: Wording) -> bool:
 def _listed(run_id: str, context: RunContext) -> list[Finding]:
     """The findings that a run lists, by number."""
     summary = summary_of(STRESS_TEST, run_id, None, context)
-    if summary.findings:
-        return summary.findings
-    return findings_of(summary, read_columns(context.ledger.run(run_id), context.ledger))
+    return summary.findings or findings_of(summary, read_columns(context.ledger.run(run_id), context.ledger))
 
 
 def _change(told: Finding, run: Run, columns: ItemColumns) -> tuple[Change, list[Wording]]:

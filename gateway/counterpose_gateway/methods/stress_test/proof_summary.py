@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from counterpose_core.contract.findings import ClassifierVerdict, FindingState
-from counterpose_core.contract.proofs import AnyProof
+from counterpose_core.contract.findings import ClassifierVerdict
+from counterpose_core.contract.proofs import OperationProof
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.stress_test.proof import Evidence
@@ -25,6 +23,7 @@ from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
 )
 from counterpose_gateway.reports.numbers import counted
 from counterpose_gateway.runs.context import RunLedger
+from counterpose_gateway.runs.recorded import recorded_config
 
 
 def with_proof(summary: StressTestSummary, run: Run, ledger: RunLedger) -> StressTestSummary:
@@ -32,41 +31,29 @@ def with_proof(summary: StressTestSummary, run: Run, ledger: RunLedger) -> Stres
 
     Children that were created later are left out, so that an ended child tells the same for ever.
     """
-    config = StressTestConfig.model_validate(run.resolved_config)
-    if config.operation_proof is not None:
-        runs = proving_runs(config.operation_proof, ledger, until=run)
-        operation = joined_operation(config.operation_proof, ledger, runs)
-        lines = _about_operation(operation, summary, run)
-        told = {} if summary.transforms is None else {"transforms": as_joined(summary.transforms, operation)}
-        return _with_verdict(summary, operation.proof, operation.state, operation.sentence, lines, told)
-    if config.proof is None:
+    proof = proof_of(run)
+    if proof is None:
         return summary
-    joined = joined_finding(config.proof, ledger, proving_runs(config.proof, ledger, until=run))
-    finding = joined.finding
-    outlook = outlook_of(joined, run.dataset, config, ledger)
-    lines = [*_about(joined, outlook, run), *_unfinished(summary, run)]
-    pairs_left = {} if outlook.left is None else {finding.number: outlook.left or outlook.draws}
-    update = {
-        "findings": [finding],
-        "insights": [],
-        "pairs_left": pairs_left,
-        "least_pairs": {finding.number: outlook.least} if pairs_left else {},
-    }
-    return _with_verdict(summary, joined.proof, finding.state, finding.sentence, lines, update)
-
-
-def _with_verdict(
-    summary: StressTestSummary,
-    proof: AnyProof,
-    state: FindingState,
-    sentence: str,
-    lines: list[str],
-    update: Mapping[str, object],
-) -> StressTestSummary:
+    runs = proving_runs(proof, ledger, until=run)
+    update: dict[str, object]
+    if isinstance(proof, OperationProof):
+        operation = joined_operation(proof, ledger, runs)
+        state, sentence = operation.state, operation.sentence
+        lines = _about_operation(operation, run)
+        update = {"transforms": summary.transforms and as_joined(summary.transforms, operation)}
+    else:
+        joined = joined_finding(proof, ledger, runs)
+        finding = joined.finding
+        state, sentence = finding.state, finding.sentence
+        outlook = outlook_of(joined, run.dataset, recorded_config(StressTestConfig, run), ledger)
+        lines = _about(joined, outlook, run)
+        pairs_left = {} if outlook.left is None else {finding.number: outlook.left or outlook.draws}
+        least = {finding.number: outlook.least} if pairs_left else {}
+        update = {"findings": [finding], "insights": [], "pairs_left": pairs_left, "least_pairs": least}
     verdict = ClassifierVerdict(
         classifier=proof.classifier, state=state, finding=proof.number, sentence=sentence
     )
-    told = "\n".join([headline([verdict]), sentence, *lines])
+    told = "\n".join([headline([verdict]), sentence, *lines, *_unfinished(summary, run)])
     return summary.model_copy(update={"verdicts": [verdict], "verdict": told, **update})
 
 
@@ -86,7 +73,7 @@ def _about(joined: JoinedFinding, outlook: Outlook, run: Run) -> list[str]:
     return [*said, *filter(None, [outlook.sentence])]
 
 
-def _about_operation(joined: JoinedOperation, summary: StressTestSummary, run: Run) -> list[str]:
+def _about_operation(joined: JoinedOperation, run: Run) -> list[str]:
     proof = joined.proof
     said = [f"This run goes on with finding {proof.number} of run {proof.parent[:8]}, on fresh images alone."]
     if joined.number:
@@ -97,7 +84,7 @@ def _about_operation(joined: JoinedOperation, summary: StressTestSummary, run: R
     if run.state in FINAL_RUN_STATES and fresh < proof.images:
         of = f" of {proof.object_class!r}" if proof.object_class else ""
         said.append(_short(run, f"{counted(fresh, 'fresh image')}{of}", proof.images))
-    return [*said, *_unfinished(summary, run)]
+    return said
 
 
 def _strength(evidence: Evidence, pairs: str, runs: int, among: str) -> str:
@@ -109,11 +96,10 @@ def _strength(evidence: Evidence, pairs: str, runs: int, among: str) -> str:
 
 def _few(joined: JoinedFinding, run: Run) -> list[str]:
     """Why a child has fewer pairs than were asked for."""
-    own = proof_of(run)
-    planned = sum(each.planned for each in joined.runs if each.run.id == run.id)
-    if own is None or joined.proof.drawn or run.state not in FINAL_RUN_STATES or planned >= own.images:
+    planned, proof = sum(each.planned for each in joined.runs if each.run.id == run.id), joined.proof
+    if proof.drawn or run.state not in FINAL_RUN_STATES or planned >= proof.images:
         return []
-    return [_short(run, f"{counted(planned, 'image')} left to make the change in", own.images)]
+    return [_short(run, f"{counted(planned, 'image')} left to make the change in", proof.images)]
 
 
 def _short(run: Run, had: str, asked: int) -> str:

@@ -159,18 +159,8 @@ class JoinedFinding:
     @property
     def listed_runs(self) -> list[ProofRun]:
         """Each run with what it adds."""
-        return [
-            ProofRun(
-                run_id=each.run.id,
-                state=each.run.state,
-                dataset=each.run.dataset,
-                planned=each.planned,
-                pairs=len(each.pairs),
-                dropped=each.dropped,
-                e_value=e_value,
-            )
-            for each, e_value in zip(self.runs, self.evidence.e_values, strict=True)
-        ]
+        pairs = [(each.run, each.planned, len(each.pairs), each.dropped) for each in self.runs]
+        return listed_runs(pairs, self.evidence)
 
     @property
     def _extended(self) -> bool:
@@ -206,6 +196,22 @@ class JoinedFinding:
             family_size=self.proof.family,
             flipped=sum(flips(pair.placebo, pair.edit, name) for pair in self.pairs),
         )
+
+
+def listed_runs(runs: Sequence[tuple[Run, int, int, dict[str, int]]], evidence: Evidence) -> list[ProofRun]:
+    """Return each run with what it adds: how many pairs were planned, kept, and left out by reason."""
+    return [
+        ProofRun(
+            run_id=run.id,
+            state=run.state,
+            dataset=run.dataset,
+            planned=planned,
+            pairs=pairs,
+            dropped=dropped,
+            e_value=e_value,
+        )
+        for (run, planned, pairs, dropped), e_value in zip(runs, evidence.e_values, strict=True)
+    ]
 
 
 def change_of(proof: Proof) -> Change:

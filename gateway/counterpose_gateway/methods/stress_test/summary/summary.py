@@ -49,8 +49,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
     """
     config = recorded_config(StressTestConfig, run)
-    groups = {} if config.grouping is None else config.grouping.groups
-    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups)
+    columns = items if isinstance(items, ItemColumns) else columns_of(items, config.groups)
     estimator = LanceEstimator(config.request.seed)
 
     def seen() -> list[Evidence]:

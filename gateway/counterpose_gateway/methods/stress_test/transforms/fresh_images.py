@@ -21,9 +21,8 @@ def fresh_images(table: SourceTable, runs: Sequence[Run], ledger: RunLedger, lab
     used: set[str] = set()
     for run in runs:
         config = StressTestConfig.model_validate(run.resolved_config)
-        groups = {} if config.grouping is None else config.grouping.groups
         for item in ledger.recorded_items(run.id):
-            used |= {item.item_group, item.source_image, groups.get(item.item_group, item.item_group)}
+            used |= {item.item_group, item.source_image, config.groups.get(item.item_group, item.item_group)}
         used.update(config.excluded if config.operation_proof is None else ())
     return without(table, used, label)
 

@@ -17,6 +17,7 @@ from counterpose_core.stress_test.proof import Evidence, join
 from counterpose_core.stress_test.screening import LEAST_LOSS
 from counterpose_core.transforms.table import operation
 from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods.stress_test.summary.joined_runs import listed_runs
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
 from counterpose_gateway.methods.stress_test.transforms.sentences import operation_sentence
 from counterpose_gateway.runs.context import RunLedger
@@ -81,17 +82,8 @@ class JoinedOperation:
     @property
     def listed_runs(self) -> list[ProofRun]:
         """Each run with what it adds."""
-        return [
-            ProofRun(
-                run_id=each.run.id,
-                state=each.run.state,
-                dataset=each.run.dataset,
-                planned=each.planned,
-                pairs=len(each.images),
-                e_value=e_value,
-            )
-            for each, e_value in zip(self.runs, self.evidence.e_values, strict=True)
-        ]
+        pairs = [(each.run, each.planned, len(each.images), dict[str, int]()) for each in self.runs]
+        return listed_runs(pairs, self.evidence)
 
 
 def joined_operation(proof: OperationProof, ledger: RunLedger, runs: Sequence[Run]) -> JoinedOperation:
@@ -110,12 +102,11 @@ def _pairs_of(run: Run, proof: OperationProof, ledger: RunLedger, before: set[st
     if run.state not in FINAL_RUN_STATES:
         return pairs
     config = StressTestConfig.model_validate(run.resolved_config)
-    groups = {} if config.grouping is None else config.grouping.groups
     planned = {} if config.transforms is None else config.transforms.operations
     answers, images = OperationAnswers(proof.classifier, planned), dict[str, str]()
     others = 0
     for item in ledger.items_of(run.id, Item):
-        group = groups.get(item.item_group, item.item_group)
+        group = config.groups.get(item.item_group, item.item_group)
         if proof.object_class not in ("", item.label):
             others += 1
             continue

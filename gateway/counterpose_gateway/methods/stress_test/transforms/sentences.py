@@ -28,14 +28,14 @@ def operation_sentence(
     told = f"{lost} of {images} images answered wrong that were right, {gained} the other way"
     of = f" on the class {label!r}" if label else ""
     if state == "breaks":
-        points = _points(round(100 * (loss.estimate or 0.0)))
+        points = counted(round(100 * (loss.estimate or 0.0)), "point")
         return f"{name} loses {points} of accuracy{of} once the image {words}: {told}."
     # Outwards: what is ruled out must not lie inside the interval.
     low, high = math.floor(100 * (loss.low or 0.0)), math.ceil(100 * (loss.high or 0.0))
     if state == "holds":
-        excluded = f"a loss above {_points(high)}" if high > 0 else "a loss"
+        excluded = f"a loss above {counted(high, 'point')}" if high > 0 else "a loss"
         return f"{name} holds{of} where the image {words}: {excluded} is ruled out; {told}."
-    span = f"{max(0, low)} to {_points(high)}"
+    span = f"{max(0, low)} to {counted(high, 'point')}"
     return f"{name} may lose {span}{of} where the image {words}: {told}; more images decide."
 
 
@@ -45,7 +45,7 @@ def too_few_right(name: str, right: int, images: int) -> str | None:
         return None
     return (
         f"{name} is right on {right} of {images} images with nothing changed, too few to lose "
-        f"{_points(round(100 * MARGIN))} of accuracy."
+        f"{counted(round(100 * MARGIN), 'point')} of accuracy."
     )
 
 
@@ -59,10 +59,6 @@ def beside(level: OperationLevel) -> str:
     )
     # The cut alone may cost what the background seems to.
     doubt = ": the cut itself may be what hurts" if (placebo.high or 0.0) >= (level.loss.low or 0.0) else ""
-    cost = _points(points) if points > 0 else "nothing"
+    cost = counted(points, "point") if points > 0 else "nothing"
     before = "The same cut and paste before its own background, mirrored,"
     return f" {before} costs {cost} ({low} to {high} points){doubt}."
-
-
-def _points(number: int) -> str:
-    return counted(number, "point")

@@ -54,13 +54,12 @@ def summarize_operations(
     """Sum up a run of operations as far as it is done; ``table`` has the images that proofs may take."""
     plan = config.transforms
     estimator = LanceEstimator(config.request.seed)
-    groups = {} if config.grouping is None else config.grouping.groups
     planned = {} if plan is None else plan.operations
     answered = {name: OperationAnswers(name, planned) for name in config.request.classifiers}
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
     cost, seconds, images, used = Cost(), Counter[str](), 0, set(config.excluded)
     for item in items:
-        group = groups.get(item.item_group, item.item_group)
+        group = config.groups.get(item.item_group, item.item_group)
         used |= {item.item_group, item.source_image, group}
         states[item.state] += 1
         if item.state == "failed":
@@ -147,14 +146,8 @@ def _figures(answered: Mapping[str, OperationAnswers], estimator: LanceEstimator
         _figure(operation, tests, answered[name], estimator)
         for (name, operation), tests in operation_tests(by_level, generators).items()
     ]
-    figures.sort(
-        key=lambda each: (
-            _WORST_FIRST[each.state],
-            -(each.headline.loss.estimate or 0.0),
-            each.classifier,
-            each.operation,
-        )
-    )
+    figures.sort(key=lambda each: (each.classifier, each.operation))
+    figures.sort(key=lambda each: (_WORST_FIRST[each.state], -(each.headline.loss.estimate or 0.0)))
     return [each.model_copy(update={"number": place}) for place, each in enumerate(figures, start=1)]
 
 
