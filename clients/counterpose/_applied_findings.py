@@ -27,7 +27,7 @@ _KEPT = (
 )
 """What the new run takes from the first; it uses every image, whatever the first run's limit."""
 
-_KEPT_OF_OPERATIONS = ("dataset", "classifiers", "function_specs", "label_map", "exclude")
+_KEPT_OF_OPERATIONS: tuple[str, ...] = ("dataset", "classifiers", "function_specs", "label_map", "exclude")
 
 _SEEDS = 2**63
 _GAP = "…"

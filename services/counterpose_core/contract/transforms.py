@@ -153,7 +153,10 @@ class OperationFinding(ResponseBody):
     )
     classifier: str = Field(description="The classifier.")
     operation: str = Field(description="Name of the operation.")
-    state: OperationState
+    state: OperationState = Field(
+        description="`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the "
+        "margin; `cannot-tell`: neither."
+    )
     images: int = Field(
         description="Number of images, of its class if it has one, with an answer to each level."
     )
@@ -171,10 +174,6 @@ class OperationFigure(OperationFinding):
     family: str = Field(description="Its family, such as `camera` or `geometry`.")
     changes: str = Field(description="What it changes, in a line.")
     keeps: str = Field(description="What it must not change, in a line.")
-    state: OperationState = Field(
-        description="`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the "
-        "margin; `cannot-tell`: neither."
-    )
     from_level: int | None = Field(
         default=None, description="The easiest level from which on every level shows a loss, or null."
     )
