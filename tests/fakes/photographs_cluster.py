@@ -36,6 +36,8 @@ SUITE = "photographs"
 CLASSES = ("cat", "dog", "owl", "fox")
 LEASE_SECONDS = 10.0
 START_SECONDS = 500.0
+START_OF_A_REPLICA_SECONDS = 5.0
+"""Beyond its process: a service that may have no replica must say how long its first call waits for one."""
 AT_ONCE = 64
 """Images of one upload."""
 CLASSIFIER = "local:tiny"
@@ -52,12 +54,23 @@ class PhotographsCluster:
 
     def deploy(self, least: int, most: int) -> None:
         """Let the classifiers have so many replicas, and wait until there are the fewest."""
-        scaled = self.settings.model_copy(update={"min_replicas": least, "max_replicas": most})
+        own = {"min_replicas": least, "max_replicas": most, "start_s": START_OF_A_REPLICA_SECONDS}
+        scaled = ServiceSettings.model_validate(
+            self.settings.model_dump(exclude_unset=True) | {"classifiers": own}
+        )
         config = serve_config(scaled, ("classifiers",))
         with self.cluster.http() as http:
             answer = http.put("/api/serve/applications/", json=config)
         assert answer.is_success, answer.text
+        look_until(lambda: self.state() in ("RUNNING", "DEPLOY_FAILED"), START_SECONDS)
+        assert self.state() == "RUNNING"
         look_until(lambda: len(self.replicas("RUNNING")) == len(self.replicas()) == least, START_SECONDS)
+
+    def state(self) -> str:
+        """The state of the classifiers' application, as Ray Serve names it."""
+        with self.cluster.http() as http:
+            shown = http.get("/api/serve/applications/", timeout=10.0).json()["applications"]
+        return str(shown.get("classifiers", {}).get("status", "NOT_STARTED"))
 
     def replicas(self, state: str | None = None) -> list[str]:
         """The replicas of the classifiers, in whatever state or in the given one."""

@@ -1,13 +1,14 @@
 """A backend of other abilities is added by a short patch, and a stress test runs with it to its report.
 
-The patch is applied to a clean working tree of HEAD. Its backend edits by an instruction, and neither
-reconstructs nor takes a seed. It is no part of the product, and no line of the product knows of it.
+The patch is applied to a clean working tree of HEAD. Its backend paints weather by an instruction, and
+neither reconstructs nor takes a seed. It is no part of the product, and no line of the product knows of it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -17,10 +18,14 @@ from typing import Any
 
 import pytest
 
+from fakes.pages import text_of
+
 ROOT = Path(__file__).resolve().parents[2]
 PATCH = Path(__file__).with_name("backend.patch")
 PRODUCT = ("clients", "gateway", "services", "suites", "integrations")
-BACKEND = "recolour"
+BACKEND = "weather.brush"
+WARNINGS = ("-W", "error", "-W", "ignore:Using extra keyword arguments on")
+"""All are errors, except those of ray's own models on import."""
 MOST_TOUCHED = 4
 """Files of the product that a backend may change, besides its own."""
 
@@ -51,7 +56,7 @@ def seen(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
     folder = tmp_path_factory.mktemp("run")
     path = os.pathsep.join(str(tree / part) for part in ("", "clients", "gateway", "services", "tests"))
     ended = subprocess.run(
-        [sys.executable, "-W", "error", str(tree / "tests/seams/recolouring_run.py"), str(folder)],
+        [sys.executable, *WARNINGS, str(tree / "tests/seams/weather_brush_run.py"), str(folder)],
         cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
@@ -88,8 +93,8 @@ def test_a_stress_test_runs_from_submission_to_report(seen: dict[str, Any]) -> N
         assert finding["sentence"] in seen["report"]
     edit, *_ = results(seen, "edit")
     assert edit["preset"] == {
-        "backend": "recolouring", "template": "turn {removed} into {added}",
-        "unchanged": "leave everything as it is", "amount": 0.25,
+        "backend": "weather-brush", "replace": "Change {removed} to {added}.", "add": "Add {added}.",
+        "remove": "Remove {removed}.", "leave": "Change nothing.", "thickness": 0.8,
     }  # fmt: skip
     assert (edit["strength"], edit["strengths_tried"]) == (1.0, [1.0])
 
@@ -106,7 +111,16 @@ def test_the_control_is_an_edit_that_changes_nothing(seen: dict[str, Any]) -> No
 def test_draws_without_a_seed_are_images_of_their_own(seen: dict[str, Any]) -> None:
     images = [result["image"] for result in results(seen, "confirmation")]
     assert len(set(images)) == len(images) > 16
-    assert any("redraws of" in finding["sentence"] for finding in seen["summary"]["findings"])
+    assert any("repeats on" in finding["sentence"] for finding in seen["summary"]["findings"])
+
+
+def test_the_report_says_nothing_that_is_untrue_of_the_backend(seen: dict[str, Any]) -> None:
+    # The configuration below has the names of settings.
+    told = text_of(seen["report"].partition('id="configuration"')[0])
+    assert not re.findall("redr[ae]w|reconstruct|strength|same noise", told, re.IGNORECASE)
+    assert "Control: model says" in told
+    assert "Answers changed by unchanged edit" in told
+    assert "the editor takes no seed: the same command makes other images" in told
 
 
 def test_what_the_backend_cannot_do_is_refused_by_name(seen: dict[str, Any]) -> None:

@@ -89,7 +89,7 @@ def stress_test_figures(summary: StressTestSummary) -> str:
         (name, model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
         for name, model in summary.models.items()
     ]
-    accuracies = Table(("classifier", "original", "reconstruction", "counterfactual"), rows)
+    accuracies = Table(("classifier", "original", summary.control_name, "counterfactual"), rows)
     # A run of own interventions alone has no accuracy over all edits, and one of operations none.
     none = (summary.interventions or summary.transforms) and not summary.edit_types
     shown = [] if none else [str(accuracies), ""]

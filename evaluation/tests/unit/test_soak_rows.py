@@ -58,6 +58,7 @@ def test_a_growth_of_seconds_is_shown_but_not_judged() -> None:
     growth = values(short)["growth of the gateway's memory"]
     assert growth.value == pytest.approx(1.0 / (HOURS / 100))
     assert growth.met is None
+    assert values(short)["change of the ledger's bytes an item between the halves"].met is None
 
 
 def test_files_that_stay_open_are_counted() -> None:

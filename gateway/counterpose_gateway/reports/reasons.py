@@ -19,7 +19,7 @@ LEFT_OUT = {
     "safety": "the safety checker flags the image",
     "objectionable": "the image may be objectionable",
     "image-used-before": "an earlier run made a pair of the image",
-    "drawn": "it redraws an image, and others of the class were tested since",
+    "drawn": "it repeats an edit of an image, and others of the class were tested since",
     "repeated-draw": "the editor made the same image before",
     "other-wording": "it shows another wording",
     "unanswered": "the classifier did not answer",

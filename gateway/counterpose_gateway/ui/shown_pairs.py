@@ -74,7 +74,7 @@ def pair_of(
     """An original and its edit with the answers of one classifier, and the control between them."""
     images = [_original(item, result, classifier)]
     if control is not None:
-        images.append(_made("redrawn with nothing changed", *control, classifier))
+        images.append(_made("control: the same meaning", *control, classifier))
     images.append(_made("edited", item, result, classifier))
     return ShownPair(
         label=item.label,

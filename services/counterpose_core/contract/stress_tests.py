@@ -7,7 +7,8 @@ from pydantic import Field
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
-from counterpose_core.contract.editor_presets import EditorPreset
+from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities
+from counterpose_core.contract.editor_presets import UNTAGGED, EditorPreset
 from counterpose_core.contract.findings import ClassifierVerdict, Finding
 from counterpose_core.contract.groups import Grouping, GroupingSummary
 from counterpose_core.contract.proofs import OperationProof, Proof
@@ -238,6 +239,14 @@ class StressTestSummary(RunSummary):
     )
 
     @property
+    def control_name(self) -> str:
+        """What an image with nothing changed is called: not every editor makes it by a reconstruction."""
+        preset = self.config.get("preset")
+        if preset is None or CAPABILITIES.get(preset.get("backend", UNTAGGED), Capabilities()).reconstruct:
+            return "reconstruction"
+        return "unchanged edit"
+
+    @property
     def warnings(self) -> list[str]:
         """What must be known before any figure: images outside the suite, and thresholds of another kind."""
         outside = self.suite_fit if self.suite_fit is not None and self.suite_fit.is_outside else None
@@ -265,7 +274,7 @@ class StressTestSummary(RunSummary):
         for name, model in self.models.items():
             images = {
                 "original": model.original,
-                "reconstruction": model.reconstruction,
+                self.control_name: model.reconstruction,
                 "counterfactual": model.counterfactual,
             }
             # The name once, on a line of its own where it is an address: a terminal has 80 columns.

@@ -64,7 +64,7 @@ def _failed_rule(tested: Confirmed, pairs: int, loss: float) -> str:
     if loss < LEAST_LOSS:
         return f"a mean loss below {LEAST_LOSS:.2f} counts for nothing"
     return (
-        f"at least {LEAST_REDRAWN} of the redrawn images, and {LOSING_SHARE:.0%} of them, must lose "
+        f"at least {LEAST_REDRAWN} of the images, and {LOSING_SHARE:.0%} of them, must lose "
         f"{LEAST_SOURCE_LOSS:.2f} or more, so that no odd image decides"
     ).replace("%", " %")
 

@@ -362,7 +362,7 @@ async def test_where_no_image_is_left_those_at_hand_are_drawn_again(tmp_path: Pa
         run_id = await filled(gateway, per_class=5)
         told = await read(gateway, run_id, "/findings/1")
         assert (told["images_left"], told["redraws_left"]) == (0, 5 * MOST_DRAWS)
-        assert "more redraws" in told["outlook"]
+        assert "more repeats" in told["outlook"]
         assert (await read(gateway, run_id, "/summary"))["pairs_left"]["1"] == 5 * MOST_DRAWS
         child = await proven(gateway, run_id, images=12)
         assert (await read(gateway, child))["resolved_config"]["proof"]["drawn"] is True

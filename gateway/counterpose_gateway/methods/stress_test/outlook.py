@@ -60,7 +60,7 @@ class Outlook:
             add = f"upload more images{' of that class' if of else ''}, or name another dataset (--dataset)."
             if not self.left + self.draws:
                 return f"{more}No image{of} is left in dataset {self.dataset!r} to prove it on: {add}"
-            few = counted(self.left or self.draws, "image" if self.left else "redraw")
+            few = counted(self.left or self.draws, "image" if self.left else "repeat")
             return (
                 f"{more}Dataset {self.dataset!r} has {few}{of} left to prove it on, and it takes at least "
                 f"{self.least}: {add}"
@@ -79,7 +79,7 @@ class Outlook:
         return f"A proof on {self._many(min(PROVE_IMAGES, self.left or self.draws))} decides it"
 
     def _many(self, number: int) -> str:
-        return counted(number, "more redraw" if self.draws else "more image")
+        return counted(number, "more repeat" if self.draws else "more image")
 
 
 def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, ledger: RunLedger) -> Outlook:

@@ -122,7 +122,7 @@ def test_relabelling_shifted_to_other_losses_would_not_cover_and_is_not_used() -
             {"loss": Estimate(estimate=0.03, low=0.01, high=0.2, n=9)},
             "a mean loss below 0.05 counts for nothing",
         ),
-        ({"scope": "images"}, "at least 2 of the redrawn images, and 60 % of them, must lose 0.10 or more"),
+        ({"scope": "images"}, "at least 2 of the images, and 60 % of them, must lose 0.10 or more"),
         (
             {"loss": Estimate(estimate=None, low=None, high=None, n=0)},
             "none of 14 planned pairs was kept.",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from counterpose_core.contract.stress_test_figures import AccuracyRow
-from counterpose_core.contract.stress_tests import ModelSummary, StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import FILTERS
 from counterpose_gateway.reports import numbers
@@ -56,7 +55,11 @@ class FilterRow:
 def accuracy_plot(summary: StressTestSummary) -> Plot:
     """acc@1 in every row of the drops table for the classifiers with the largest drops."""
     groups = {
-        name: {row: accuracy.acc1 for row, accuracy in accuracy_rows(summary.models[name]).items()}
+        name: {
+            title: accuracy.acc1
+            for row, title in shown_rows(summary).items()
+            if (accuracy := getattr(summary.models[name], row)) is not None
+        }
         for name in plotted(summary)
     }
     figures = [figure for group in groups.values() for figure in group.values()]
@@ -66,13 +69,8 @@ def accuracy_plot(summary: StressTestSummary) -> Plot:
 def shown_rows(summary: StressTestSummary) -> dict[str, str]:
     """The rows of the drops table; the random baseline's only where the run has one."""
     has_baseline = any(model.lance_r is not None for model in summary.models.values())
-    return {row: title for row, title in _ROWS.items() if has_baseline or row != "lance_r"}
-
-
-def accuracy_rows(model: ModelSummary) -> dict[str, AccuracyRow]:
-    """The rows of the drops table that the summary holds, by name."""
-    rows = {title: getattr(model, row) for row, title in _ROWS.items()}
-    return {name: row for name, row in rows.items() if row is not None}
+    rows = _ROWS | {"reconstruction": summary.control_name}
+    return {row: title for row, title in rows.items() if has_baseline or row != "lance_r"}
 
 
 def sensitivity_plot(summary: StressTestSummary) -> Plot:
@@ -84,7 +82,8 @@ def sensitivity_plot(summary: StressTestSummary) -> Plot:
     for control in dict.fromkeys(control for name in names for control in summary.models[name].controls):
         # A classifier that failed on every image has no controls.
         known = {name: summary.models[name].controls.get(control) for name in names}
-        groups[control] = {name: found.delta_p for name, found in known.items() if found is not None}
+        title = summary.control_name if control == "reconstruction" else control
+        groups[title] = {name: found.delta_p for name, found in known.items() if found is not None}
     figures = [figure for group in groups.values() for figure in group.values()]
     return plot(groups, fitted_axis(figures, around=0.0), zero=0.0)
 

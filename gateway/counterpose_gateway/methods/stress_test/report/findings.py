@@ -50,7 +50,7 @@ class ShownPair:
     """An original and its edit with the classifier's answers, and its answer on the control.
 
     ``redrawn`` is the image of the control where it is shown: in the pairs of the first screen.
-    ``changed`` is what the control changes: nothing, or one of two conditions.
+    ``changed`` is what the control shows: the same meaning, or one of two conditions.
     """
 
     item: str
@@ -63,7 +63,7 @@ class ShownPair:
     answer_after: Answer
     control: Answer | None
     redrawn: Inline | None = None
-    changed: str = "nothing changed"
+    changed: str = "the same meaning"
 
 
 @dataclass(frozen=True)
@@ -182,13 +182,13 @@ def _knows(classifier: str, found: tuple[Item, ItemResult] | None) -> bool:
 
 
 def _redraws(finding: Finding) -> str:
-    """What a count of redraws means, where the sentence has one."""
+    """What a count of repeats means, where the sentence has one."""
     if finding.confirmed is None or finding.confirmed.scope != "images":
         return ""
     few = "this image" if finding.confirmed.n_sources == 1 else f"these {finding.confirmed.n_sources} images"
     return (
-        "A redraw is an image edited once more, from other random noise, beside a control of the same noise "
-        f"in which nothing was changed. The count speaks of {few}, not of others."
+        "A repeat is the same edit of an image made once more, which differs by chance, beside a control of "
+        f"the same meaning. The count speaks of {few}, not of others."
     )
 
 
@@ -215,10 +215,10 @@ def _pair(
 
 
 def _control_changes(finding: Finding, control: Item | None) -> str:
-    """What the control of a pair changes."""
+    """What the control of a pair shows."""
     asked = None if control is None or control.instruction is None else control.instruction.conjunction
     if not finding.conjunction or asked is None:
-        return "nothing changed"
+        return "the same meaning"
     return f"“{finding.conjunction[asked.shows == 'second'].words}” alone"
 
 
@@ -232,8 +232,8 @@ def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made) -> s
     said = f"Confidence in “{finding.object_class}” goes from {before} to {after} on average"
     controls = [made[key][1].predictions for pair in pairs if (key := pair.control or "") in made]
     known = [predictions[name].p_true for predictions in controls if name in predictions]
-    redrawn = "With one of the two alone" if finding.conjunction else "Redrawn with nothing changed"
-    said += f". {redrawn}, it is {percent(fmean(known))}." if known else "."
+    changed = "With one of the two alone" if finding.conjunction else "Edited to the same meaning"
+    said += f". {changed}, it is {percent(fmean(known))}." if known else "."
     return said.replace(" %", "\u00a0%")
 
 
@@ -311,8 +311,8 @@ def _tested_on(tested: Confirmed) -> str:
     if tested.scope == "class":
         return "Tested on images that the search did not use, each with a control of its own"
     return (
-        f"Tested on {counted(tested.n_sources, 'image')}, each edited and redrawn several times from other "
-        "noise, as too few others were left; of other images it says nothing"
+        f"Tested on {counted(tested.n_sources, 'image')}, each edited several times, as too few others "
+        "were left; of other images it says nothing"
     )
 
 

@@ -197,9 +197,8 @@ def _figures(result: ItemResult) -> list[tuple[str, str, str]]:
             ("image-image", f"{result.scores.image_image:.2f}", "how close is the edit to the original?"),
             ("image-text", f"{result.scores.text_edited:.2f}", "how well does the edit fit its caption?"),
         ]
-    if result.strength is not None:
-        steps = "share of the steps that copy the original's layout"
-        figures.append(("strength", f"{result.strength:g}", steps))
+    if result.strength is not None and (result.preset is None or result.preset.capabilities.levels):
+        figures.append(("strength", f"{result.strength:g}", "the one that was chosen of those tried"))
     return figures
 
 

@@ -88,8 +88,9 @@ def render(
         **_figures(summary),
         "weights": _weights(items.items),
         "command": repeat_command(config.request, config.proof),
+        "has_levels": config.preset is not None and config.preset.capabilities.levels,
         "by_operations": operations_command(config.request),
-        "command_notes": repeat_notes(config.request),
+        "command_notes": repeat_notes(config.request) + _unseeded(config),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }
     # The album is complete only now.
@@ -125,6 +126,12 @@ def _findings(summary: StressTestSummary, seen: ShownItems, album: Album) -> dic
         "gallery": gallery,
         "links": item_links(items, in_cards | gallery.shown),
     }
+
+
+def _unseeded(config: StressTestConfig) -> list[str]:
+    if config.preset is None or config.preset.capabilities.seeded:
+        return []
+    return ["the editor takes no seed: the same command makes other images"]
 
 
 def _kept(items: Sequence[Item]) -> int:

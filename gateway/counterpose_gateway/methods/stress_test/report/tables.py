@@ -132,7 +132,7 @@ def kind_rows(summary: StressTestSummary) -> list[HeatRow]:
     ]
     controls = [
         HeatRow(
-            control,
+            summary.control_name if control == "reconstruction" else control,
             role,
             {name: _kind_cell(model.controls.get(control)) for name, model in summary.models.items()},
         )

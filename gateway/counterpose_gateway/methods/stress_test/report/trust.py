@@ -42,9 +42,9 @@ def trust(summary: StressTestSummary) -> Trust:
     share = summary.yields.get("kept") or summary.yields.get("kept.intervention")
     kept = None if share is None else share.estimate
     parts = [
-        f"redrawing alone changes {percent(max(changed))} of the answers at most"
+        f"the editor alone changes {percent(max(changed))} of the answers at most"
         if changed
-        else "no image was redrawn as a control",
+        else "no control with nothing changed was made",
         f"a change of wording alone changes accuracy by {100 * max(placebos):.0f} points at most"
         if placebos
         else "no placebo was kept",

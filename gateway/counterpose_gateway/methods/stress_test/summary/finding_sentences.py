@@ -43,7 +43,7 @@ def finding_sentence(
         of: the pairs that were looked at, one for each image unless ``drawn`` is given.
         edit_type: what the edits change, said where they share no words.
         mostly: the removed and added words behind the harm, said where the edits share none.
-        drawn: the number of images that were redrawn several times each: it is said of these images alone.
+        drawn: the number of images that were edited several times each: it is said of these images alone.
         scope: what the wordings of an open side have in common: “is gone” and “is there” are said of words
             that go, or come in, by themselves.
         conjunction: two conditions that were tested together, in place of words.
@@ -72,8 +72,8 @@ def _effect(
     """What happens to the objects, which stand at the braces, and the count behind it."""
     images = f"{of} image" if of == 1 else f"{of} images"
     these = "" if drawn is None else " on this image" if drawn == 1 else f" on these {drawn} images"
-    redraws = f"{of} redraws of {'one image' if drawn == 1 else f'{drawn} images'}"
-    turned = f"{flipped} of {images if drawn is None else redraws}"
+    repeats = f"{of} repeats on {'one image' if drawn == 1 else f'{drawn} images'}"
+    turned = f"{flipped} of {images if drawn is None else repeats}"
     untested = "" if state == "breaks" or drawn is not None else ", not yet tested"
     if state == "holds":
         return (
@@ -83,7 +83,7 @@ def _effect(
     if state not in ("breaks", "suspected"):
         return "on {}", f"{images if drawn is None else f'{of} tries{these}'} cannot tell whether this hurts"
     if taken_for is None:
-        return "is less sure of {}", f"{images if drawn is None else redraws}{untested}"
+        return "is less sure of {}", f"{images if drawn is None else repeats}{untested}"
     if 2 * flipped < of:
         return "is less sure of {}", f"{turned} turn wrong{untested}"
     return f"takes {{}} for {plural(taken_for)}", f"{turned}{untested}"

@@ -110,10 +110,10 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
         return _proven(len(tested), scopes)
     if any(insight.significant for insight in insights):
         shown = sum(insight.significant for insight in insights)
-        return f"{shown} change{'s were' if shown != 1 else ' was'} shown to hurt more than redrawing alone."
+        return f"{shown} change{'s were' if shown != 1 else ' was'} shown to hurt more than the editor alone."
     family = max((insight.family_size for insight in insights), default=0)
     if family:
-        return f"None of {family} tested changes of words was shown to hurt more than redrawing alone."
+        return f"None of {family} tested changes of words was shown to hurt more than the editor alone."
     if insights and all(insight.p is None for insight in insights):
         return "No change of words could be tested: no placebo was kept to compare edits with."
     if insights:
@@ -138,9 +138,9 @@ def _proven(tested: int, scopes: Sequence[str]) -> str:
 
 
 def _proven_on(scopes: Sequence[str]) -> str:
-    """On which images the changes were proven; what holds of a few redrawn images is not called proven."""
-    redrawn = scopes.count("images")
-    if not redrawn:
+    """On which images the changes were proven; what holds of a few images alone is not called proven."""
+    few = scopes.count("images")
+    if not few:
         return "proven on images that the search did not use"
-    few = "a few images, each redrawn several times"
-    return f"shown to hurt {few}" if redrawn == len(scopes) else f"proven, {redrawn} of them only for {few}"
+    on = "a few images, each edited several times"
+    return f"shown to hurt {on}" if few == len(scopes) else f"proven, {few} of them only for {on}"

@@ -87,7 +87,7 @@ def _without_finding(name: str, model: ModelSummary, ruled_out: float | None) ->
     if ruled_out is None:
         return "cannot-tell", f"{name}: no edit survived with its control, so there is no result."
     dropped = model.drop
-    # Tested against the placebos: what redrawing alone costs is no fault of the classifier.
+    # Tested against the placebos: what the editor alone costs is no fault of the classifier.
     beyond = model.beyond_placebo
     tested = model.p_adjusted is not None and model.p_adjusted <= ALPHA
     if tested and _is_clear(beyond):
@@ -140,7 +140,7 @@ def is_unfit(changed: Estimate) -> bool:
 
 def _unfit(name: str, model: ModelSummary) -> str | None:
     """Why the controls alone make the test useless, or None."""
-    changed = {"Redrawing": model.changed_by_reconstruction}
+    changed = {"The editor": model.changed_by_reconstruction}
     placebo = model.controls.get("placebo")
     if placebo is not None:
         changed["A change of wording"] = placebo.drop

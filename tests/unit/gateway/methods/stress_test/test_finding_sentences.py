@@ -83,19 +83,19 @@ def test_words_of_the_change_need_no_others_beside_them() -> None:
 @pytest.mark.parametrize(
     ("state", "end"),
     [
-        ("breaks", ": 14 of 15 redraws of 5 images."),
+        ("breaks", ": 14 of 15 repeats on 5 images."),
         ("holds", ": a loss of 0.10 is ruled out on these 5 images."),
         ("cannot-tell", ": 15 tries on these 5 images cannot tell whether this hurts."),
     ],
 )
 def test_a_test_of_redrawn_images_speaks_of_these_images(state: FindingState, end: str) -> None:
     assert sentence(state, drawn=5).endswith(end)
-    assert re.search("on this image|redraws of one image", sentence(state, drawn=1))
+    assert re.search("on this image|repeats on one image", sentence(state, drawn=1))
 
 
 def test_few_turned_answers_of_redrawn_images() -> None:
     few = sentence("breaks", flipped=1, drawn=5)
-    assert few.endswith("once “food” is gone: 1 of 15 redraws of 5 images turn wrong.")
+    assert few.endswith("once “food” is gone: 1 of 15 repeats on 5 images turn wrong.")
 
 
 LONG = "a very long phrase of many words that a caption model may well write down"

@@ -242,7 +242,7 @@ def first_screen(ledgered: Ledgered) -> str:
 
 def test_the_first_screen_of_own_edits_shows_original_control_and_edit() -> None:
     first = first_screen(applied(20))
-    assert re.findall(r'class="which">([^<]+)<', first) == ["Your image", "Redrawn", "Edited"]
+    assert re.findall(r'class="which">([^<]+)<', first) == ["Your image", "Control", "Edited"]
     assert first.count('class="pair of-3"') == 1
     drawn = re.findall(r'<use href="#([^"]+)"', first)
     assert len(set(drawn)) == 3

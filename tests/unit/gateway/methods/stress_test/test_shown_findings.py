@@ -58,11 +58,11 @@ def test_what_is_proven_on_redrawn_images_says_nothing_of_others() -> None:
     few = a_confirmation(scope="images", n_sources=4, n_pairs=18)
     redrawn = confirmed(ledgered).model_copy(update={"confirmed": few})
     text = text_of(page(ledgered, redrawn))
-    assert "One change was tested, and shown to hurt a few images, each redrawn several times." in text
-    assert "Tested on 4 images, each edited and redrawn several times from other noise" in text
+    assert "One change was tested, and shown to hurt a few images, each edited several times." in text
+    assert "Tested on 4 images, each edited several times, as too few others were left" in text
     assert "18 of 14 planned pairs were kept" in text
     both = text_of(page(ledgered, redrawn, confirmed(ledgered, number=2)))
-    assert "2 of 2 changes were proven, 1 of them only for a few images, each redrawn several times." in both
+    assert "2 of 2 changes were proven, 1 of them only for a few images, each edited several times." in both
 
 
 def test_the_first_screen_shows_original_control_and_edit_of_the_clearest_pair() -> None:
@@ -81,7 +81,7 @@ def test_the_first_screen_shows_original_control_and_edit_of_the_clearest_pair()
     # The third changes least, but its answer stays right.
     assert first.count('class="pair of-3"') == 4
     assert first.index(edits[0].id) < first.index(edits[1].id)
-    assert re.findall(r'class="which">([^<]+):', first)[:3] == ["Your image", "Redrawn", "Edited"]
+    assert re.findall(r'class="which">([^<]+):', first)[:3] == ["Your image", "Control", "Edited"]
     answers = re.findall(r'class="answer (right|wrong)"', first)[:3]
     assert answers == ["right", "right", "wrong"]
     assert "4 pairs, the clearest first" in text_of(html)
@@ -172,7 +172,7 @@ def test_a_run_without_a_finding_opens_with_its_hardest_edit() -> None:
         summary, recorded_run(fake_config(), ledgered.items), ledgered.items, ledgered.world.store.get
     )
     first = html[html.index('id="verdict"') : html.index('id="models"')]
-    assert re.findall(r'class="which">([^<]+)<', first) == ["Your image", "Redrawn", "Edited"]
+    assert re.findall(r'class="which">([^<]+)<', first) == ["Your image", "Control", "Edited"]
     assert len(set(re.findall(r'<use href="#([^"]+)"', first))) == 3
     text = text_of(html)
     assert text.index("All 2 models hold.") < text.index("The hardest of 60 edits") < text.index("✓ holds")
@@ -193,7 +193,7 @@ def test_confidence_is_told_before_after_and_on_the_control() -> None:
     ledgered = shaken()
     text = text_of(page(ledgered, confirmed(ledgered))).replace("\u00a0", " ")
     assert (
-        "Confidence in “sled” goes from 90 % to 20 % on average. Redrawn with nothing changed, it is 90 %."
+        "Confidence in “sled” goes from 90 % to 20 % on average. Edited to the same meaning, it is 90 %."
         in text
     )
     bare = confirmed(ledgered).model_copy(update={"pairs": [a_pair(pairs(ledgered)[0][0])]})
@@ -249,7 +249,7 @@ def test_quiet_controls_are_trusted_and_loud_ones_are_not() -> None:
     quiet = trust(summarize(recorded_run(fake_config(), shaken().items), shaken().items))
     assert quiet.good
     assert "✓" in quiet.badge
-    assert quiet.text.startswith("Redrawing alone changes 0 % of the answers at most; a change of wording")
+    assert quiet.text.startswith("The editor alone changes 0 % of the answers at most; a change of wording")
     loud = Ledgered()
     loud.add("a", "reconstruction", after=SHAKEN)
     loud.add("a", edit_type="background", after=SHAKEN)
@@ -263,7 +263,7 @@ def test_a_run_without_controls_or_edits_is_not_trusted() -> None:
     empty.add("a", edit_type="background", state="failed", code="x", result=None)
     told = trust(summarize(recorded_run(fake_config(), empty.items), empty.items))
     assert not told.good
-    assert "no image was redrawn as a control" in told.text.lower()
+    assert "no control with nothing changed was made" in told.text.lower()
 
 
 def test_findings_are_handed_on_as_csv() -> None:

@@ -68,7 +68,7 @@ def test_a_reconstruction_that_changes_answers_replaces_the_verdict() -> None:
     assert leaning.state == "test-unfit"
     assert (
         leaning.sentence
-        == "Redrawing alone changes 100 % of leaning's answers; the test says nothing about it."
+        == "The editor alone changes 100 % of leaning's answers; the test says nothing about it."
     )
     assert "takes" not in made.verdict
 
