@@ -27,6 +27,8 @@ _KEPT = (
 )
 """What the new run takes from the first; it uses every image, whatever the first run's limit."""
 
+_KEPT_OF_OPERATIONS: tuple[str, ...] = ("dataset", "classifiers", "function_specs", "label_map", "exclude")
+
 _SEEDS = 2**63
 _GAP = "…"
 _MOST_UNCHANGED = 4
@@ -75,7 +77,7 @@ def example_change(finding: Finding, example: Item) -> Intervention:
 def application_request(
     run_id: str,
     request: Mapping[str, Any],
-    change: Intervention,
+    change: Intervention | Finding,
     seed: int | None,
     functions_named: Callable[[Sequence[str]], dict[str, str]] = lambda names: {},
 ) -> StressTestCreate:
@@ -84,47 +86,29 @@ def application_request(
     Args:
         run_id: the run that has the finding.
         request: its request.
-        change: the change to make.
+        change: the change to make, or a finding of an operation, which is carried out at all levels of the
+            run.
         seed: default: the run's seed plus one.
         functions_named: finds the addresses of the classifiers that are functions.
     """
     functions = functions_named(request["classifiers"])
-    return checked(
-        StressTestCreate,
-        {name: request[name] for name in _KEPT if name in request}
-        | {
+    made: dict[str, Any]
+    if isinstance(change, Finding):
+        kept = _KEPT_OF_OPERATIONS
+        made = {"transforms": {**request["transforms"], "operations": [change.edit_type]}}
+    else:
+        kept = _KEPT
+        made = {
             "interventions": [change.model_dump()],
-            "applied_from": run_id,
             "max_edits_per_image": 0,
             "lance_r_edits_per_image": 0,
-            **({"functions": functions} if functions else {}),
-            "seed": (request["seed"] + 1) % _SEEDS if seed is None else seed,
-        },
-    )
-
-
-def operation_request(
-    run_id: str,
-    request: Mapping[str, Any],
-    finding: Finding,
-    seed: int | None,
-    functions_named: Callable[[Sequence[str]], dict[str, str]] = lambda names: {},
-) -> StressTestCreate:
-    """Build the request for a stress test that carries out a finding's operation alone, at all its levels.
-
-    ``finding`` is about an operation; the other arguments are those of `application_request`.
-    """
-    functions = functions_named(request["classifiers"])
-    kept = ("dataset", "classifiers", "function_specs", "label_map", "exclude")
+        }
     return checked(
         StressTestCreate,
         {name: request[name] for name in kept if name in request}
-        | {
-            "transforms": {**request["transforms"], "operations": [finding.edit_type]},
-            "applied_from": run_id,
-            **({"functions": functions} if functions else {}),
-            "seed": (request["seed"] + 1) % _SEEDS if seed is None else seed,
-        },
+        | made
+        | ({"functions": functions} if functions else {})
+        | {"applied_from": run_id, "seed": (request["seed"] + 1) % _SEEDS if seed is None else seed},
     )
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import ARROW, Intervention, interventions_of
-from counterpose_core.contract.proofs import OperationProof, Proof
+from counterpose_core.contract.proofs import AnyProof
 from counterpose_core.contract.recipes import NATIVE
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.contract.transforms import TransformChoice
@@ -107,15 +107,14 @@ _FLAGS = {
 """The options of ``counterpose stress-test`` that take a field's value, or each of its values, as it is."""
 
 
-def repeat_command(request: StressTestCreate, proof: Proof | OperationProof | None = None) -> str:
+def repeat_command(request: StressTestCreate, proof: AnyProof | None = None) -> str:
     """The command that creates a stress test again, with every option that is not the default.
 
     Of a run that proves a finding, the one that proves it again on as many images.
     """
     seed = ("--seed", str(request.seed))
     if proof is not None:
-        number = proof.number if isinstance(proof, OperationProof) else proof.finding.number
-        proven = prove_command(proof.parent, number, proof.images)
+        proven = prove_command(proof.parent, proof.number, proof.images)
         return f"{proven} {shlex.join(['--dataset', request.dataset, *seed])}"
     return shlex.join(["counterpose", "stress-test", request.dataset, *_options(request), *seed])
 

@@ -175,24 +175,17 @@ class AsyncShiftBenchmarks(AsyncRunResource[AsyncShiftBenchmark]):
         body = checked(
             ShiftBenchmarkCreate,
             {
-                "interface": interface,
+                "interface": interface, "base": base, "retrieval": retrieval, "validation": validation,
+                "n": n, "real": real, "steps": steps, "guidance": guidance, "scheduler": scheduler,
+                "seed": seed,
                 "shifts": CATALOGUE if shifts == "catalogue" else list(shifts),
                 "classes": None if classes is None else list(classes),
                 **self._named(classifiers),
                 "label_map": label_map_of(label_map),
-                "base": base,
                 "class_shifts": {name: list(words) for name, words in (class_shifts or {}).items()},
                 "image_sources": list(image_sources),
-                "retrieval": retrieval,
                 "scraped": dict(scraped or {}),
                 "photographs": dict(photographs or {}),
-                "n": n,
-                "real": real,
-                "validation": validation,
-                "steps": steps,
-                "guidance": guidance,
-                "scheduler": scheduler,
-                "seed": seed,
             },
-        )
+        )  # fmt: skip
         return await self._create(body, idempotency_key)

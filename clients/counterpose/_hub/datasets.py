@@ -56,11 +56,7 @@ def push_to_hub(
     """
     hub = open_hub(token, endpoint, repo_id)
     with _folder(source, layout, dropped) as folder:
-        if not (folder / CARD).is_file():
-            raise InvalidRequest(f"{str(folder)!r} is no complete export: it has no {CARD}")
-        files = {
-            path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
-        }
+        files = _files(folder)
         doing = (
             f"the push of {len(files)} files to {repo_id!r} on {hub.api.endpoint} is one commit, so all of "
             "it is there or nothing; push again, what was uploaded is not sent twice. It"
@@ -81,6 +77,12 @@ def push_to_hub(
                 create_pr=create_pr,
             )
     return str(pushed.pr_url or pushed.commit_url)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    if not (folder / CARD).is_file():
+        raise InvalidRequest(f"{str(folder)!r} is no complete export: it has no {CARD}")
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @contextmanager

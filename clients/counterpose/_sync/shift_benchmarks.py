@@ -176,24 +176,17 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
         body = checked(
             ShiftBenchmarkCreate,
             {
-                "interface": interface,
+                "interface": interface, "base": base, "retrieval": retrieval, "validation": validation,
+                "n": n, "real": real, "steps": steps, "guidance": guidance, "scheduler": scheduler,
+                "seed": seed,
                 "shifts": CATALOGUE if shifts == "catalogue" else list(shifts),
                 "classes": None if classes is None else list(classes),
                 **self._named(classifiers),
                 "label_map": label_map_of(label_map),
-                "base": base,
                 "class_shifts": {name: list(words) for name, words in (class_shifts or {}).items()},
                 "image_sources": list(image_sources),
-                "retrieval": retrieval,
                 "scraped": dict(scraped or {}),
                 "photographs": dict(photographs or {}),
-                "n": n,
-                "real": real,
-                "validation": validation,
-                "steps": steps,
-                "guidance": guidance,
-                "scheduler": scheduler,
-                "seed": seed,
             },
-        )
+        )  # fmt: skip
         return self._create(body, idempotency_key)

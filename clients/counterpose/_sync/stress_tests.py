@@ -10,7 +10,6 @@ from typing import Any, Unpack
 from counterpose._applied_findings import (
     application_request,
     example_change,
-    operation_request,
     told_change,
 )
 from counterpose._calls import Call, idempotency_headers, reading
@@ -162,10 +161,8 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         if dataset is not None:
             # Names to leave out are of the images of the run's own dataset.
             request = {**request, "dataset": dataset, "exclude": []}
-        if request.get("transforms") is not None:
-            body = operation_request(self.id, request, history.told, seed, self._sender.functions_named)
-            return StressTest(self._sender, self._sender.send(self._calls.create(body, None)))
-        change = told_change(history.told)
+        is_operation = request.get("transforms") is not None
+        change = history.told if is_operation else told_change(history.told)
         if change is None:
             example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)
             change = example_change(history.told, self._sender.send(example))

@@ -21,7 +21,7 @@ from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import cursors, outbox, rows, schema, tallies, tenancy
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.lease_time import LeaseTime
-from counterpose_gateway.ledger.new_items import insert_items, new_items
+from counterpose_gateway.ledger.new_items import NewItems, insert_items, new_items
 from counterpose_gateway.ledger.transitions import end_state, record
 from counterpose_gateway.runs.items import PlannedItem
 
@@ -89,24 +89,27 @@ class Runs(LedgerPart):
         # Made before the transaction: the lock is held for the writing alone.
         planned = new_items(run_id, items)
         try:
-            with self._database.writing() as connection:
-                continued = {} if parent is None else _run_row(connection, parent)
-                row["functions"] = dict(functions or {}) or continued.get("functions")
-                # As it is stored: its caller needs no transaction more to read it.
-                run = rows.run(connection.execute(_NEW_RUN, row).mappings().one())
-                insert_items(connection, planned)
-                counts = {name: row[name] for name in ("total", *rows.COUNTED)}
-                record(connection, run_id, row["state"], counts, "created")
-                if row["ended_at"] is not None:
-                    outbox.tell_end(connection, {"name": None, "problem": None, **row})
-                going_on = int(row["state"] not in FINAL_RUN_STATES)
-                tallies.add(connection, run_id, active=going_on, opened=row["pending"])
+            return self._write_run(row, planned, functions)
         except IntegrityError:
             # Two calls with one key raced; the unique column accepted one of them, whose run is the answer.
             known = None if idempotency_key is None else self.run_for_key(idempotency_key, fingerprint)
             if known is None:
                 raise
-            run = self.run(known)
+            return self.run(known)
+
+    def _write_run(self, row: dict[str, Any], planned: NewItems, functions: Mapping[str, str] | None) -> Run:
+        with self._database.writing() as connection:
+            continued = {} if row["parent"] is None else _run_row(connection, row["parent"])
+            row["functions"] = dict(functions or {}) or continued.get("functions")
+            # As it is stored: its caller needs no transaction more to read it.
+            run = rows.run(connection.execute(_NEW_RUN, row).mappings().one())
+            insert_items(connection, planned)
+            counts = {name: row[name] for name in ("total", *rows.COUNTED)}
+            record(connection, run.id, row["state"], counts, "created")
+            if row["ended_at"] is not None:
+                outbox.tell_end(connection, {"name": None, "problem": None, **row})
+            going_on = int(row["state"] not in FINAL_RUN_STATES)
+            tallies.add(connection, run.id, active=going_on, opened=row["pending"])
         return run
 
     def _more_to_plan(self, plan_sources: Mapping[str, int]) -> dict[str, Any]:

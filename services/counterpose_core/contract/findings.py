@@ -123,6 +123,11 @@ class Finding(ResponseBody):
     classifier: str = Field(description="Name of the classifier.")
     object_class: str = Field(description="The true class; empty where an operation is about all of them.")
     edit_type: str = Field(description="Factor that the edits change, or the name of an operation.")
+    level: int | None = Field(
+        default=None,
+        exclude_if=lambda level: level is None,
+        description="Level of the operation that it tells; absent for a change of words.",
+    )
     removed: str = Field(
         description="Words that the edits remove; empty where they only add some, or remove various ones."
     )
@@ -177,7 +182,7 @@ class Finding(ResponseBody):
         said = f"{self.number} {self.state.replace('-', ' ')}: {self.sentence}"
         if self.why:
             said += f"\nwhy it cannot tell: {self.why}"
-        if not self.object_class:
+        if self.level is not None:
             return said
         if self.confirmed is None:
             return f"{said}\nnot tested on images that the screen did not use"

@@ -53,6 +53,21 @@ class Proof(ResponseBody):
         "for all of them."
     )
 
+    @property
+    def number(self) -> int:
+        """Number of the finding in its run."""
+        return self.finding.number
+
+    @property
+    def classifier(self) -> str:
+        """The finding's classifier."""
+        return self.finding.classifier
+
+    @property
+    def object_class(self) -> str:
+        """The finding's class."""
+        return self.finding.object_class
+
 
 class OperationProof(ResponseBody):
     """What a child of a run of operations is to prove: an operation at a level, on fresh images alone."""
@@ -62,11 +77,20 @@ class OperationProof(ResponseBody):
     classifier: str = Field(description="The classifier.")
     operation: str = Field(description="Name of the operation.")
     level: int = Field(description="Its level.")
+    object_class: str = Field(
+        default="",
+        exclude_if=lambda label: not label,
+        description="The class whose images alone it is carried out on; absent for those of all classes.",
+    )
     images: int = Field(description="Number of images to carry it out on.")
     family: int = Field(
-        description="Number of operations and levels of the run that one could have asked about; the "
-        "evidence must hold for all of them."
+        description="Number of operations and levels of the run that one could have asked about, of one "
+        "class those of every class with tests; the evidence must hold for all of them."
     )
+
+
+AnyProof = Proof | OperationProof
+"""What a child run is to prove."""
 
 
 class ProofRun(ResponseBody):

@@ -120,6 +120,11 @@ class StressTestConfig(ResponseBody):
     )
 
     @property
+    def groups(self) -> dict[str, str]:
+        """The group of each source image that is not independent."""
+        return {} if self.grouping is None else self.grouping.groups
+
+    @property
     def editing(self) -> EditorPreset:
         """The editor's settings; raises InternalError where no image is edited by its caption."""
         if self.preset is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -142,28 +143,46 @@ class OperationLevel(ResponseBody):
     )
 
 
-class OperationFigure(ResponseBody):
-    """What an operation costs a classifier, level by level."""
+def headline_level(levels: Sequence[OperationLevel]) -> OperationLevel:
+    """Return the easiest level that shows a loss; without one, that which may lose most."""
+    undecided = max(levels, key=lambda level: level.loss.high or 0.0)
+    return next((level for level in levels if level.shown), undecided)
+
+
+class OperationFinding(ResponseBody):
+    """What an operation costs a classifier, of all classes together or of one."""
 
     number: int = Field(
         default=0,
-        description="Place in the list of findings, from 1, by which one is proven or applied; 0 in "
-        "summaries of earlier versions.",
+        description="Place in the list of findings, from 1, by which one is proven or applied: those of all "
+        "classes together come first, then those of single classes. 0 in summaries of earlier versions.",
     )
     classifier: str = Field(description="The classifier.")
     operation: str = Field(description="Name of the operation.")
-    title: str = Field(description="What it is called.")
-    family: str = Field(description="Its family, such as `camera` or `geometry`.")
-    changes: str = Field(description="What it changes, in a line.")
-    keeps: str = Field(description="What it must not change, in a line.")
     state: OperationState = Field(
         description="`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the "
         "margin; `cannot-tell`: neither."
     )
+    images: int = Field(
+        description="Number of images, of its class if it has one, with an answer to each level."
+    )
+    sentence: str = Field(description="The finding in one sentence.")
+
+    def __str__(self) -> str:
+        return f"{self.number or '':>3} {self.state:12} {self.sentence}".lstrip()
+
+
+class OperationFigure(OperationFinding):
+    """What an operation costs a classifier, level by level."""
+
+    object_class: ClassVar[str] = ""
+    title: str = Field(description="What it is called.")
+    family: str = Field(description="Its family, such as `camera` or `geometry`.")
+    changes: str = Field(description="What it changes, in a line.")
+    keeps: str = Field(description="What it must not change, in a line.")
     from_level: int | None = Field(
         default=None, description="The easiest level from which on every level shows a loss, or null."
     )
-    images: int = Field(description="Number of images with an answer to each of its levels.")
     left_out: int = Field(
         default=0,
         description="Number of images that it was not carried out on, such as those that are too small.",
@@ -173,21 +192,20 @@ class OperationFigure(ResponseBody):
         exclude_if=lambda reasons: not reasons,
         description="Number of these images by the reason.",
     )
-    sentence: str = Field(description="The finding in one sentence.")
     levels: list[OperationLevel] = Field(description="The levels, the easiest first.")
 
-    def __str__(self) -> str:
-        return f"{self.number or '':>3} {self.state:12} {self.sentence}".lstrip()
+    @property
+    def headline(self) -> OperationLevel:
+        """The level that its sentence tells."""
+        return headline_level(self.levels)
 
 
-class ClassFinding(ResponseBody):
+class ClassFinding(OperationFinding):
     """A loss of one class that is shown, from a level of an operation on."""
 
-    classifier: str = Field(description="The classifier.")
-    operation: str = Field(description="Name of the operation.")
+    state: OperationState = Field(default="breaks", description="`breaks`: only what is shown is listed.")
     object_class: str = Field(description="The class.")
     level: int = Field(description="The easiest level from which on every level shows a loss.")
-    images: int = Field(description="Number of images of the class with an answer to each level.")
     lost: int = Field(description="Number of them that are no longer answered rightly.")
     gained: int = Field(description="Number of them that are answered rightly only with the operation.")
     loss: Estimate = Field(description="Accuracy of the control less this one, over groups of its images.")
@@ -195,10 +213,11 @@ class ClassFinding(ResponseBody):
     flipped: list[str] = Field(
         default=[], description="Ids of images that are no longer answered rightly, the surest before first."
     )
-    sentence: str = Field(description="The finding in one sentence.")
 
-    def __str__(self) -> str:
-        return f"{'breaks':12} {self.sentence}"
+    @property
+    def headline(self) -> ClassFinding:
+        """The level that its sentence tells: it has no other."""
+        return self
 
 
 class ClassTests(ResponseBody):
@@ -241,8 +260,11 @@ class TransformSummary(ResponseBody):
     )
 
     @property
+    def findings(self) -> list[OperationFigure | ClassFinding]:
+        """All findings by number: each operation, then single classes."""
+        return [*self.figures, *(() if self.classes is None else self.classes.findings)]
+
+    @property
     def lines(self) -> list[str]:
-        """What is shown, line by line: each operation, then single classes."""
-        of = self.classes
-        classes = [] if of is None else [*map(str, of.findings), of.sentence]
-        return [*map(str, self.figures), *classes]
+        """What is shown, line by line."""
+        return [*map(str, self.findings), *(() if self.classes is None else [self.classes.sentence])]

@@ -83,16 +83,10 @@ def shift_benchmark(
     # Effects over the same classes are comparable only if they are those of the same models.
     everywhere = np.broadcast_to(compared[counted.any(axis=1)].all(axis=0), compared.shape)
     seed, gap_seed = (int(seed) for seed in generator.integers(2**63, size=2))
+    count = partial(_counted, least=least)
     # The same draws, so that both results are equal if every class counts under every shift.
     effects, on_common = (
-        compared_effects(
-            answers,
-            models,
-            counted & within,
-            partial(_counted, least=least, within=within),
-            seed,
-            draws=draws,
-        )
+        compared_effects(answers, models, counted & within, partial(count, within=within), seed, draws=draws)
         for models, within in ((compared, np.ones_like(common)), (everywhere, common))
     )
     gaps: Sequence[ConfounderGap | None] = [None] * len(counted)

@@ -173,3 +173,46 @@ async def test_the_operations_of_the_run_that_one_could_have_asked_about_are_all
     assert child.transforms.figures[0].levels[0].p < 0.05
     assert child.transforms.figures[0].state == child.verdicts[0].state == "cannot-tell"
     assert (await history(gateway, run.run_id, rotation.number)).e_value_needed == pytest.approx(25 / 0.05)
+
+
+async def test_a_finding_of_one_class_is_proven_on_fresh_images_of_that_class_alone(
+    gateway: FakeGateway,
+) -> None:
+    run = await finished(gateway, 16, classifiers=["leaning"], transforms=CHANGES, limit=48)
+    assert run.transforms is not None
+    assert run.transforms.classes is not None
+    figures, classes = run.transforms.figures, run.transforms.classes.findings
+    # One list: what is told of all classes comes first and keeps its numbers.
+    assert [each.number for each in (*figures, *classes)] == [1, 2, 3, 4, 5, 6]
+    assert run.transforms.classes.sentence.endswith("4 losses of a class are shown (findings 3 to 6).")
+    number, label = classes[0].number, classes[0].object_class
+    assert (run.pairs_left[number], run.least_pairs[number]) == (4, 1)
+    assert f"{number} breaks       leaning loses 12 of 12 of the class {label!r}" in str(run)
+    page = (await gateway.http.get(f"/v1/stress-tests/{run.run_id}/report")).text
+    assert f"{number}. leaning loses 12 of 12 of the class" in page
+    assert f"counterpose prove {run.run_id[:8]} --finding {number} --images 20<" in page
+    before = await history(gateway, run.run_id, number)
+    assert (before.told.object_class, before.told.level, before.images_left) == (label, 3, 4)
+    # Four classes, and rotation at two levels beside upside-down at one.
+    assert before.e_value_needed == pytest.approx(4 * 3 / 0.05)
+    recipes: list[Recipe] = gateway.services.classifiers.recipes  # type: ignore[attr-defined]
+    recipes.clear()
+    child = await prove(gateway, run.run_id, number, images=20)
+    fresh = {each.source for each in recipes}
+    assert {gateway.world.shown[each].label for each in fresh} == {label}
+    assert len(fresh) == 4
+    assert f"loses 100 points of accuracy on the class {label!r} once the image is turned by" in child.verdict
+    assert "16 of 16 images answered wrong that were right" in child.verdict
+    assert f"had 4 fresh images of {label!r}, not 20" in child.verdict
+    assert (child.verdicts[0].finding, child.verdicts[0].state) == (number, "breaks")
+    after = await history(gateway, run.run_id, number)
+    assert [(each.pairs, each.planned) for each in after.runs] == [(12, 12), (4, 4)]
+    assert (after.finding.sentence, after.images_left) == (child.verdicts[0].sentence, 0)
+    refused = await prove(gateway, run.run_id, number, images=5)
+    assert (refused.status_code, refused.json()["code"]) == (422, "dataset-empty")
+    assert f"no image of {label!r} is left" in refused.json()["detail"]
+    shown = (await gateway.http.get(f"/ui/runs/{run.run_id}/findings/{number}")).text
+    assert f"counterpose apply {run.run_id[:8]} --finding {number}" in shown
+    assert "Prove it on" not in shown
+    # The other classes have images of their own left.
+    assert (await history(gateway, run.run_id, classes[1].number)).images_left == 4

@@ -89,7 +89,6 @@ def summarize(
         prompts=summarize_prompts(judged, estimator),
         notes=[
             *_notes(config, image_sources, real_summary, thresholds),
-            *missing_metadata(config),
             *unreadable_notes(config, columns.usage, image_sources),
             *_repeated(columns),
             *_changed_weights(columns),
@@ -133,7 +132,7 @@ def _notes(
         )
     if not all(has_class_figures(image_source) for image_source in image_sources.values()):
         notes.append("figures of single classes are omitted: there are too many of them, or no images")
-    return notes
+    return [*notes, *missing_metadata(config)]
 
 
 def _repeated(columns: ImageColumns) -> list[str]:

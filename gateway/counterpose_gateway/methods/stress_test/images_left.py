@@ -58,12 +58,11 @@ def left_of(
     captions: dict[str, str] = {}
     for run in runs:
         config = recorded_config(StressTestConfig, run)
-        groups = {} if config.grouping is None else config.grouping.groups
         for item in ledger.recorded_items(run.id):
             source = item.item_group
             if item.kind != "caption":
                 # A child may know the groups of its images otherwise than the run of the finding.
-                unit = groups.get(source, source)
+                unit = config.groups.get(source, source)
                 tried[f"{run.id}/{source}"] = SourceImage(source, item.source_image, unit)
             caption = (item.result or {}).get("caption") if item.state == "done" else None
             if caption and item.label == proof.finding.object_class:
@@ -114,10 +113,9 @@ def _units_left(
         for column in ("source", "unit")
         for code in np.unique(getattr(columns, column)[paired]).tolist()
     } | set(config.excluded)
-    groups = {} if config.grouping is None else config.grouping.groups
     units: dict[tuple[str, str], list[TableSource]] = {}
     for row in rows:
-        units.setdefault((row.label, groups.get(row.id) or row.group or row.id), []).append(row)
+        units.setdefault((row.label, config.groups.get(row.id) or row.group or row.id), []).append(row)
     return [rows for (_, unit), rows in units.items() if not {unit, *(row.id for row in rows)} & used]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
@@ -10,6 +11,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestS
 from counterpose_core.errors import InvalidRequest, UnknownDataset
 from counterpose_core.stress_test.item_counts import LAST_STAGE, most_items
 from counterpose_core.suite import Suite
+from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test import proof_stages
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.export import export
@@ -17,18 +19,15 @@ from counterpose_gateway.methods.stress_test.images_left import least_pairs_of, 
 from counterpose_gateway.methods.stress_test.pairs import counterfactual_pairs
 from counterpose_gateway.methods.stress_test.plan import plan, rest_of_plan
 from counterpose_gateway.methods.stress_test.process import process
-from counterpose_gateway.methods.stress_test.proof_summary import revision_of_proof, with_proof
+from counterpose_gateway.methods.stress_test.proof_summary import with_proof
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
 from counterpose_gateway.methods.stress_test.report.report import render
 from counterpose_gateway.methods.stress_test.report.shown_items import MOST_READ, shown_items
 from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.suite_fit import look
+from counterpose_gateway.methods.stress_test.summary.joined_runs import revision_of_proof
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import judging_of, summarize_again
-from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
-    revision_of_operation_proof,
-    with_operation_proof,
-)
 from counterpose_gateway.methods.stress_test.transforms.report import render_operations
 from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns
@@ -68,7 +67,11 @@ def _summarize(
     if config.transforms is not None:
         if view is not None:
             raise InvalidRequest("operations on images are judged by no threshold; leave them out")
-        return with_operation_proof(summarize_operations(run, items, config), run, config, context.ledger)
+        table = None
+        if run.state in FINAL_RUN_STATES and config.operation_proof is None:
+            with suppress(UnknownDataset):
+                table = context.ledger.source_table(run.dataset)
+        return with_proof(summarize_operations(run, items, config, table), run, context.ledger)
     if view is not None:
         return summarize_again(run, items, view)
     columns = read_columns(run, context.ledger, context.columns)
@@ -104,7 +107,7 @@ def _joined_state(run_id: str, context: RecordedRuns) -> Hashable:
         digest = context.ledger.dataset(run.dataset).digest
     except UnknownDataset:
         digest = ""
-    return digest, revision_of_proof(run, context.ledger), revision_of_operation_proof(run, context.ledger)
+    return digest, revision_of_proof(run, context.ledger)
 
 
 def _has_operations(suite: Suite) -> bool:

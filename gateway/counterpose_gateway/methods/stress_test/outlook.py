@@ -50,37 +50,36 @@ class Outlook:
         """The forecast, or why there is nothing to prove it on and what to do; empty if it is decided."""
         if self.needed == 0:
             return ""
-        if not self.is_offered and self.left is not None and self.left + self.draws:
+        more = ""
+        if self.needed is not None:
+            more = f"About {self._many(self.needed)} would decide it in half of the simulated futures. "
+        if self.left is None:
+            return more + LEFT_UNKNOWN
+        of = f" of {self.label!r}" if self.label else ""
+        if not self.is_offered:
+            add = f"upload more images{' of that class' if of else ''}, or name another dataset (--dataset)."
+            if not self.left + self.draws:
+                return f"{more}No image{of} is left in dataset {self.dataset!r} to prove it on: {add}"
             few = counted(self.left or self.draws, "image" if self.left else "repeat")
             return (
-                f"Dataset {self.dataset!r} has {few} of {self.label!r} left to prove it on, and it takes at "
-                f"least {self.least}: upload more images of that class, or name another dataset (--dataset)."
+                f"{more}Dataset {self.dataset!r} has {few}{of} left to prove it on, and it takes at least "
+                f"{self.least}: {add}"
             )
-        if not self.is_offered:
-            return (
-                f"No image of {self.label!r} is left in dataset {self.dataset!r} to prove it on: upload more "
-                "images of that class, or name another dataset (--dataset)."
-            )
-        if self.left is None:
-            return LEFT_UNKNOWN
-        usual = "" if self.chance is None else f" {self._usual} in {percent(self.chance)} of these futures."
-        if self.needed is not None:
-            return f"About {self._many(self.needed)} would decide it in half of the simulated futures.{usual}"
+        usual = "" if self.chance is None else f"{self._usual} in {percent(self.chance)} of these futures."
+        if more:
+            return (more + usual).rstrip()
         number = min(self.left or self.draws, HORIZON)
         would = f"{self._many(number)} would decide it in fewer than half of the simulated futures"
-        if number == HORIZON:
-            return f"{would}.{usual}"
-        return (
-            f"{would}, and no more are left: upload more images of {self.label!r}, or name another dataset."
-            f"{usual}"
-        )
+        if number < HORIZON:
+            would += f", and no more are left: upload more images{of}, or name another dataset"
+        return f"{would}. {usual}".rstrip()
 
     @property
     def _usual(self) -> str:
         return f"A proof on {self._many(min(PROVE_IMAGES, self.left or self.draws))} decides it"
 
     def _many(self, number: int) -> str:
-        return counted(number, "more image" if self.left else "more repeat")
+        return counted(number, "more repeat" if self.draws else "more image")
 
 
 def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, ledger: RunLedger) -> Outlook:
@@ -94,12 +93,11 @@ def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, le
     """
     proof, runs = joined.proof, [each.run for each in joined.runs]
     label = proof.finding.object_class
-    groups = {} if config.grouping is None else config.grouping.groups
     try:
         sources = sources_of(proof, dataset, config, ledger)
     except UnknownDataset:
         return Outlook(label, dataset, None, 0, 0 if joined.is_decided else None)
-    grouped = [in_group(each, groups.get(each.id, each.group)) for each in sources]
+    grouped = [in_group(each, config.groups.get(each.id, each.group)) for each in sources]
     left = left_of(proof, grouped, seed=config.request.seed, runs=runs, ledger=ledger)
     number = len(left.applicable) + len(left.unread)
     draws = draws_of(len(left.spent)) if must_draw(left, config) else 0

@@ -22,17 +22,16 @@ def counterfactual_pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair
     A confirmation is a change of its own: the screen chose it because it hurts the classifiers of this run.
     """
     config = recorded_config(StressTestConfig, run)
-    groups = {} if config.grouping is None else config.grouping.groups
     items = context.ledger.items_of(run.id, Item)
     if config.transforms is not None:
-        yield from operation_pairs(items, config.transforms, groups)
+        yield from operation_pairs(items, config.transforms, config.groups)
         return
     for item in items:
         if item.state == "done" and item.result is not None and item.kind in _COUNTERFACTUALS:
             yield FrozenPair(
                 change=_change(config, item),
                 label=item.label,
-                unit=groups.get(item.item_group, item.item_group),
+                unit=config.groups.get(item.item_group, item.item_group),
                 source=item.source_image,
                 image=item.result.image,
             )

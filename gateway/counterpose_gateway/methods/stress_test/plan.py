@@ -123,7 +123,7 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
     left = inputs.table(run.dataset).without_id(config.excluded)
     chosen = choose_sources(left, config.classes, config.request.limit)
     # Those that a dataset names may have changed since, and others were found by a service.
-    grouped = chosen.in_groups({} if config.grouping is None else config.grouping.groups)
+    grouped = chosen.in_groups(config.groups)
     if config.transforms is not None:
         named = background_dataset(config.request)
         return transform_items(config, grouped, None if named is None else inputs.table(named), first)

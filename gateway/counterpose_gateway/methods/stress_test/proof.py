@@ -7,7 +7,7 @@ the pages call these functions alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from pydantic import BaseModel
@@ -18,9 +18,9 @@ from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.proofs import FindingHistory, Proof, ProofCreate
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, NotFound, RunNotEnded
+from counterpose_core.errors import DatasetEmpty, InvalidRequest
 from counterpose_core.stress_test.screening import Change, wording_key
-from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.methods.stress_test import proof_checks
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, read_columns
 from counterpose_gateway.methods.stress_test.fresh_pairs import Suspicion, chosen_changes, suspicions
 from counterpose_gateway.methods.stress_test.groups import group_sources, in_group
@@ -42,17 +42,17 @@ from counterpose_gateway.methods.stress_test.proof_stages import (
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
 from counterpose_gateway.methods.stress_test.stages import wordings_of
 from counterpose_gateway.methods.stress_test.summary.joined_runs import (
+    JoinedFinding,
     joined_finding,
-    proof_of,
     proving_runs,
 )
 from counterpose_gateway.methods.stress_test.summary.screen import screened_groups
+from counterpose_gateway.methods.stress_test.transforms.proof_summary import JoinedOperation
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.items import Plan
 from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.runs.submission import (
-    named_dataset,
     require_quota,
     submit_planned,
     without_functions,
@@ -60,8 +60,6 @@ from counterpose_gateway.runs.submission import (
 from counterpose_gateway.runs.summaries import summary_of
 from counterpose_gateway.services.functions import with_functions
 from counterpose_gateway.version import VERSIONS
-
-_SEEDS = 2**63
 
 
 class _Asked(BaseModel):
@@ -124,33 +122,29 @@ async def plan_proof(
         BackendError: the run looked for near-duplicates, and the scorer is down.
     """
     run = await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)
-    _require_ended([run])
-    if has_operations(run):
-        return await plan_operation_proof(run, number, create, context, functions or {})
-    parent, proof, runs = await asyncio.to_thread(_known, run_id, number, context)
-    _require_ended(runs)
-    config = StressTestConfig.model_validate(parent.resolved_config)
-    if config.suite != context.suite.name:
-        raise InvalidRequest(
-            f"run {parent.id!r} was made with suite {config.suite!r}, and the gateway serves "
-            f"{context.suite.name!r}; pairs of two suites cannot be joined"
-        )
-    _require_own(functions or {}, proof.finding.classifier)
-    dataset = await asyncio.to_thread(_dataset, create, parent, proof, context)
-    seed = (config.request.seed + len(runs)) % _SEEDS if create.seed is None else create.seed
+    proof_checks.require_ended([run])
+    plan = plan_operation_proof if has_operations(run) else _plan
+    return await plan(run, number, create, context, functions or {})
+
+
+async def _plan(
+    run: Run, number: int, create: ProofCreate, context: RunContext, functions: Mapping[str, str]
+) -> Plan:
+    parent, proof, runs = await asyncio.to_thread(_known, run, number, context)
+    config = proof_checks.joinable(proof, parent, runs, context, functions)
+    dataset = await asyncio.to_thread(proof_checks.dataset_of, create, parent, proof, context)
+    seed = proof_checks.seed_of(create, config, runs)
     sources = await asyncio.to_thread(sources_of, proof, dataset.name, config, context.ledger)
-    known = {} if config.grouping is None else config.grouping.groups
     table, grouping = await group_sources(
-        config.request, SourceTable.of(sources), context.services, known=known
+        config.request, SourceTable.of(sources), context.services, known=config.groups
     )
     grouped = [in_group(source, table.group(number)) for number, source in enumerate(sources)]
     left = await asyncio.to_thread(left_of, proof, grouped, seed=seed, runs=runs, ledger=context.ledger)
     without_pairs = proof.finding.model_copy(update={"pairs": []})
     asked = {"finding": without_pairs, "images": create.images, "drawn": must_draw(left, config)}
-    chosen = proof.model_copy(update=asked)
     child = config_of_child(
         config,
-        chosen,
+        proof.model_copy(update=asked),
         dataset=dataset.name,
         dataset_digest=dataset.digest,
         seed=seed,
@@ -161,10 +155,8 @@ async def plan_proof(
     if not items:
         raise DatasetEmpty(_why_none(proof, dataset, left))
     require_quota(len(items) + 2 * create.images, context, "/images")
-    if not functions:
-        functions = await asyncio.to_thread(context.ledger.functions, parent.id)
-    services = with_functions(context.services, functions)
-    request = child.request
+    served = functions or await asyncio.to_thread(context.ledger.functions, parent.id)
+    services, request = with_functions(context.services, served), child.request
     await check_classifiers(
         request.classifiers, child.classes, items[0].source_image, services, label_map=request.label_map
     )
@@ -183,21 +175,25 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
         NotFound: there is no such run, or it has no such finding.
     """
     run = context.ledger.run(run_id, STRESS_TEST.kind)
+    joined: JoinedFinding | JoinedOperation
     if has_operations(run):
-        return operation_history(run, number, context)
-    parent, proof, runs = _known(run_id, number, context)
-    joined = joined_finding(proof, context.ledger, runs)
-    config = StressTestConfig.model_validate(parent.resolved_config)
-    outlook = outlook_of(joined, parent.dataset, config, context.ledger)
+        told, finding, joined, outlook = operation_history(run, number, context)
+        pairs = []
+    else:
+        parent, proof, runs = _known(run, number, context)
+        joined = joined_finding(proof, context.ledger, runs)
+        told, finding, pairs = proof.finding, joined.finding, joined.listed_pairs
+        config = StressTestConfig.model_validate(parent.resolved_config)
+        outlook = outlook_of(joined, parent.dataset, config, context.ledger)
     return FindingHistory(
-        run_id=proof.parent,
-        told=proof.finding,
-        finding=joined.finding,
+        run_id=joined.proof.parent,
+        told=told,
+        finding=finding,
         runs=joined.listed_runs,
-        pairs=joined.listed_pairs,
+        pairs=pairs,
         e_value=joined.evidence.e_value,
         e_value_needed=joined.evidence.needed,
-        family=proof.family,
+        family=joined.proof.family,
         images_needed=outlook.needed,
         images_left=outlook.left,
         redraws_left=outlook.draws,
@@ -207,22 +203,17 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
     )
 
 
-def _known(run_id: str, number: int, context: RunContext) -> tuple[Run, Proof, list[Run]]:
+def _known(run: Run, number: int, context: RunContext) -> tuple[Run, Proof, list[Run]]:
     """The run that has the finding, the finding itself, and all runs with pairs of it."""
-    run = context.ledger.run(run_id, STRESS_TEST.kind)
-    own = proof_of(run)
+    own = StressTestConfig.model_validate(run.resolved_config).proof
+    parent = proof_checks.parent_of(run, number, own, context)
     if own is not None:
-        if own.finding.number != number:
-            raise NotFound(f"run {run_id!r} proves finding {own.finding.number} alone")
-        parent = context.ledger.run(own.parent, STRESS_TEST.kind)
         # With its pairs, unless items that were tried again since have changed the run's findings.
         found = (each for each in _listed(parent.id, context) if _words(each) == _words(own.finding))
         own = own.model_copy(update={"finding": next(found, own.finding)})
         return parent, own, proving_runs(own, context.ledger)
     findings = _listed(run.id, context)
-    if not 1 <= number <= len(findings):
-        raise NotFound(f"run {run.id!r} has no finding {number}: it has {len(findings)}")
-    told = findings[number - 1]
+    told = proof_checks.numbered(findings, number, run)
     change, wordings = _change(told, run, read_columns(run, context.ledger))
     proof = Proof(
         parent=run.id,
@@ -233,22 +224,6 @@ def _known(run_id: str, number: int, context: RunContext) -> tuple[Run, Proof, l
         family=len(findings),
     )
     return run, proof, proving_runs(proof, context.ledger)
-
-
-def _require_ended(runs: Sequence[Run]) -> None:
-    for run in runs:
-        if run.state not in FINAL_RUN_STATES:
-            raise RunNotEnded(f"run {run.id!r} is {run.state}; wait for its end, or cancel it")
-
-
-def _require_own(functions: Mapping[str, str], classifier: str) -> None:
-    others = sorted(functions.keys() - {classifier})
-    if others:
-        raise InvalidRequest(
-            f"the finding is about {classifier!r}, and the function is named {others[0]!r}; "
-            f"name it {classifier!r}",
-            pointer="/functions",
-        )
 
 
 def _words(finding: Finding) -> tuple[str, ...]:
@@ -266,9 +241,7 @@ def _is_named(told: Finding, wording: Wording) -> bool:
 def _listed(run_id: str, context: RunContext) -> list[Finding]:
     """The findings that a run lists, by number."""
     summary = summary_of(STRESS_TEST, run_id, None, context)
-    if summary.findings:
-        return summary.findings
-    return findings_of(summary, read_columns(context.ledger.run(run_id), context.ledger))
+    return summary.findings or findings_of(summary, read_columns(context.ledger.run(run_id), context.ledger))
 
 
 def _change(told: Finding, run: Run, columns: ItemColumns) -> tuple[Change, list[Wording]]:
@@ -302,17 +275,6 @@ def _change(told: Finding, run: Run, columns: ItemColumns) -> tuple[Change, list
         f"finding {told.number} of run {run.id!r} is about various words, not about one change; a new run "
         "with more images of the class may tell which of them hurts"
     )
-
-
-def _dataset(create: ProofCreate, parent: Run, proof: Proof, context: RunContext) -> Dataset:
-    dataset = named_dataset(create.dataset or parent.dataset, "/dataset", context.ledger)
-    label = proof.finding.object_class
-    if label not in dataset.classes:
-        raise ClassMapMismatch(
-            f"dataset {dataset.name!r} has no class {label!r}, which finding {proof.finding.number} is about",
-            pointer="/dataset",
-        )
-    return dataset
 
 
 def _why_none(proof: Proof, dataset: Dataset, left: LeftImages) -> str:

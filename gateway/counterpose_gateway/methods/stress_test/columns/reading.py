@@ -31,12 +31,11 @@ def read_columns(run: Run, ledger: RunLedger, folder: ColumnFolder | None = None
     ``folder`` has columns of items that have ended; the others are read from the ledger.
     """
     config = recorded_config(StressTestConfig, run)
-    groups = {} if config.grouping is None else config.grouping.groups
     expected = run.request_counts.total
     # A small run is read in less time than its files would take to be looked after.
     if folder is None or expected < PART:
-        return _joined(_made(ledger.recorded_items(run.id)), groups, expected)
-    return _joined(kept_parts(run, ledger, folder), groups, expected)
+        return _joined(_made(ledger.recorded_items(run.id)), config.groups, expected)
+    return _joined(kept_parts(run, ledger, folder), config.groups, expected)
 
 
 def columns_of(

@@ -72,8 +72,7 @@ def find(
     A test is stated once the run has ended: before that, what it tests is at most a suspicion, so that no
     one stops a run at the moment at which it pleases.
     """
-    groups_of = {} if config.grouping is None else config.grouping.groups
-    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups_of)
+    columns = items if isinstance(items, ItemColumns) else columns_of(items, config.groups)
     seen = list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))
     groups = screened_groups(columns, config.request.classifiers)
     changes = chosen_changes(seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +13,7 @@ import numpy as np
 
 from counterpose_core.contract.confirmation import ConfirmationScope
 from counterpose_core.contract.findings import Confirmed, Finding, FindingState
-from counterpose_core.contract.proofs import Proof, ProofPair, ProofRun
+from counterpose_core.contract.proofs import AnyProof, OperationProof, Proof, ProofPair, ProofRun
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import NotFound
@@ -159,18 +159,8 @@ class JoinedFinding:
     @property
     def listed_runs(self) -> list[ProofRun]:
         """Each run with what it adds."""
-        return [
-            ProofRun(
-                run_id=each.run.id,
-                state=each.run.state,
-                dataset=each.run.dataset,
-                planned=each.planned,
-                pairs=len(each.pairs),
-                dropped=each.dropped,
-                e_value=e_value,
-            )
-            for each, e_value in zip(self.runs, self.evidence.e_values, strict=True)
-        ]
+        pairs = [(each.run, each.planned, len(each.pairs), each.dropped) for each in self.runs]
+        return listed_runs(pairs, self.evidence)
 
     @property
     def _extended(self) -> bool:
@@ -208,18 +198,46 @@ class JoinedFinding:
         )
 
 
+def listed_runs(runs: Sequence[tuple[Run, int, int, dict[str, int]]], evidence: Evidence) -> list[ProofRun]:
+    """Return each run with what it adds: how many pairs were planned, kept, and left out by reason."""
+    return [
+        ProofRun(
+            run_id=run.id,
+            state=run.state,
+            dataset=run.dataset,
+            planned=planned,
+            pairs=pairs,
+            dropped=dropped,
+            e_value=e_value,
+        )
+        for (run, planned, pairs, dropped), e_value in zip(runs, evidence.e_values, strict=True)
+    ]
+
+
 def change_of(proof: Proof) -> Change:
     """The change that a proof makes."""
     words = proof.change
     return Change(proof.finding.object_class, words.edit_type, words.removed, words.added)
 
 
-def proof_of(run: Run) -> Proof | None:
+def proof_of(run: Run) -> AnyProof | None:
     """What a run is to prove, or None where it searches itself."""
-    return StressTestConfig.model_validate(run.resolved_config).proof
+    if run.kind != "stress-test":
+        return None
+    config = StressTestConfig.model_validate(run.resolved_config)
+    return config.proof or config.operation_proof
 
 
-def proving_runs(proof: Proof, ledger: RunLedger, *, until: Run | None = None) -> list[Run]:
+def revision_of_proof(run: Run, ledger: RunLedger) -> Hashable:
+    """Return the newest event of each other run that a child run joins; None for a run that is no child."""
+    proof = proof_of(run)
+    if proof is None:
+        return None
+    others = (each.id for each in proving_runs(proof, ledger, until=run) if each.id != run.id)
+    return tuple(ledger.last_event(each).id for each in others)
+
+
+def proving_runs(proof: AnyProof, ledger: RunLedger, *, until: Run | None = None) -> list[Run]:
     """Return the runs with pairs of the finding, its own first, then its children, the oldest first.
 
     Args:
@@ -231,8 +249,8 @@ def proving_runs(proof: Proof, ledger: RunLedger, *, until: Run | None = None) -
     with suppress(NotFound):
         found.append(ledger.run(proof.parent, "stress-test"))
     for child in ledger.children(proof.parent):
-        own = proof_of(child) if child.kind == "stress-test" else None
-        if own is not None and _same(own, proof):
+        own = proof_of(child)
+        if own is not None and _key(own) == _key(proof):
             found.append(child)
         if until is not None and child.id == until.id:
             break
@@ -280,9 +298,11 @@ def _kept(each: RunPairs, pairs: Sequence[FreshPair], reason: str) -> RunPairs:
     return RunPairs(each.run, each.planned, {**each.dropped, **left_out}, pairs)
 
 
-def _same(one: Proof, other: Proof) -> bool:
+def _key(proof: AnyProof) -> tuple[object, ...]:
     # Not by number: a run whose failed items were tried again may list its findings in another order.
-    return (one.finding.classifier, change_of(one)) == (other.finding.classifier, change_of(other))
+    if isinstance(proof, OperationProof):
+        return proof.classifier, proof.operation, proof.level, proof.object_class
+    return proof.classifier, change_of(proof)
 
 
 def _pairs_of(run: Run, ledger: RunLedger, proof: Proof) -> RunPairs:

@@ -42,7 +42,7 @@ class SeenItems:
     @classmethod
     def of(cls, items: Iterable[Item] | Iterable[RecordedItem], config: StressTestConfig) -> SeenItems:
         """Read them one by one; memory grows by some hundred bytes an item."""
-        groups = {} if config.grouping is None else config.grouping.groups
+        groups = config.groups
         captions: dict[str, RecordedItem] = {}
 
         def noted() -> Iterable[RecordedItem]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from counterpose_core.contract.confirmation import ConfirmationSummary
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.groups import GroupingSummary
 from counterpose_core.contract.runs import Item, Run
@@ -48,8 +49,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
     """
     config = recorded_config(StressTestConfig, run)
-    groups = {} if config.grouping is None else config.grouping.groups
-    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups)
+    columns = items if isinstance(items, ItemColumns) else columns_of(items, config.groups)
     estimator = LanceEstimator(config.request.seed)
 
     def seen() -> list[Evidence]:
@@ -62,14 +62,9 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
     insights = find_insights(seen(), estimator)
     interventions = summarize_interventions(columns, seen(), config, estimator)
     counts = ends_of(_counted(columns, "state"))
-    findings: list[Finding] = []
-    if config.confirmation is None or config.confirmation.reason:
-        # A run of one stage has insights, which its own test may show; its hints are not listed as findings.
-        confirmation = summarize_confirmation(run, config, total(columns.stage > 1), 0)
-        judged = as_findings(insights, seen(), estimator)
-    else:
-        findings, confirmation = find(run, columns, config, estimator)
-        judged = findings
+    findings, confirmation = _findings(run, columns, config, estimator)
+    # A run of one stage has insights, which its own test may show; its hints are not listed as findings.
+    judged = as_findings(insights, seen(), estimator) if findings is None else findings
     proposed = bool(config.request.tested_types)
     verdicts = classifier_verdicts(models, judged, () if proposed else interventions)
     dropped = _counted(columns, "reason", columns.of("state", "filtered"))
@@ -81,7 +76,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
             verdicts, judged, insights, counts, interventions, proposed=proposed, dropped=dropped
         ),
         verdicts=verdicts,
-        findings=findings,
+        findings=findings or [],
         confirmation=confirmation,
         baseline=config.baseline,
         models=models,
@@ -106,6 +101,15 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         unanswered=count_unanswered(columns),
         suite_fit=_suite_fit(columns, config, estimator),
     )
+
+
+def _findings(
+    run: Run, columns: ItemColumns, config: StressTestConfig, estimator: LanceEstimator
+) -> tuple[list[Finding] | None, ConfirmationSummary | None]:
+    """The findings of a run of several stages, None of one stage; and what its later stages did."""
+    if config.confirmation is None or config.confirmation.reason:
+        return None, summarize_confirmation(run, config, total(columns.stage > 1), 0)
+    return find(run, columns, config, estimator)
 
 
 def _over_models(

@@ -18,8 +18,12 @@ Tested = tuple[str, str, str]
 """A classifier, an operation and a class."""
 
 
-def class_tests(answered: Mapping[str, OperationAnswers], estimator: LanceEstimator) -> ClassTests:
+def class_tests(
+    answered: Mapping[str, OperationAnswers], estimator: LanceEstimator, *, after: int = 0
+) -> ClassTests:
     """Test every class that has enough independent images, each level of an operation in order.
+
+    The findings are numbered behind ``after`` others, those of all classes together.
 
     As for all classes together, the hardest level is tested first, so no level is chosen by its outcome; the
     correction is over all classifiers, operations and classes that are tested, a family of their own.
@@ -38,6 +42,7 @@ def class_tests(answered: Mapping[str, OperationAnswers], estimator: LanceEstima
         {key: estimator.generator(f"operation/{key[0]}/{key[1]}/class/{key[2]}") for key in tested},
     )
     findings = [finding for key in tested if (finding := _finding(key, parts[key], tests[key])) is not None]
+    findings.sort(key=lambda each: -(each.loss.estimate or 0.0))
     largest = defaultdict[str, int](int)
     for (_, _, label), size in sizes.items():
         largest[label] = max(largest[label], size)
@@ -47,8 +52,8 @@ def class_tests(answered: Mapping[str, OperationAnswers], estimator: LanceEstima
         classes=classes,
         too_small=len(largest) - classes,
         tested=len(tested),
-        findings=sorted(findings, key=lambda each: -(each.loss.estimate or 0.0)),
-        sentence=_sentence(least, classes, largest, len(findings)),
+        findings=[each.model_copy(update={"number": after + at}) for at, each in enumerate(findings, 1)],
+        sentence=_sentence(least, classes, largest, [after + at for at in range(1, len(findings) + 1)]),
     )
 
 
@@ -81,7 +86,7 @@ def _finding(key: Tested, part: OperationAnswers, tests: Sequence[LevelTest]) ->
     )
 
 
-def _sentence(least: int, classes: int, largest: Mapping[str, int], findings: int) -> str:
+def _sentence(least: int, classes: int, largest: Mapping[str, int], numbers: Sequence[int]) -> str:
     most = max(largest.values(), default=0)
     if not classes:
         return (
@@ -90,9 +95,10 @@ def _sentence(least: int, classes: int, largest: Mapping[str, int], findings: in
         )
     small = len(largest) - classes
     of_rest = f"; of {small} with fewer nothing can be said" if small else ""
-    if findings == 1:
-        shown = "1 loss of a class is shown"
+    if len(numbers) == 1:
+        shown = f"1 loss of a class is shown (finding {numbers[0]})"
     else:
-        shown = f"{findings or 'no'} losses of a class are shown"
+        of = f" (findings {numbers[0]} to {numbers[-1]})" if numbers else ""
+        shown = f"{len(numbers) or 'no'} losses of a class are shown{of}"
     have = "has" if classes == 1 else "have"
     return f"{classes} of {len(largest)} classes {have} {least} independent images or more: {shown}{of_rest}."

@@ -14,7 +14,6 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestS
 from counterpose_core.contract.transforms import OperationFigure, OperationLevel
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE
 from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
-from counterpose_gateway.methods.stress_test.transforms.summary import headline_level
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album, Inline
 
@@ -53,7 +52,7 @@ def render_operations(
     wanted = {
         source: None
         for figure in figures
-        for source in headline_level(figure.levels).flipped[:PHOTOGRAPHS]
+        for source in figure.headline.flipped[:PHOTOGRAPHS]
         if figure.state == "breaks"
     }
     found = {item.item_group: item for item in items if item.item_group in wanted and item.result is not None}
@@ -65,8 +64,7 @@ def render_operations(
         "run": run,
         "baseline": baseline_rows(summary.baseline, album),
         "breaking": [
-            (each, headline_level(each.levels), _photographs(each, found, album, run.id))
-            for each in breaking[:SHOWN]
+            (each, each.headline, _photographs(each, found, album, run.id)) for each in breaking[:SHOWN]
         ],
         "more": breaking[SHOWN:],
         "open": [each for each in figures if each.state == "cannot-tell"],
@@ -76,12 +74,18 @@ def render_operations(
         "cut": any(level.placebo for each in figures for level in each.levels),
         "scaled": config.transforms is not None and config.transforms.scaled,
         "command": repeat_command(config.request, config.operation_proof),
-        "prove_command": partial(prove_command, run.id),
+        "prove_command": partial(_prove_command, summary),
         "apply_command": partial(apply_command, run.id),
         "command_notes": repeat_notes(config.request),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }
     return TEMPLATES.get_template("stress_test/operations.html.j2").render(context, images=album.images)
+
+
+def _prove_command(summary: StressTestSummary, number: int) -> str:
+    """The command that proves a finding; it asks for other images where the run's dataset has none left."""
+    command = prove_command(summary.run_id, number)
+    return f"{command} --dataset FOLDER" if summary.pairs_left.get(number) == 0 else command
 
 
 def shade(level: OperationLevel) -> int:
@@ -90,7 +94,7 @@ def shade(level: OperationLevel) -> int:
 
 
 def _photographs(figure: OperationFigure, items: Mapping[str, Item], album: Album, run: str) -> list[Shown]:
-    level = headline_level(figure.levels)
+    level = figure.headline
     return [
         shown
         for source in level.flipped[:PHOTOGRAPHS]

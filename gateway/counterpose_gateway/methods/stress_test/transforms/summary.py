@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -17,6 +16,7 @@ from counterpose_core.contract.transforms import (
     OperationLevel,
     OperationState,
     TransformSummary,
+    headline_level,
 )
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.bounded_mean import bounded_mean
@@ -27,13 +27,20 @@ from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import unanswered_by
 from counterpose_gateway.methods.stress_test.transforms.class_findings import class_tests
+from counterpose_gateway.methods.stress_test.transforms.fresh_images import pairs_left, without
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import (
     CONTROL,
     Image,
     OperationAnswers,
 )
 from counterpose_gateway.methods.stress_test.transforms.process import classes_of
+from counterpose_gateway.methods.stress_test.transforms.sentences import (
+    beside,
+    operation_sentence,
+    too_few_right,
+)
 from counterpose_gateway.runs.accounting import ends_of, wall_seconds
+from counterpose_gateway.runs.source_table import SourceTable
 
 FLIPPED = 12
 """Images that are listed of each level: those of the surest answers before."""
@@ -41,17 +48,20 @@ FLIPPED = 12
 _WORST_FIRST = {"breaks": 0, "cannot-tell": 1, "holds": 2}
 
 
-def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConfig) -> StressTestSummary:
-    """Sum up a run of operations as far as it is done."""
+def summarize_operations(
+    run: Run, items: Iterable[Item], config: StressTestConfig, table: SourceTable | None = None
+) -> StressTestSummary:
+    """Sum up a run of operations as far as it is done; ``table`` has the images that proofs may take."""
     plan = config.transforms
     estimator = LanceEstimator(config.request.seed)
-    groups = {} if config.grouping is None else config.grouping.groups
     planned = {} if plan is None else plan.operations
     scaled = plan is not None and plan.scaled
     answered = {name: OperationAnswers(name, planned, scaled) for name in config.request.classifiers}
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
-    cost, seconds, images = Cost(), Counter[str](), 0
+    cost, seconds, images, used = Cost(), Counter[str](), 0, set(config.excluded)
     for item in items:
+        group = config.groups.get(item.item_group, item.item_group)
+        used |= {item.item_group, item.source_image, group}
         states[item.state] += 1
         if item.state == "failed":
             codes[item.code or "unknown"] += 1
@@ -64,10 +74,9 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
             missing[name][why] += 1
         for found in answered.values():
             found.labels[item.item_group] = item.label
-            group = groups.get(item.item_group, item.item_group)
             found.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    figures = _figures(answered, estimator)
-    verdicts = [_verdict(name, figures, answered[name]) for name in _worst_first(config, figures)]
+    told = _told(config, images, answered, estimator)
+    verdicts = [_verdict(name, told.figures, answered[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
         run_id=run.id,
         dataset=run.dataset,
@@ -88,19 +97,32 @@ def summarize_operations(run: Run, items: Iterable[Item], config: StressTestConf
         config=run.resolved_config,
         excluded_sources=len(config.excluded),
         unanswered=unanswered_by(missing, images),
-        transforms=TransformSummary(
-            images=images,
-            groups=max((len(set(found.groups.values())) for found in answered.values()), default=0),
-            size=None if plan is None else plan.size,
-            among={name: len(classes_of(config, name)) for name in config.request.classifiers},
-            tested=len(figures),
-            margin=MARGIN,
-            controls={name: _accuracy(found, CONTROL, estimator) for name, found in answered.items()},
-            placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
-            figures=figures,
-            classes=class_tests(answered, estimator),
-            left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
-        ),
+        pairs_left={} if table is None else pairs_left(told, without(table, used)),
+        # What is shown of a class is decided: any fresh image makes it surer.
+        least_pairs={} if told.classes is None else {each.number: 1 for each in told.classes.findings},
+        transforms=told,
+    )
+
+
+def _told(
+    config: StressTestConfig,
+    images: int,
+    answered: Mapping[str, OperationAnswers],
+    estimator: LanceEstimator,
+) -> TransformSummary:
+    plan, figures = config.transforms, _figures(answered, estimator)
+    return TransformSummary(
+        images=images,
+        groups=max((len(set(found.groups.values())) for found in answered.values()), default=0),
+        size=None if plan is None else plan.size,
+        among={name: len(classes_of(config, name)) for name in config.request.classifiers},
+        tested=len(figures),
+        margin=MARGIN,
+        controls={name: _accuracy(found, CONTROL, estimator) for name, found in answered.items()},
+        placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
+        figures=figures,
+        classes=class_tests(answered, estimator, after=len(figures)),
+        left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
     )
 
 
@@ -125,19 +147,9 @@ def _figures(answered: Mapping[str, OperationAnswers], estimator: LanceEstimator
         _figure(operation, tests, answered[name], estimator)
         for (name, operation), tests in operation_tests(by_level, generators).items()
     ]
-    figures.sort(key=lambda each: (_WORST_FIRST[each.state], -_worst(each), each.classifier, each.operation))
+    figures.sort(key=lambda each: (each.classifier, each.operation))
+    figures.sort(key=lambda each: (_WORST_FIRST[each.state], -(each.headline.loss.estimate or 0.0)))
     return [each.model_copy(update={"number": place}) for place, each in enumerate(figures, start=1)]
-
-
-def _worst(figure: OperationFigure) -> float:
-    """The loss that its sentence tells."""
-    return headline_level(figure.levels).loss.estimate or 0.0
-
-
-def headline_level(levels: Sequence[OperationLevel]) -> OperationLevel:
-    """The easiest level that shows a loss; without one, that which may lose most."""
-    undecided = max(levels, key=lambda level: level.loss.high or 0.0)
-    return next((level for level in levels if level.shown), undecided)
 
 
 def _figure(
@@ -160,7 +172,8 @@ def _figure(
         for test in tests
     ]
     told = headline_level(levels)
-    too_few = _too_few(name, tests[0].answers)
+    before, images = tests[0].answers.before, len(found.sources(operation))
+    too_few = too_few_right(name, int(before.sum()), before.size)
     holds = too_few is None and all(test.is_harmless for test in tests)
     undecided: OperationState = "holds" if holds else "cannot-tell"
     state = "breaks" if told.shown else undecided
@@ -173,58 +186,15 @@ def _figure(
         keeps=row.keeps,
         state=state,
         from_level=told.level if told.shown else None,
-        images=len(found.sources(operation)),
+        images=images,
         left_out=len(found.why.get(operation, {})),
         reasons=dict(Counter(found.why.get(operation, {}).values())),
         sentence=too_few
         if too_few is not None and not told.shown
-        else _sentence(name, told, len(found.sources(operation)), state) + _beside(told, state),
+        else operation_sentence(state, name, told.words, told.loss, (told.lost, images, told.gained))
+        + beside(told),
         levels=levels,
     )
-
-
-def _too_few(name: str, answers: PairedAnswers) -> str | None:
-    """Why a small loss says nothing: who is right on no more than the margin cannot lose so much."""
-    right, images = int(answers.before.sum()), answers.before.size
-    if right > MARGIN * images:
-        return None
-    return (
-        f"{name} is right on {right} of {images} images with nothing changed, too few to lose "
-        f"{_points(round(100 * MARGIN))} of accuracy."
-    )
-
-
-def _sentence(name: str, level: OperationLevel, images: int, state: str) -> str:
-    points = round(100 * (level.loss.estimate or 0.0))
-    told = f"{level.lost} of {images} images answered wrong that were right, {level.gained} the other way"
-    if state == "breaks":
-        return f"{name} loses {_points(points)} of accuracy once the image {level.words}: {told}."
-    # Upwards: what is ruled out must not lie inside the interval.
-    low, high = math.floor(100 * (level.loss.low or 0.0)), math.ceil(100 * (level.loss.high or 0.0))
-    if state == "holds":
-        excluded = f"a loss above {_points(high)}" if high > 0 else "a loss"
-        return f"{name} holds where the image {level.words}: {excluded} is ruled out; {told}."
-    span = f"{max(0, low)} to {_points(high)}"
-    return f"{name} may lose {span} where the image {level.words}: {told}; more images decide."
-
-
-def _beside(level: OperationLevel, state: str) -> str:
-    """What the placebo of a background costs, after the sentence of what the background costs."""
-    placebo = level.placebo
-    if state != "breaks" or placebo is None or placebo.estimate is None:
-        return ""
-    points, low, high = (
-        math.floor(100 * (value or 0.0) + 0.5) for value in (placebo.estimate, placebo.low, placebo.high)
-    )
-    # The cut alone may cost what the background seems to.
-    doubt = ": the cut itself may be what hurts" if (placebo.high or 0.0) >= (level.loss.low or 0.0) else ""
-    cost = _points(points) if points > 0 else "nothing"
-    beside = "The same cut and paste before its own background, mirrored,"
-    return f" {beside} costs {cost} ({low} to {high} points){doubt}."
-
-
-def _points(number: int) -> str:
-    return "1 point" if number == 1 else f"{number} points"
 
 
 def _worst_first(config: StressTestConfig, figures: Sequence[OperationFigure]) -> list[str]:
