@@ -36,7 +36,7 @@ from counterpose_gateway.methods.stress_test.items import items_hash
 from counterpose_gateway.methods.stress_test.observations import Observation, Place
 from counterpose_gateway.methods.stress_test.phrases import Phrases, fitting_conjunctions
 from counterpose_gateway.methods.stress_test.shots import redraw_hash
-from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
+from counterpose_gateway.methods.stress_test.summary.screen import SeenItems, screened_groups
 from counterpose_gateway.runs.items import PlannedItem
 
 MOST_PAIRS = 12
@@ -47,6 +47,13 @@ BUDGET_PARTS = 3
 
 ITEMS_OF_A_TEST = MOST_PAIRS * len(PARTS)
 """Images that a test needs: shared among more, the budget would bring none of them to a small p."""
+
+EXPLAINING_LOSS, EXPLAINING_SOURCES = 0.35, 3
+"""Where one change costs at least so much over so many sources, a mistake needs no two conditions.
+
+A bug of two conditions shows this seldom: the other one must be there in half of the images. Where a single
+bug does it, every two words of the class meet in its mistakes, and their tests take the pairs of its own.
+"""
 
 FIRST_SLOT = 1000
 """Number of a run's first conjunction; those of changes are smaller."""
@@ -83,7 +90,12 @@ def look_items(config: StressTestConfig, budget: int, seen: SeenItems) -> list[P
         seen: all items so far.
     """
     phrases, sources = Phrases(seen.columns), CaptionedSources(config, seen.captioned)
-    candidates = fitting_conjunctions(seen, phrases, config.request.classifiers)
+    explained = _explained(config, seen)
+    candidates = [
+        each
+        for each in fitting_conjunctions(seen, phrases, config.request.classifiers)
+        if (each.classifier, each.conjunction.object_class) not in explained
+    ]
     chosen = [
         ChosenConjunction(FIRST_SLOT + number, conjunction, names, {})
         for number, (conjunction, names) in enumerate(chosen_conjunctions(candidates, budget).items())
@@ -106,6 +118,19 @@ def further_items(config: StressTestConfig, limit: int, seen: SeenItems) -> list
     tested = living[: max(1, limit // ITEMS_OF_A_TEST)]
     wanted = [(each, _to_go_on_with(config, each, sources, phrases, seen)) for each in tested]
     return _planned(config, wanted, limit)
+
+
+def _explained(config: StressTestConfig, seen: SeenItems) -> set[tuple[str, str]]:
+    """The classifiers and classes of which one change alone explains the mistakes."""
+    candidates = (
+        group.candidate_above(EXPLAINING_LOSS)
+        for group in screened_groups(seen.columns, config.request.classifiers).values()
+    )
+    return {
+        (each.classifier, each.change.object_class)
+        for each in candidates
+        if each is not None and each.n >= EXPLAINING_SOURCES
+    }
 
 
 def _loss(each: ChosenConjunction) -> float | None:

@@ -12,12 +12,14 @@ from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Item
+from counterpose_core.stress_test.conjunctions import Condition, Conjunction, ConjunctionCandidate
 from counterpose_gateway.methods.stress_test.conjunction_pairs import PARTS
 from counterpose_gateway.methods.stress_test.conjunctions import (
     BUDGET_PARTS,
     FIRST_SLOT,
     ITEMS_OF_A_TEST,
     further_items,
+    look_items,
 )
 from counterpose_gateway.methods.stress_test.draws import by_noise
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
@@ -55,6 +57,15 @@ class Leaning(Meeting):
     """Snow alone misleads it."""
 
     alone = "snow"
+
+
+class Missing(Meeting):
+    """It fails where the dog is gone, so that any two words of such a caption meet in a mistake."""
+
+    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+        misled = "dog" not in self.world.shown[image].caption and request.classifier == "leaning"
+        asked = self._sure(request)
+        return self._wrong(request, image) if misled else FakeClassifiers.predict(self, asked, image)
 
 
 class Coincidence(Meeting):
@@ -165,6 +176,17 @@ def test_one_condition_that_hurts_alone_is_no_conjunction() -> None:
     run = asyncio.run(run_of(Leaning))
     assert conjunctions(run) == []
     assert any(finding.state == "breaks" and finding.added for finding in run.findings())
+
+
+@pytest.mark.parametrize(("classifier", "looked_at"), [(Meeting, True), (Missing, False)])
+def test_where_one_change_explains_the_mistakes_no_two_conditions_are_looked_at(
+    classifier: type[Meeting], looked_at: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Conjunction("plate", Condition("background", "in the snow"), Condition("object", "lamp"))
+    fitting = [ConjunctionCandidate("leaning", pair, 1.0, 1)]
+    monkeypatch.setattr(f"{look_items.__module__}.fitting_conjunctions", lambda *_: fitting)
+    run = asyncio.run(run_of(classifier))
+    assert bool(parts(run)) == looked_at
 
 
 def test_a_conjunction_that_its_first_pairs_deny_gets_no_more() -> None:
