@@ -118,5 +118,8 @@ def _how(made: TwoWayFigures) -> list[str]:
         f"the answer. A finding is true if p(true class) of renderings falls by {TRUE_TOGETHER:g} or more",
         "where both conditions hold, beyond the worse one alone, and by at most half of that under this one.",
         "Intervals of shares of bugs and findings resample classifiers; a run is one trial.",
+        "These runs looked for two conditions in every class. Since then none are looked for where one",
+        "change explains a class's mistakes, which proves more bugs of one condition; what that costs here",
+        "is not measured yet.",
         "[How it works](../design/screen-and-confirm.md), [how truth is made](../design/validity.md).",
     ]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.images.masks import INSIDE
 from counterpose_core.transforms import (
     backgrounds,
     blur,
@@ -24,7 +23,7 @@ from counterpose_core.transforms import (
     optics,
     weather,
 )
-from counterpose_core.transforms.arrays import Mask, Matte, Pixels
+from counterpose_core.transforms.arrays import INSIDE, Mask, Matte, Pixels
 from counterpose_core.transforms.table import Operation
 
 Effect = Callable[..., Pixels]

@@ -20,6 +20,8 @@ Matte = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.floating[Any]]
 """One or three channels, (H, W) or (H, W, 3); as an image from 0 to 1."""
 
+INSIDE = 128
+"""The least share of the object in a pixel of its outline, as `counterpose_core.images.masks` reads files."""
 GREY = 128
 """What a place without image is filled with: neither dark nor light."""
 

@@ -13,6 +13,7 @@ from counterpose_core.contract.recipes import Recipe
 from counterpose_core.image_recipes import shown_image
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.images.masks import INSIDE, mask_pixels
+from counterpose_core.transforms import arrays
 from counterpose_core.transforms.application import apply
 from counterpose_core.transforms.arrays import Mask, Matte, Pixels
 from counterpose_core.transforms.table import operation
@@ -94,3 +95,7 @@ def test_a_recipe_s_matte_is_reduced_as_its_photograph(fur: Pixels, soft: Matte)
     grey = before(Image.new("RGB", (224, 200), (128, 128, 128)), fur, soft)
     reduced = np.asarray(Image.fromarray(grey).resize((112, 100), Image.Resampling.LANCZOS))
     assert away(made, reduced) <= 3
+
+
+def test_files_and_operations_take_the_same_outline() -> None:
+    assert INSIDE == arrays.INSIDE
