@@ -48,6 +48,12 @@ BUDGET_PARTS = 3
 ITEMS_OF_A_TEST = MOST_PAIRS * len(PARTS)
 """Images that a test needs: shared among more, the budget would bring none of them to a small p."""
 
+LEAST_BUDGET = 400
+"""Items from which on two conditions are looked at: some 130 images. With fewer, changes need them all.
+
+On 48 images three conjunctions beside eight changes left each too few pairs to be proven.
+"""
+
 EXPLAINING_LOSS, EXPLAINING_SOURCES = 0.35, 3
 """Where one change costs at least so much over so many sources, a mistake needs no two conditions.
 
@@ -89,6 +95,8 @@ def look_items(config: StressTestConfig, budget: int, seen: SeenItems) -> list[P
         budget: the items that may be planned for all hypotheses; conjunctions get a part of them.
         seen: all items so far.
     """
+    if budget < LEAST_BUDGET:
+        return []
     phrases, sources = Phrases(seen.columns), CaptionedSources(config, seen.captioned)
     explained = _explained(config, seen)
     candidates = [

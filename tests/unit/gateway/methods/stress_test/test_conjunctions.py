@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,6 +18,7 @@ from counterpose_gateway.methods.stress_test.conjunctions import (
     BUDGET_PARTS,
     FIRST_SLOT,
     ITEMS_OF_A_TEST,
+    LEAST_BUDGET,
     further_items,
     look_items,
 )
@@ -107,6 +108,13 @@ async def run_of(
     )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _few_items_are_enough() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{look_items.__module__}.LEAST_BUDGET", 0)
+        yield
+
+
 @pytest.fixture(scope="module")
 def run() -> StagedRun:
     """A run whose classifier needs both; only to be read."""
@@ -187,6 +195,14 @@ def test_where_one_change_explains_the_mistakes_no_two_conditions_are_looked_at(
     monkeypatch.setattr(f"{look_items.__module__}.fitting_conjunctions", lambda *_: fitting)
     run = asyncio.run(run_of(classifier))
     assert bool(parts(run)) == looked_at
+
+
+def test_a_run_of_few_items_keeps_them_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{look_items.__module__}.LEAST_BUDGET", LEAST_BUDGET)
+    run = asyncio.run(run_of(Meeting))
+    assert run.config.confirmation is not None
+    assert run.config.confirmation.budget < LEAST_BUDGET
+    assert parts(run) == []
 
 
 def test_a_conjunction_that_its_first_pairs_deny_gets_no_more() -> None:
