@@ -122,6 +122,9 @@ def operation_request(
         | {
             "transforms": {**request["transforms"], "operations": [finding.edit_type]},
             "applied_from": run_id,
+            # Of a run that edits captions too, the operation alone.
+            "max_edits_per_image": 0,
+            "lance_r_edits_per_image": 0,
             **({"functions": functions} if functions else {}),
             "seed": (request["seed"] + 1) % _SEEDS if seed is None else seed,
         },

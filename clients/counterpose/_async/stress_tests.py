@@ -37,6 +37,7 @@ from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate, StressTestQuestion
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
+from counterpose_core.types import EDIT_TYPES
 
 
 class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
@@ -161,7 +162,7 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
         if dataset is not None:
             # Names to leave out are of the images of the run's own dataset.
             request = {**request, "dataset": dataset, "exclude": []}
-        if request.get("transforms") is not None:
+        if history.told.edit_type not in EDIT_TYPES:
             body = operation_request(self.id, request, history.told, seed, self._sender.functions_named)
             return AsyncStressTest(self._sender, await self._sender.send(self._calls.create(body, None)))
         change = told_change(history.told)

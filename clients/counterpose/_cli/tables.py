@@ -17,6 +17,7 @@ from counterpose_core.commands import SHORT_ID, next_step
 from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
 from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
+from counterpose_core.contract.findings import by
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary, ShiftSummary
@@ -108,11 +109,13 @@ def _verdicts(summary: StressTestSummary) -> list[str]:
 
 
 def _findings(summary: StressTestSummary) -> list[str]:
-    found = [] if summary.transforms is None else summary.transforms.lines
+    found: list[str] = []
     for each in summary.findings[:SHOWN_INSIGHTS]:
-        found.append(f"finding {each.number} ({each.state.replace('-', ' ')}): {each.sentence}")
+        state = f"{each.state.replace('-', ' ')}{by(each.backend)}"
+        found.append(f"finding {each.number} ({state}): {each.sentence}")
         step = next_step(summary, each)
         found += [f"  {step.title[:1].lower()}{step.title[1:]}: {step.command}"] if step else []
+    found += [] if summary.transforms is None else summary.transforms.lines
     return [*found, ""] if found else []
 
 

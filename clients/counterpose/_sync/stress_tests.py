@@ -38,6 +38,7 @@ from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate, StressTestQuestion
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
+from counterpose_core.types import EDIT_TYPES
 
 
 class StressTest(ExportedRun[Item, StressTestSummary]):
@@ -162,7 +163,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         if dataset is not None:
             # Names to leave out are of the images of the run's own dataset.
             request = {**request, "dataset": dataset, "exclude": []}
-        if request.get("transforms") is not None:
+        if history.told.edit_type not in EDIT_TYPES:
             body = operation_request(self.id, request, history.told, seed, self._sender.functions_named)
             return StressTest(self._sender, self._sender.send(self._calls.create(body, None)))
         change = told_change(history.told)

@@ -119,6 +119,11 @@ class StressTestConfig(ResponseBody):
     )
 
     @property
+    def edits_captions(self) -> bool:
+        """Whether any image is edited by its caption; of operations alone there is no preset."""
+        return self.preset is not None
+
+    @property
     def editing(self) -> EditorPreset:
         """The editor's settings; raises InternalError where no image is edited by its caption."""
         if self.preset is None:

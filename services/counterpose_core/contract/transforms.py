@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from counterpose_core.contract.base import DISTINCT, RequestBody, ResponseBody, require_distinct
+from counterpose_core.contract.findings import by
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.types import Estimate, Name
 
@@ -146,6 +147,11 @@ class OperationFigure(ResponseBody):
     )
     classifier: str = Field(description="The classifier.")
     operation: str = Field(description="Name of the operation.")
+    backend: str | None = Field(
+        default=None,
+        exclude_if=lambda backend: backend is None,
+        description="What made its images, in a run of edits and operations; absent in a run of one of them.",
+    )
     title: str = Field(description="What it is called.")
     family: str = Field(description="Its family, such as `camera` or `geometry`.")
     changes: str = Field(description="What it changes, in a line.")
@@ -171,7 +177,7 @@ class OperationFigure(ResponseBody):
     levels: list[OperationLevel] = Field(description="The levels, the easiest first.")
 
     def __str__(self) -> str:
-        return f"{self.number or '':>3} {self.state:12} {self.sentence}".lstrip()
+        return f"{self.number or '':>3} {self.state + by(self.backend):12} {self.sentence}".lstrip()
 
 
 class ClassFinding(ResponseBody):
@@ -179,6 +185,11 @@ class ClassFinding(ResponseBody):
 
     classifier: str = Field(description="The classifier.")
     operation: str = Field(description="Name of the operation.")
+    backend: str | None = Field(
+        default=None,
+        exclude_if=lambda backend: backend is None,
+        description="What made its images, in a run of edits and operations; absent in a run of one of them.",
+    )
     object_class: str = Field(description="The class.")
     level: int = Field(description="The easiest level from which on every level shows a loss.")
     images: int = Field(description="Number of images of the class with an answer to each level.")
@@ -192,7 +203,7 @@ class ClassFinding(ResponseBody):
     sentence: str = Field(description="The finding in one sentence.")
 
     def __str__(self) -> str:
-        return f"{'breaks':12} {self.sentence}"
+        return f"{'breaks' + by(self.backend):12} {self.sentence}"
 
 
 class ClassTests(ResponseBody):

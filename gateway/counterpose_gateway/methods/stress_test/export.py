@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
 
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.perturber import WordSpan
@@ -30,12 +32,24 @@ def export(
     summary: StressTestSummary, items: Iterable[Item], choice: ExportChoice
 ) -> tuple[Card, Iterator[Record]]:
     """Return the counterfactuals, judged as in the summary, or what operations make of each photograph."""
-    if summary.transforms is not None:
+    config = StressTestConfig.model_validate(summary.config)
+    if not config.edits_captions:
         return operation_card(summary), operation_records(summary, items)
     judging = judging_of(summary)
     judged = items if judging is None else judging.items(items)
     records = counterfactual_records(summary, judged, dropped=choice.dropped)
-    return counterfactual_card(summary, dropped=choice.dropped), records
+    card = counterfactual_card(summary, dropped=choice.dropped)
+    if config.transforms is None:
+        return card, records
+    beside = operation_card(summary)
+    both = replace(
+        card,
+        title=f"Counterfactuals of {summary.dataset}, and operations on it",
+        what=f"{card.what}\n\n{beside.what}",
+        made=f"{card.made}\n\n{beside.made}",
+        figures={**card.figures, **beside.figures},
+    )
+    return both, chain(records, operation_records(summary, items))
 
 
 def counterfactual_records(

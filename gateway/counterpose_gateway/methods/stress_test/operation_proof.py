@@ -47,9 +47,13 @@ from counterpose_gateway.version import VERSIONS
 _SEEDS = 2**63
 
 
-def has_operations(run: Run) -> bool:
-    """Whether a stress test carries out operations, in the place of edits of captions."""
-    return run.resolved_config.get("transforms") is not None
+def is_about_operation(run: Run, number: int, context: RunContext) -> bool:
+    """Whether a finding of a stress test is about an operation; those about edits have the lower numbers."""
+    config = StressTestConfig.model_validate(run.resolved_config)
+    if config.transforms is None or not config.edits_captions:
+        return config.transforms is not None
+    told = summary_of(STRESS_TEST, run.id, None, context).transforms
+    return told is not None and bool(told.figures) and number >= told.figures[0].number
 
 
 async def plan_operation_proof(
@@ -95,6 +99,9 @@ async def plan_operation_proof(
             "limit": create.images,
             "seed": seed,
             "transforms": _choice(config, proof),
+            "max_edits_per_image": 0,
+            "lance_r_edits_per_image": 0,
+            "interventions": [],
         }
     )
     served = functions or await asyncio.to_thread(context.ledger.functions, parent.id)
@@ -151,9 +158,10 @@ def _asked(
     parent = run if own is None else context.ledger.run(own.parent, STRESS_TEST.kind)
     told = summary_of(STRESS_TEST, parent.id, None, context).transforms
     figures = [] if told is None else told.figures
-    if not 1 <= number <= len(figures):
-        raise NotFound(f"run {parent.id!r} has no finding {number}: it has {len(figures)}")
-    figure = figures[number - 1]
+    figure = next((each for each in figures if each.number == number), None)
+    if figure is None:
+        most = figures[-1].number if figures else 0
+        raise NotFound(f"run {parent.id!r} has no finding {number}: it has {most}")
     proof = own or OperationProof(
         parent=parent.id,
         number=number,
@@ -239,6 +247,7 @@ def _finding(proof: OperationProof, figure: OperationFigure, state: FindingState
         classifier=figure.classifier,
         object_class="",
         edit_type=figure.operation,
+        backend=figure.backend,
         removed="",
         added=level.words,
         taken_for=None,

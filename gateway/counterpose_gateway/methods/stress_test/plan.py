@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -25,7 +25,7 @@ from counterpose_core.errors import (
     InternalError,
     InvalidRequest,
 )
-from counterpose_core.stress_test.item_counts import items_per_source
+from counterpose_core.stress_test.item_counts import edits_per_source, items_per_source
 from counterpose_core.suite import Suite
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
@@ -124,13 +124,11 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
     chosen = choose_sources(left, config.classes, config.request.limit)
     # Those that a dataset names may have changed since, and others were found by a service.
     grouped = chosen.in_groups({} if config.grouping is None else config.grouping.groups)
-    if config.transforms is not None:
-        named = background_dataset(config.request)
-        return transform_items(config, grouped, None if named is None else inputs.table(named), first)
-    division = divide(config.request, grouped, redraws=config.redraw is not None)
+    named = background_dataset(config.request)
+    division = _divided(config, grouped)
     if division.plan != config.confirmation:
         raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
-    return plan_items(config, division.screened, division.fresh, first=first)
+    return _items(Prepared(config, grouped, division, None if named is None else inputs.table(named)), first)
 
 
 def _require_told_apart(dataset: Dataset) -> None:
@@ -151,7 +149,7 @@ async def plan_stress_test(
     policy_words: Sequence[str] = (),
     backgrounds: SourceTable | None = None,
 ) -> tuple[StressTestConfig, Iterator[PlannedItem]]:
-    """Resolve the request and plan each source's edits, controls, LANCE-R and interventions.
+    """Resolve the request and plan each source's edits, controls, LANCE-R and interventions, and operations.
 
     Where the run confirms, that is its first stage, and of the sources kept for the others the captions are
     planned.
@@ -168,10 +166,7 @@ async def plan_stress_test(
         policy_words=policy_words,
         backgrounds=backgrounds,
     )
-    config, division = prepared.config, prepared.division
-    if config.transforms is not None:
-        return config, transform_items(config, division.screened, backgrounds)
-    return config, plan_items(config, division.screened, division.fresh)
+    return prepared.config, _items(prepared)
 
 
 @dataclass(frozen=True)
@@ -185,6 +180,26 @@ class Prepared:
     sources: SourceTable
     division: Division
     backgrounds: SourceTable | None = None
+
+
+def _items(prepared: Prepared, first: int = 0) -> Iterator[PlannedItem]:
+    """Plan the items of the first stage from an ordinal on: all edits, then operations on all sources."""
+    config, division = prepared.config, prepared.division
+    edits = 0
+    if config.edits_captions:
+        edits = len(division.screened) * edits_per_source(config.request) + len(division.fresh)
+        if first < edits:
+            yield from plan_items(config, division.screened, division.fresh, first=first)
+    if config.transforms is not None:
+        own = transform_items(config, prepared.sources, prepared.backgrounds, max(0, first - edits))
+        yield from (replace(item, ordinal=edits + item.ordinal) for item in own)
+
+
+def _divided(config: StressTestConfig, sources: SourceTable) -> Division:
+    """Divide the sources between screen and confirmation; operations take all of them."""
+    if not config.edits_captions:
+        return Division(sources, sources.take(np.array([], dtype=np.intp)), None)
+    return divide(config.request, sources, redraws=config.redraw is not None)
 
 
 async def prepare_stress_test(
@@ -218,15 +233,12 @@ async def prepare_stress_test(
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
     config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
-    if config.transforms is not None:
-        division = Division(grouped, grouped.take(np.array([], dtype=np.intp)), None)
-    else:
-        division = await off_loop(grouped, divide, create, grouped, redraws=config.redraw is not None)
+    division = await off_loop(grouped, _divided, config, grouped)
     known = {
         "excluded": excluded,
         "confirmation": division.plan,
         "grouping": grouping,
-        "notes": [] if config.transforms else planning_notes(create, grouped, division.plan),
+        "notes": planning_notes(create, grouped, division.plan) if config.edits_captions else [],
     }
     config = config.model_copy(update=known)
     await check_classifiers(
@@ -235,7 +247,9 @@ async def prepare_stress_test(
     if config.transforms is not None:
         plan = await completed(config.transforms, create, dataset.classes, grouped, backgrounds, services)
         config = config.model_copy(update={"transforms": plan})
-    further = {} if config.transforms is None else config.transforms.others
+    # Edits are answered among the dataset's classes alone, and are held against these answers.
+    alone = config.transforms is not None and not config.edits_captions
+    further = config.transforms.others if alone and config.transforms else {}
     baseline = await measure_baseline(create, chosen, dataset.classes, services, further)
     return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division, backgrounds)
 
@@ -274,12 +288,17 @@ def resolve(
         InvalidRequest: the suite does not have the preset, or its backend cannot do what is asked for.
         UnknownModel: the suite has no captioner, perturber, editor or scorer.
     """
-    if create.transforms is not None and suite.transforms is not None:
+    operations = (
+        None
+        if create.transforms is None or suite.transforms is None
+        else resolved(create.transforms, suite.transforms)
+    )
+    if operations is not None and not create.edits_captions:
         return StressTestConfig(
             request=create,
             suite=suite.name,
             preset=None,
-            transforms=resolved(create.transforms, suite.transforms),
+            transforms=operations,
             gate=GateThresholds(),
             text=TextThresholds(),
             models={},
@@ -302,6 +321,7 @@ def resolve(
         request=create.model_copy(update={"preset": preset}),
         suite=suite.name,
         preset=_swept(suite.editor.presets[preset], create),
+        transforms=operations,
         redraw=None if redraw is None else _swept(redraw, create),
         gate=create.thresholds.of_gate(suite.scorer.gate),
         text=create.thresholds.of_text(suite.scorer.text),

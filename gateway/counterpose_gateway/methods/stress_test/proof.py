@@ -28,7 +28,7 @@ from counterpose_gateway.methods.stress_test.images_left import left_of, sources
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
 from counterpose_gateway.methods.stress_test.operation_proof import (
-    has_operations,
+    is_about_operation,
     operation_history,
     plan_operation_proof,
 )
@@ -125,7 +125,7 @@ async def plan_proof(
     """
     run = await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)
     _require_ended([run])
-    if has_operations(run):
+    if await asyncio.to_thread(is_about_operation, run, number, context):
         return await plan_operation_proof(run, number, create, context, functions or {})
     parent, proof, runs = await asyncio.to_thread(_known, run_id, number, context)
     _require_ended(runs)
@@ -183,7 +183,7 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
         NotFound: there is no such run, or it has no such finding.
     """
     run = context.ledger.run(run_id, STRESS_TEST.kind)
-    if has_operations(run):
+    if is_about_operation(run, number, context):
         return operation_history(run, number, context)
     parent, proof, runs = _known(run_id, number, context)
     joined = joined_finding(proof, context.ledger, runs)

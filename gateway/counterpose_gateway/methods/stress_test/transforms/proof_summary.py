@@ -20,6 +20,7 @@ from counterpose_core.transforms.table import operation
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.summary.headline import headline
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
+from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
 from counterpose_gateway.runs.context import RunLedger
 
 
@@ -127,7 +128,9 @@ def _pairs_of(run: Run, proof: OperationProof, ledger: RunLedger, before: set[st
     groups = {} if config.grouping is None else config.grouping.groups
     planned = {} if config.transforms is None else config.transforms.operations
     answers, images = OperationAnswers(proof.classifier, planned), dict[str, str]()
-    for item in ledger.items_of(run.id, Item):
+    items = [item for item in ledger.items_of(run.id, Item) if item.kind == OPERATIONS]
+    pairs.planned = len(items)
+    for item in items:
         group = groups.get(item.item_group, item.item_group)
         if item.result is None or before & {group, item.source_image}:
             continue
