@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,6 +20,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.pages import text_of
 from fakes.ports import fake_services
 from fakes.world import FakeWorld, fake_suite
+from integration.gateway.test_operation_exports import files_of
 from integration.gateway.test_operations import MisledByRotation
 
 OPERATIONS = {"operations": ["rotation", "upside-down"], "levels": [1, 3]}
@@ -30,6 +29,9 @@ EDITS: dict[str, Any] = {
     "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "confirm_share": 0.5, "seed": 3,
 }  # fmt: skip
 BOTH = EDITS | {"transforms": OPERATIONS}
+ALONE = {name: EDITS[name] for name in ("dataset", "classifiers", "seed", "lance_r_edits_per_image")} | {
+    "max_edits_per_image": 0, "transforms": OPERATIONS,
+}  # fmt: skip
 CLASSES = ("sled", "boat")
 SUITE = fake_suite().model_copy(update={"transforms": TransformsSuite(operations=("fog", "rotation"))})
 
@@ -75,7 +77,8 @@ async def test_a_run_has_the_findings_of_edits_and_of_operations_under_one_numbe
     assert [each.model_copy(update={"backend": None, "pairs": []}) for each in both.findings] == [
         each.model_copy(update={"pairs": []}) for each in alone.findings
     ]
-    assert (both.models, both.insights, both.yields) == (alone.models, alone.insights, alone.yields)
+    assert (both.models, both.yields) == (alone.models, alone.yields)
+    assert [each.sentence for each in both.insights] == [each.sentence for each in alone.insights]
     assert {each.backend for each in both.findings} == {"prompt-to-prompt"}
     assert {each.backend for each in told.figures} == {"transform"}
     numbers = [each.number for each in (*both.findings, *told.figures)]
@@ -92,10 +95,7 @@ async def test_each_kind_is_corrected_over_its_own_tests_and_the_verdict_is_the_
 ) -> None:
     alone = await summed_up(gateway, EDITS)
     both = await summed_up(gateway, BOTH)
-    operations = await summed_up(
-        gateway, BOTH | {"max_edits_per_image": 0, "edit_types": EDITS["edit_types"] and list(ALL_TYPES)}
-        | {"confirm_share": 0.65},
-    )  # fmt: skip
+    operations = await summed_up(gateway, ALONE)
     assert both.transforms is not None
     assert operations.transforms is not None
     # The same tests, with the same p, in the same family.
@@ -115,9 +115,6 @@ async def test_each_kind_is_corrected_over_its_own_tests_and_the_verdict_is_the_
     )
     assert operations.findings == []
     assert kinds(gateway, operations.run_id) == {"transforms": 40}
-
-
-ALL_TYPES = ("subject", "object", "background", "adjective", "domain")
 
 
 def _test(finding: Any) -> Any:
@@ -184,8 +181,7 @@ async def test_findings_of_both_kinds_are_proven_and_applied(gateway: FakeGatewa
     assert child.config["operation_proof"]["number"] == turned.number
     assert kinds(gateway, child.run_id) == {"transforms": 20}
     # Images that operations alone have used are left for a proof of an edit.
-    held = both.model_copy(update={"pairs_left": both.pairs_left})
-    assert held.pairs_left == (await summed_up(gateway, EDITS | {"limit": 16})).pairs_left
+    assert both.pairs_left == (await summed_up(gateway, EDITS | {"limit": 16})).pairs_left
     test = await AsyncClient(http=gateway.http).stress_tests.get(both.run_id)
     by_edit, by_operation = await test.apply(1), await test.apply(turned.number)
     await gateway.worker().work_off()
@@ -211,23 +207,24 @@ async def test_a_proof_of_an_edit_makes_edits_alone(gateway: FakeGateway) -> Non
     assert "transforms" not in kinds(gateway, child.run_id)
 
 
-async def test_exports_and_frozen_sets_take_both(gateway: FakeGateway) -> None:
-    both = await summed_up(gateway, BOTH)
-    answer = await gateway.http.get(f"/v1/stress-tests/{both.run_id}/export")
-    assert answer.status_code == 200
-    packed = zipfile.ZipFile(io.BytesIO(answer.content))
-    records = [
-        json.loads(line)
-        for name in packed.namelist()
-        if name.endswith("metadata.jsonl")
-        for line in packed.read(name).decode().splitlines()
-    ]
-    assert {each["origin"] for each in records} >= {"edited", "operation", "photograph"}
-    frozen = await gateway.http.post("/v1/regression-sets", json={"name": "both", "run_id": both.run_id})
-    assert frozen.status_code in (200, 201), frozen.text
-    changes = frozen.text
-    assert "rotation 3" in changes
-    assert "background" in changes
+async def test_exports_and_gates_take_both(gateway: FakeGateway) -> None:
+    both = await summed_up(gateway, BOTH | {"classifiers": ["steady"]})
+    files = await files_of(gateway, both.run_id, "imagefolder")
+    rows = [json.loads(line) for line in files["metadata.jsonl"].decode().splitlines()]
+    shifts = Counter(row["shift"] for row in rows)
+    assert {"background", "base", "rotation 1", "rotation 3", "upside-down"} <= shifts.keys()
+    assert shifts["base"] == shifts["rotation 3"] == 40
+    assert "operations on it" in files["README.md"].decode()
+    frozen = (await gateway.http.post("/v1/gates:freeze", json={"baseline": both.run_id})).json()
+    body = {"baseline": both.run_id, "digest": frozen["digest"], "classifiers": ["leaning"], "seed": 1}
+    answer = await gateway.http.post("/v1/gates", json=body)
+    assert answer.status_code == 202, answer.text
+    await gateway.worker().work_off()
+    gate = await gateway.http.get(f"/v1/gates/{answer.json()['id']}/summary")
+    states = {cell["change"]: cell["state"] for cell in gate.json()["cells"] if cell["label"] is None}
+    assert (states["background"], states["rotation 3"], states["upside-down"]) == (
+        "failed", "failed", "passed",
+    )  # fmt: skip
 
 
 async def test_a_dry_run_counts_both(gateway: FakeGateway) -> None:
@@ -253,8 +250,6 @@ async def test_a_suite_with_both_makes_edits_alone_unless_operations_are_asked_f
 
 
 async def test_operations_alone_leave_no_field_of_edits_unread(gateway: FakeGateway) -> None:
-    body = {"dataset": "demo", "classifiers": ["steady"], "seed": 3, "max_edits_per_image": 0}
-    body |= {"lance_r_edits_per_image": 0, "transforms": OPERATIONS, "preset": "quick"}
-    answer = await gateway.http.post("/v1/stress-tests", json=body)
-    assert (answer.status_code, answer.json()["pointer"]) == (422, "/preset")
-    assert "the request has none" in answer.json()["detail"]
+    answer = await gateway.http.post("/v1/stress-tests", json=ALONE | {"preset": "quick"})
+    assert answer.status_code == 422
+    assert "preset is for edits of captions, and the request has none" in answer.json()["detail"]
