@@ -1,4 +1,4 @@
-"""A stress test of edits and operations through the API: one run, one numbering, each finding by its backend."""
+"""A stress test of edits and operations through the API: one run, one numbering, each with its backend."""
 
 from __future__ import annotations
 

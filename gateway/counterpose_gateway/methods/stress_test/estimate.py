@@ -28,7 +28,8 @@ from counterpose_core.stress_test.screening import has_plenty, least_pairs, most
 from counterpose_core.transforms.table import operation
 from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
 from counterpose_gateway.methods.stress_test.division import Division
-from counterpose_gateway.methods.stress_test.plan import Prepared, prepare
+from counterpose_gateway.methods.stress_test.plan import prepare
+from counterpose_gateway.methods.stress_test.prepared import Prepared
 from counterpose_gateway.methods.stress_test.suite_fit import look_ahead
 from counterpose_gateway.methods.stress_test.transforms.material import Materials
 from counterpose_gateway.methods.stress_test.transforms.process import recipes_of
@@ -116,7 +117,7 @@ async def _of_operations(
 
 
 async def _beside(prepared: Prepared) -> dict[str, int]:
-    """What an estimate says of operations: the images that they make, their tests, and the least to be lost."""
+    """What is said of operations: the images that they make, their tests, and the least to be lost."""
     config = prepared.config
     plan = config.transforms
     tested = (0 if plan is None else len(plan.operations)) * max(1, len(config.request.classifiers))

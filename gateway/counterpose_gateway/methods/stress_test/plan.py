@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -25,21 +24,19 @@ from counterpose_core.errors import (
     InternalError,
     InvalidRequest,
 )
-from counterpose_core.stress_test.item_counts import edits_per_source, items_per_source
+from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.suite import Suite
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
 from counterpose_gateway.methods.stress_test.baseline import measure_baseline
-from counterpose_gateway.methods.stress_test.division import Division, divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
-from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
+from counterpose_gateway.methods.stress_test.prepared import Prepared, divided, first_items
 from counterpose_gateway.methods.stress_test.transforms.plan import (
     background_dataset,
     backgrounds_of,
     completed,
     resolved,
-    transform_items,
     with_operations,
 )
 from counterpose_gateway.runs.classifiers import check_classifiers
@@ -125,10 +122,12 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
     # Those that a dataset names may have changed since, and others were found by a service.
     grouped = chosen.in_groups({} if config.grouping is None else config.grouping.groups)
     named = background_dataset(config.request)
-    division = _divided(config, grouped)
+    division = divided(config, grouped)
     if division.plan != config.confirmation:
         raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
-    return _items(Prepared(config, grouped, division, None if named is None else inputs.table(named)), first)
+    return first_items(
+        Prepared(config, grouped, division, None if named is None else inputs.table(named)), first
+    )
 
 
 def _require_told_apart(dataset: Dataset) -> None:
@@ -166,40 +165,7 @@ async def plan_stress_test(
         policy_words=policy_words,
         backgrounds=backgrounds,
     )
-    return prepared.config, _items(prepared)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A request that can be run: its configuration, the sources it takes, by groups, and their division.
-
-    ``backgrounds`` are photographs of another dataset that stand behind their objects, or None.
-    """
-
-    config: StressTestConfig
-    sources: SourceTable
-    division: Division
-    backgrounds: SourceTable | None = None
-
-
-def _items(prepared: Prepared, first: int = 0) -> Iterator[PlannedItem]:
-    """Plan the items of the first stage from an ordinal on: all edits, then operations on all sources."""
-    config, division = prepared.config, prepared.division
-    edits = 0
-    if config.edits_captions:
-        edits = len(division.screened) * edits_per_source(config.request) + len(division.fresh)
-        if first < edits:
-            yield from plan_items(config, division.screened, division.fresh, first=first)
-    if config.transforms is not None:
-        own = transform_items(config, prepared.sources, prepared.backgrounds, max(0, first - edits))
-        yield from (replace(item, ordinal=edits + item.ordinal) for item in own)
-
-
-def _divided(config: StressTestConfig, sources: SourceTable) -> Division:
-    """Divide the sources between screen and confirmation; operations take all of them."""
-    if not config.edits_captions:
-        return Division(sources, sources.take(np.array([], dtype=np.intp)), None)
-    return divide(config.request, sources, redraws=config.redraw is not None)
+    return prepared.config, first_items(prepared)
 
 
 async def prepare_stress_test(
@@ -233,7 +199,7 @@ async def prepare_stress_test(
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
     config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
-    division = await off_loop(grouped, _divided, config, grouped)
+    division = await off_loop(grouped, divided, config, grouped)
     known = {
         "excluded": excluded,
         "confirmation": division.plan,
@@ -248,8 +214,7 @@ async def prepare_stress_test(
         plan = await completed(config.transforms, create, dataset.classes, grouped, backgrounds, services)
         config = config.model_copy(update={"transforms": plan})
     # Edits are answered among the dataset's classes alone, and are held against these answers.
-    alone = config.transforms is not None and not config.edits_captions
-    further = config.transforms.others if alone and config.transforms else {}
+    further = {} if config.edits_captions or config.transforms is None else config.transforms.others
     baseline = await measure_baseline(create, chosen, dataset.classes, services, further)
     return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division, backgrounds)
 
@@ -288,11 +253,8 @@ def resolve(
         InvalidRequest: the suite does not have the preset, or its backend cannot do what is asked for.
         UnknownModel: the suite has no captioner, perturber, editor or scorer.
     """
-    operations = (
-        None
-        if create.transforms is None or suite.transforms is None
-        else resolved(create.transforms, suite.transforms)
-    )
+    asked, own = create.transforms, suite.transforms
+    operations = None if asked is None or own is None else resolved(asked, own)
     if operations is not None and not create.edits_captions:
         return StressTestConfig(
             request=create,
