@@ -73,13 +73,14 @@ def _summarize(
         if view is not None:
             raise InvalidRequest("operations on images are judged by no threshold; leave them out")
         return with_operation_proof(summarize_operations(run, items, config), run, config, context.ledger)
+    if view is not None and config.transforms is None:
+        return summarize_again(run, items, view)
     columns = read_columns(run, context.ledger, context.columns)
     summary = summarize(run, columns) if view is None else summarize_again(run, items, view)
-    is_told = config.transforms is not None or (run.parent is None and view is None)
-    findings = findings_of(summary, columns) if is_told else []
-    if run.parent is not None and view is None:
-        summary = with_proof(summary, run, context.ledger)
-    elif view is None:
+    if config.proof is not None:
+        return with_proof(summary, run, context.ledger)
+    findings = findings_of(summary, columns)
+    if view is None and run.parent is None:
         left = pairs_left(run, findings, columns, context.ledger)
         update = {"pairs_left": left, "least_pairs": least_pairs_of(findings, left)}
         summary = summary.model_copy(update=update)
