@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from counterpose import AsyncClient
 from counterpose._cli.tables import stress_test_text
@@ -16,12 +19,15 @@ from counterpose_core.contract.proofs import FindingHistory
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.suite import TransformsSuite
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.runs.large_plans import PlanInputs
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.pages import text_of
 from fakes.ports import fake_services
-from fakes.world import FakeWorld, fake_suite
+from fakes.world import CAPTION, FakeWorld, fake_suite
 from integration.gateway.test_operation_exports import files_of
 from integration.gateway.test_operations import MisledByRotation
+from integration.gateway.test_plans_made_again import plain, stored
 
 OPERATIONS = {"operations": ["rotation", "upside-down"], "levels": [1, 3]}
 EDITS: dict[str, Any] = {
@@ -221,10 +227,13 @@ async def test_exports_and_gates_take_both(gateway: FakeGateway) -> None:
     assert answer.status_code == 202, answer.text
     await gateway.worker().work_off()
     gate = await gateway.http.get(f"/v1/gates/{answer.json()['id']}/summary")
-    states = {cell["change"]: cell["state"] for cell in gate.json()["cells"] if cell["label"] is None}
-    assert (states["background"], states["rotation 3"], states["upside-down"]) == (
-        "failed", "failed", "passed",
-    )  # fmt: skip
+    cells = {cell["change"]: cell for cell in gate.json()["cells"] if cell["label"] is None}
+    assert (cells["rotation 3"]["state"], cells["upside-down"]["state"]) == ("failed", "passed")
+    assert cells["background"]["regression"]["estimate"] > 0.2
+    # What the search of edits and the choice of operations leave open are said both.
+    notes = " ".join(gate.json()["config"]["notes"])
+    assert "is not searched for" in notes
+    assert "operations that the baseline does not have" in notes
 
 
 async def test_a_dry_run_counts_both(gateway: FakeGateway) -> None:
@@ -253,3 +262,44 @@ async def test_operations_alone_leave_no_field_of_edits_unread(gateway: FakeGate
     answer = await gateway.http.post("/v1/stress-tests", json=ALONE | {"preset": "quick"})
     assert answer.status_code == 422
     assert "preset is for edits of captions, and the request has none" in answer.json()["detail"]
+
+
+async def test_masks_and_captions_of_the_user_leave_the_edits_as_they_are(gateway: FakeGateway) -> None:
+    mask = Image.new("L", (8, 8))
+    mask.paste(255, (2, 2, 6, 6))
+    content = io.BytesIO()
+    mask.save(content, "PNG")
+    given = {"mask_base64": base64.b64encode(content.getvalue()).decode()}
+    await gateway.http.post("/v1/datasets", json={"name": "masked"})
+    sources = [
+        gateway.source(label, number) | given | {"caption": CAPTION.format(label=label)}
+        for label in CLASSES
+        for number in range(20)
+    ]
+    added = await gateway.http.post("/v1/datasets/masked/sources", json={"sources": sources})
+    assert added.status_code in (200, 201), added.text
+    alone = await summed_up(gateway, EDITS | {"dataset": "masked"})
+    asked = {"operations": ["background-grey", "rotation"], "levels": [3]}
+    both = await summed_up(gateway, EDITS | {"dataset": "masked", "transforms": asked})
+    assert both.transforms is not None
+    assert {each.operation: each.images for each in both.transforms.figures} == {
+        "background-grey": 40, "rotation": 40,
+    }  # fmt: skip
+    assert kinds(gateway, both.run_id) == kinds(gateway, alone.run_id) + Counter({"transforms": 40})
+    assert [each.sentence for each in both.findings] == [each.sentence for each in alone.findings]
+    assert both.findings
+
+
+async def test_the_plan_of_both_is_made_again_from_any_item_on(gateway: FakeGateway) -> None:
+    answer = await gateway.http.post("/v1/stress-tests", json=BOTH)
+    run = gateway.ledger.run(answer.json()["id"])
+    whole = stored(gateway, run.id)
+    assert STRESS_TEST.rest_of_plan is not None
+    edits = sum(item["kind"] != "transforms" for item in whole)
+    assert (len(whole) - edits, [item["ordinal"] for item in whole]) == (40, list(range(len(whole))))
+    for first in (0, 1, edits - 1, edits, edits + 1, len(whole)):
+        again = STRESS_TEST.rest_of_plan(run, PlanInputs({"demo": 40}, gateway.ledger, gateway.store), first)
+        assert [plain(item) for item in again] == whole[first:]
+    # What has ended is a share of the most items, which stays what it is in later stages.
+    most = STRESS_TEST.most_items(run)
+    assert most == STRESS_TEST.most_items(run.model_copy(update={"stage": 2})) >= len(whole) + 1
