@@ -177,7 +177,8 @@ class OperationFigure(ResponseBody):
     levels: list[OperationLevel] = Field(description="The levels, the easiest first.")
 
     def __str__(self) -> str:
-        return f"{self.number or '':>3} {self.state + by(self.backend):12} {self.sentence}".lstrip()
+        state = f"{self.state:12}" if self.backend is None else f"{self.state}{by(self.backend)}:"
+        return f"{self.number or '':>3} {state} {self.sentence}".lstrip()
 
 
 class ClassFinding(ResponseBody):
@@ -203,7 +204,8 @@ class ClassFinding(ResponseBody):
     sentence: str = Field(description="The finding in one sentence.")
 
     def __str__(self) -> str:
-        return f"{'breaks' + by(self.backend):12} {self.sentence}"
+        state = f"{'breaks':12}" if self.backend is None else f"breaks{by(self.backend)}:"
+        return f"{state} {self.sentence}"
 
 
 class ClassTests(ResponseBody):

@@ -25,6 +25,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.pages import text_of
 from fakes.ports import fake_services
 from fakes.world import CAPTION, FakeWorld, fake_suite
+from integration.gateway.test_confirmed_stress_tests import no_planner
 from integration.gateway.test_operation_exports import files_of
 from integration.gateway.test_operations import MisledByRotation
 from integration.gateway.test_plans_made_again import plain, stored
@@ -158,7 +159,7 @@ async def test_report_text_and_pages_say_which_backend_made_a_finding(gateway: F
     assert len(_all_ids(page)) == len(set(_all_ids(page)))
     text = stress_test_text(both)
     assert "finding 1 (breaks, by prompt-to-prompt): " in text
-    assert "3 breaks, by transform leaning loses" in text
+    assert "3 breaks, by transform: leaning loses" in text
     for number, backend in ((1, "prompt-to-prompt"), (3, "transform")):
         shown = await gateway.http.get(f"/ui/runs/{both.run_id}/findings/{number}")
         assert shown.status_code == 200
@@ -186,8 +187,6 @@ async def test_findings_of_both_kinds_are_proven_and_applied(gateway: FakeGatewa
     child = await summed_up(gateway, {"images": 20}, f"/{both.run_id}/findings/{turned.number}:prove")
     assert child.config["operation_proof"]["number"] == turned.number
     assert kinds(gateway, child.run_id) == {"transforms": 20}
-    # Images that operations alone have used are left for a proof of an edit.
-    assert both.pairs_left == (await summed_up(gateway, EDITS | {"limit": 16})).pairs_left
     test = await AsyncClient(http=gateway.http).stress_tests.get(both.run_id)
     by_edit, by_operation = await test.apply(1), await test.apply(turned.number)
     await gateway.worker().work_off()
@@ -210,6 +209,8 @@ async def test_a_proof_of_an_edit_makes_edits_alone(gateway: FakeGateway) -> Non
     assert listed.told.backend == "prompt-to-prompt"
     child = await summed_up(gateway, {"images": 8}, f"/{both.run_id}/findings/1:prove")
     assert child.transforms is None
+    assert "transforms" not in child.config
+    assert child.config["request"].get("transforms") is None
     assert "transforms" not in kinds(gateway, child.run_id)
 
 
@@ -301,5 +302,21 @@ async def test_the_plan_of_both_is_made_again_from_any_item_on(gateway: FakeGate
         again = STRESS_TEST.rest_of_plan(run, PlanInputs({"demo": 40}, gateway.ledger, gateway.store), first)
         assert [plain(item) for item in again] == whole[first:]
     # What has ended is a share of the most items, which stays what it is in later stages.
-    most = STRESS_TEST.most_items(run)
-    assert most == STRESS_TEST.most_items(run.model_copy(update={"stage": 2})) >= len(whole) + 1
+    most = len(whole) + run.resolved_config["confirmation"]["budget"]
+    assert [STRESS_TEST.most_items(run.model_copy(update={"stage": stage})) for stage in (1, 2)] == [most] * 2
+
+
+async def test_images_of_operations_alone_are_left_for_a_proof_of_an_edit(gateway: FakeGateway) -> None:
+    left = [await _left_after_the_screen(gateway, body) for body in (EDITS, BOTH)]
+    assert left[0] == left[1]
+    assert set(left[0].values()) == {10}
+
+
+async def _left_after_the_screen(gateway: FakeGateway, body: dict[str, Any]) -> dict[int, int]:
+    answer = await gateway.http.post("/v1/stress-tests", json=body)
+    run_id = answer.json()["id"]
+    await gateway.worker(planner=no_planner(gateway)).work_off()
+    await gateway.http.post(f"/v1/stress-tests/{run_id}:cancel")
+    assert gateway.ledger.run(run_id).state == "cancelled"
+    summary = await gateway.http.get(f"/v1/stress-tests/{run_id}/summary")
+    return StressTestSummary.model_validate_json(summary.content).pairs_left

@@ -93,9 +93,7 @@ class _GrowingPart:
             "edit_type": names["edit_type"].add(item.edit_type),
             "reason": names["reason"].add(item.reason),
             "code": names["code"].add(item.code),
-            "instruction": names["instruction"].add(
-                _json(None if item.kind == "transforms" else item.instruction)
-            ),
+            "instruction": names["instruction"].add(_json(item.instruction)),
             "drawn": names["drawn"].add(_draw_of(item, result) if kept and result else None),
             **self._of_result(item, result or _NOTHING, kept),
         }
