@@ -88,7 +88,7 @@ async def test_a_run_has_the_findings_of_edits_and_of_operations_under_one_numbe
     assert [each.sentence for each in both.insights] == [each.sentence for each in alone.insights]
     assert {each.backend for each in both.findings} == {"prompt-to-prompt"}
     assert {each.backend for each in told.figures} == {"transform"}
-    numbers = [each.number for each in (*both.findings, *told.figures)]
+    numbers = [*(each.number for each in both.findings), *(each.number for each in told.figures)]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(both.findings) == 2
     assert (told.figures[0].operation, told.figures[0].classifier) == ("rotation", "leaning")

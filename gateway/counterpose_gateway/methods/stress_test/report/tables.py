@@ -71,11 +71,11 @@ def model_rows(summary: StressTestSummary, findings: Sequence[ShownFinding] = ()
 
 def share_explained(summary: StressTestSummary) -> str:
     """Why a model can break although its share of right answers hardly falls; empty where none does."""
-    edits = {finding.number for finding in summary.findings}
+    numbers = {finding.number for finding in summary.findings}
     shares = [
         summary.models[verdict.classifier].counterfactual
         for verdict in summary.verdicts
-        if verdict.state in ("breaks", "suspected") and verdict.finding in edits
+        if verdict.state in ("breaks", "suspected") and verdict.finding in numbers
     ]
     if not shares or not shares[0].n_images:
         return ""
