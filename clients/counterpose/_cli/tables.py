@@ -17,7 +17,6 @@ from counterpose_core.commands import SHORT_ID, next_step
 from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
 from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
-from counterpose_core.contract.findings import by
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary, ShiftSummary
@@ -90,10 +89,11 @@ def stress_test_figures(summary: StressTestSummary) -> str:
         (name, model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
         for name, model in summary.models.items()
     ]
-    accuracies = Table(("classifier", "original", "reconstruction", "counterfactual"), rows)
+    table = Table(("classifier", "original", "reconstruction", "counterfactual"), rows)
     # A run of own interventions alone has no accuracy over all edits, and one of operations none.
-    none = (summary.interventions or summary.transforms) and not summary.edit_types
-    shown = [] if none else [str(accuracies), ""]
+    shown = (
+        [str(table), ""] if summary.edit_types or not (summary.interventions or summary.transforms) else []
+    )
     counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
@@ -111,8 +111,7 @@ def _verdicts(summary: StressTestSummary) -> list[str]:
 def _findings(summary: StressTestSummary) -> list[str]:
     found: list[str] = []
     for each in summary.findings[:SHOWN_INSIGHTS]:
-        state = f"{each.state.replace('-', ' ')}{by(each.backend)}"
-        found.append(f"finding {each.number} ({state}): {each.sentence}")
+        found.append(f"finding {each.number} ({each.standing}): {each.sentence}")
         step = next_step(summary, each)
         found += [f"  {step.title[:1].lower()}{step.title[1:]}: {step.command}"] if step else []
     found += [] if summary.transforms is None else summary.transforms.lines

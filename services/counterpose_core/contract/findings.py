@@ -183,8 +183,13 @@ class Finding(ResponseBody):
         "the wordings that too few images test alone."
     )
 
+    @property
+    def standing(self) -> str:
+        """Its state in words, and what made its images where the run says so."""
+        return f"{self.state.replace('-', ' ')}{by(self.backend)}"
+
     def __str__(self) -> str:
-        said = f"{self.number} {self.state.replace('-', ' ')}{by(self.backend)}: {self.sentence}"
+        said = f"{self.number} {self.standing}: {self.sentence}"
         if self.why:
             said += f"\nwhy it cannot tell: {self.why}"
         if not self.object_class:

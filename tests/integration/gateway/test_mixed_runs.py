@@ -307,9 +307,9 @@ async def test_the_plan_of_both_is_made_again_from_any_item_on(gateway: FakeGate
 
 
 async def test_images_of_operations_alone_are_left_for_a_proof_of_an_edit(gateway: FakeGateway) -> None:
-    left = [await _left_after_the_screen(gateway, body) for body in (EDITS, BOTH)]
-    assert left[0] == left[1]
-    assert set(left[0].values()) == {10}
+    alone, both = [await _left_after_the_screen(gateway, body) for body in (EDITS, BOTH)]
+    assert alone == {1: 10, 2: 10}
+    assert {number: both[number] for number in alone} == alone
 
 
 async def _left_after_the_screen(gateway: FakeGateway, body: dict[str, Any]) -> dict[int, int]:
