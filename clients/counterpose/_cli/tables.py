@@ -90,10 +90,7 @@ def stress_test_figures(summary: StressTestSummary) -> str:
         for name, model in summary.models.items()
     ]
     table = Table(("classifier", "original", "reconstruction", "counterfactual"), rows)
-    # A run of own interventions alone has no accuracy over all edits, and one of operations none.
-    shown = (
-        [str(table), ""] if summary.edit_types or not (summary.interventions or summary.transforms) else []
-    )
+    shown = [str(table), ""] if summary.has_accuracy else []
     counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
@@ -114,8 +111,7 @@ def _findings(summary: StressTestSummary) -> list[str]:
         found.append(f"finding {each.number} ({each.standing}): {each.sentence}")
         step = next_step(summary, each)
         found += [f"  {step.title[:1].lower()}{step.title[1:]}: {step.command}"] if step else []
-    found += [] if summary.transforms is None else summary.transforms.lines
-    return [*found, ""] if found else []
+    return [*found, *([""] if found else []), *summary.operation_lines]
 
 
 @summary_text.register

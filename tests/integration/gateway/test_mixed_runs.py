@@ -301,6 +301,11 @@ async def test_the_plan_of_both_is_made_again_from_any_item_on(gateway: FakeGate
     for first in (0, 1, edits - 1, edits, edits + 1, len(whole)):
         again = STRESS_TEST.rest_of_plan(run, PlanInputs({"demo": 40}, gateway.ledger, gateway.store), first)
         assert [plain(item) for item in again] == whole[first:]
+    # What an edit is does not depend on the operations beside it, so its key is that of a run of edits.
+    alone = (await gateway.http.post("/v1/stress-tests", json=EDITS)).json()["id"]
+    assert [each["item_key"] for each in stored(gateway, alone)] == [
+        each["item_key"] for each in whole[:edits]
+    ]
     # What has ended is a share of the most items, which stays what it is in later stages.
     most = len(whole) + run.resolved_config["confirmation"]["budget"]
     assert [STRESS_TEST.most_items(run.model_copy(update={"stage": stage})) for stage in (1, 2)] == [most] * 2
