@@ -98,15 +98,13 @@ def application_request(
         made = {"transforms": {**request["transforms"], "operations": [change.edit_type]}}
     else:
         kept = _KEPT
-        made = {
-            "interventions": [change.model_dump()],
-            "max_edits_per_image": 0,
-            "lance_r_edits_per_image": 0,
-        }
+        made = {"interventions": [change.model_dump()]}
     return checked(
         StressTestCreate,
         {name: request[name] for name in kept if name in request}
         | made
+        # Of a run that edits captions too, what the finding is about alone.
+        | {"max_edits_per_image": 0, "lance_r_edits_per_image": 0}
         | ({"functions": functions} if functions else {})
         | {"applied_from": run_id, "seed": (request["seed"] + 1) % _SEEDS if seed is None else seed},
     )

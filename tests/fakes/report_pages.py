@@ -14,9 +14,9 @@ from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.images.codecs import encode_raw
 from counterpose_gateway.methods.dataset_interface.report import render as render_interface
 from counterpose_gateway.methods.shift_benchmark.report.report import render as render_benchmark
+from counterpose_gateway.methods.stress_test.report.operations import render_operations
 from counterpose_gateway.methods.stress_test.report.report import render as render_stress_test
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
-from counterpose_gateway.methods.stress_test.transforms.report import render_operations
 from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
 from fakes.interface_answers import a_config, a_token, an_interface_run, an_interface_summary, similarity
 from fakes.recorder import recorded_run

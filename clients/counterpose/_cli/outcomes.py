@@ -76,16 +76,16 @@ def _corrected(level: OperationLevel) -> Estimate:
 
 
 def _judged_drops(summary: StressTestSummary) -> list[tuple[str, Estimate]]:
-    if summary.transforms is not None:
-        return [
-            (f"{each.classifier} where the image {level.words}", _corrected(level))
-            for each in summary.transforms.figures
-            for level in each.levels
-        ]
+    figures = [] if summary.transforms is None else summary.transforms.figures
+    operations = [
+        (f"{each.classifier} where the image {level.words}", _corrected(level))
+        for each in figures
+        for level in each.levels
+    ]
     # With planned edits, judging interventions too would add chances to fail that no limit was set for.
     if summary.config.get("request", {}).get("max_edits_per_image") != 0:
-        return [(name, model.drop) for name, model in summary.models.items()]
-    return [
+        return [*((name, model.drop) for name, model in summary.models.items()), *operations]
+    return operations + [
         (f"{name} where {Intervention(removed=each.removed, added=each.added).in_words()}", model.drop)
         for each in summary.interventions
         for name, model in each.models.items()

@@ -90,9 +90,7 @@ def stress_test_figures(summary: StressTestSummary) -> str:
         for name, model in summary.models.items()
     ]
     accuracies = Table(("classifier", "original", summary.control_name, "counterfactual"), rows)
-    # A run of own interventions alone has no accuracy over all edits, and one of operations none.
-    none = (summary.interventions or summary.transforms) and not summary.edit_types
-    shown = [] if none else [str(accuracies), ""]
+    shown = [str(accuracies), ""] if summary.has_accuracy else []
     counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
@@ -108,12 +106,12 @@ def _verdicts(summary: StressTestSummary) -> list[str]:
 
 
 def _findings(summary: StressTestSummary) -> list[str]:
-    found = [] if summary.transforms is None else summary.transforms.lines
+    found: list[str] = []
     for each in summary.findings[:SHOWN_INSIGHTS]:
-        found.append(f"finding {each.number} ({each.state.replace('-', ' ')}): {each.sentence}")
+        found.append(f"finding {each.number} ({each.standing}): {each.sentence}")
         step = next_step(summary, each)
         found += [f"  {step.title[:1].lower()}{step.title[1:]}: {step.command}"] if step else []
-    return [*found, ""] if found else []
+    return [*found, *([""] if found else []), *summary.operation_lines]
 
 
 @summary_text.register

@@ -37,6 +37,7 @@ from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate, StressTestQuestion
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
+from counterpose_core.types import EDIT_TYPES
 
 
 class StressTest(ExportedRun[Item, StressTestSummary]):
@@ -161,7 +162,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         if dataset is not None:
             # Names to leave out are of the images of the run's own dataset.
             request = {**request, "dataset": dataset, "exclude": []}
-        is_operation = request.get("transforms") is not None
+        is_operation = history.told.edit_type not in EDIT_TYPES
         change = history.told if is_operation else told_change(history.told)
         if change is None:
             example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)

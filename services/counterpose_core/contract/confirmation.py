@@ -94,6 +94,12 @@ class ConfirmationPlan(ResponseBody):
     reason: str | None = Field(
         default=None, description="Why the run has one stage only, or null where it can confirm."
     )
+    operations: int = Field(
+        default=0,
+        exclude_if=lambda number: not number,
+        description="Number of source images that operations are carried out on, beside the edits; absent "
+        "for none.",
+    )
 
 
 class ConfirmationSummary(ConfirmationPlan):

@@ -22,6 +22,11 @@ screen, not tested. ``holds``: a loss above the margin is ruled out. ``cannot-te
 the controls alone change so much that nothing can be said of the classifier."""
 
 
+def by(backend: str | None) -> str:
+    """Return which backend made a finding's images, to follow its state; nothing in a run of one backend."""
+    return "" if backend is None else f", by {backend}"
+
+
 class Screened(ResponseBody):
     """What the screen saw of a change; it ranks changes and promises nothing, so it has no p-value."""
 
@@ -120,6 +125,11 @@ class Finding(ResponseBody):
 
     number: int = Field(description="Place in the list of findings, from 1.")
     state: FindingState = Field(description="How certain the finding is.")
+    backend: str | None = Field(
+        default=None,
+        exclude_if=lambda backend: backend is None,
+        description="What made its images, in a run of edits and operations; absent in a run of one of them.",
+    )
     classifier: str = Field(description="Name of the classifier.")
     object_class: str = Field(description="The true class; empty where an operation is about all of them.")
     edit_type: str = Field(description="Factor that the edits change, or the name of an operation.")
@@ -178,8 +188,13 @@ class Finding(ResponseBody):
         "the wordings that too few images test alone."
     )
 
+    @property
+    def standing(self) -> str:
+        """Its state in words, and what made its images where the run says so."""
+        return f"{self.state.replace('-', ' ')}{by(self.backend)}"
+
     def __str__(self) -> str:
-        said = f"{self.number} {self.state.replace('-', ' ')}: {self.sentence}"
+        said = f"{self.number} {self.standing}: {self.sentence}"
         if self.why:
             said += f"\nwhy it cannot tell: {self.why}"
         if self.level is not None:

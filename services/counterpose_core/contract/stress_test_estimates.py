@@ -70,20 +70,35 @@ class StressTestEstimate(ResponseBody):
     )
     operations: int | None = Field(
         default=None,
-        description="Number of images that operations make of all photographs, or null for edits.",
+        description="Number of images that operations make of all photographs, or null for edits alone.",
+    )
+    operation_tests: int | None = Field(
+        default=None,
+        exclude_if=lambda number: number is None,
+        description="Number of tests of operations, which are corrected apart from the changes; absent in a "
+        "run of edits or of operations alone, whose tests are `hypotheses`.",
+    )
+    operation_least: int | None = Field(
+        default=None,
+        exclude_if=lambda number: number is None,
+        description="Number of images that an operation must lose, and gain none, for a loss to be shown; "
+        "absent where `operation_tests` is.",
     )
     reason: str | None = Field(description="Why nothing can be confirmed, or null if something can.")
 
     @property
     def sentences(self) -> list[str]:
         """What can be proven, the least share first, one line for classes of which the same can be."""
-        if self.operations is not None:
-            return [
-                f"A loss is shown once {self.least_pairs} images are lost and none is gained; "
-                f"{self.hypotheses} tests, one for each operation and classifier, share the error rate."
+        if self.operations is not None and self.operation_tests is None:
+            return [_shown_loss(self.least_pairs, self.hypotheses)]
+        apart: list[str] = []
+        if self.operation_tests is not None and self.operation_least is not None:
+            apart = [
+                f"Operations, corrected apart from the edits, make {self.operations} images. "
+                + _shown_loss(self.operation_least, self.operation_tests)
             ]
         if self.reason is not None:
-            return [f"Nothing can be confirmed: {self.reason}."]
+            return [f"Nothing can be confirmed: {self.reason}.", *apart]
         alike: dict[tuple[float, int, ConfirmationScope], list[str]] = {}
         for each in self.classes:
             if each.share is not None:
@@ -96,7 +111,7 @@ class StressTestEstimate(ResponseBody):
         none = [each.object_class for each in self.classes if each.share is None]
         if none:
             lines.append(f"Nothing can be proven on too few images of: {_listed(none)}.")
-        return lines
+        return lines + apart
 
     def __str__(self) -> str:
         took = "minutes unknown: no earlier run to go by"
@@ -105,7 +120,7 @@ class StressTestEstimate(ResponseBody):
                 f"about {_minutes(self.minutes)} ({self.fastest:.0f} to {self.slowest:.0f}, by "
                 f"{self.runs} earlier run{'s' if self.runs != 1 else ''})"
             )
-        if self.operations is not None:
+        if self.operations is not None and self.operation_tests is None:
             made = f"{self.images} images, of which operations make {self.operations}; {took}"
             return "\n".join([made, *self.sentences, *map(str, self.baseline)])
         tested = f"{self.hypotheses} change{'s' if self.hypotheses != 1 else ''} tested together"
@@ -118,6 +133,13 @@ class StressTestEstimate(ResponseBody):
                 *map(str, self.baseline),
             ]
         )
+
+
+def _shown_loss(least: int, tests: int) -> str:
+    return (
+        f"A loss is shown once {least} images are lost and none is gained; {tests} tests, one for each "
+        "operation and classifier, share the error rate."
+    )
 
 
 def _listed(names: list[str]) -> str:

@@ -51,8 +51,8 @@ class StressTestCreate(FunctionsAsWritten):
         default=None,
         # A run of captions is stored as it was without this field.
         exclude_if=lambda choice: choice is None,
-        description="Operations to carry out on every image in the place of edits of its caption; null for "
-        "none, or for those of a suite that has nothing else.",
+        description="Operations to carry out on every image, beside the edits of its caption that the "
+        "request has; null for none, or for those of a suite that has nothing else.",
     )
     max_edits_per_image: int = Field(
         default=5,

@@ -125,6 +125,11 @@ class StressTestConfig(ResponseBody):
         return {} if self.grouping is None else self.grouping.groups
 
     @property
+    def edits_captions(self) -> bool:
+        """Whether any image is edited by its caption; of operations alone there is no preset."""
+        return self.preset is not None
+
+    @property
     def editing(self) -> EditorPreset:
         """The editor's settings; raises InternalError where no image is edited by its caption."""
         if self.preset is None:
@@ -260,15 +265,22 @@ class StressTestSummary(RunSummary):
         grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
         warnings = [line for warning in self.warnings for line in (warning, "")]
         as_they_are = [*map(str, self.baseline), ""] if self.baseline else []
-        paragraphs = [*warnings, *as_they_are, self.verdict, "", *self._accuracy(), *self._operations()]
+        paragraphs = [*warnings, *as_they_are, self.verdict, "", *self._accuracy(), *self.operation_lines]
         return "\n".join([*paragraphs, *grouped, *paid, *hints])
 
-    def _operations(self) -> list[str]:
+    @property
+    def operation_lines(self) -> list[str]:
+        """What operations cost, line by line, and an empty line; nothing without operations."""
         return [] if self.transforms is None else [*self.transforms.lines, ""]
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether there is an accuracy over all edits; a run of own interventions or operations has none."""
+        return bool(self.edit_types or not (self.interventions or self.transforms))
 
     def _accuracy(self) -> list[str]:
         """Return one line per classifier; a run that has only interventions or operations has none."""
-        if (self.interventions or self.transforms) and not self.edit_types:
+        if not self.has_accuracy:
             return []
         lines = [f"{'classifier':24} {'images':16} accuracy"]
         for name, model in self.models.items():

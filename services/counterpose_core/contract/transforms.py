@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from counterpose_core.contract.base import DISTINCT, RequestBody, ResponseBody, require_distinct
+from counterpose_core.contract.findings import by
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.types import Estimate, Name
 
@@ -159,6 +160,11 @@ class OperationFinding(ResponseBody):
     )
     classifier: str = Field(description="The classifier.")
     operation: str = Field(description="Name of the operation.")
+    backend: str | None = Field(
+        default=None,
+        exclude_if=lambda backend: backend is None,
+        description="What made its images, in a run of edits and operations; absent in a run of one of them.",
+    )
     state: OperationState = Field(
         description="`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the "
         "margin; `cannot-tell`: neither."
@@ -169,7 +175,8 @@ class OperationFinding(ResponseBody):
     sentence: str = Field(description="The finding in one sentence.")
 
     def __str__(self) -> str:
-        return f"{self.number or '':>3} {self.state:12} {self.sentence}".lstrip()
+        state = f"{self.state:12}" if self.backend is None else f"{self.state}{by(self.backend)}:"
+        return f"{self.number or '':>3} {state} {self.sentence}".lstrip()
 
 
 class OperationFigure(OperationFinding):

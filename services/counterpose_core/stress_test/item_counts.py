@@ -14,14 +14,18 @@ LAST_STAGE = 3
 
 
 def items_per_source(create: StressTestCreate) -> int:
-    """Return the number of items planned for each source: its controls, its edits, and the user's own."""
-    operations = 0 if create.transforms is None else 1
+    """Return the number of items planned for each source: those of its edits, and one of operations."""
+    return edits_per_source(create) + (create.transforms is not None)
+
+
+def edits_per_source(create: StressTestCreate) -> int:
+    """Return the number of a source's controls, its edits, and the user's own; 0 of operations alone."""
     if not create.edits_captions:
-        return operations
+        return 0
     edits = create.max_edits_per_image + create.lance_r_edits_per_image + len(create.interventions)
-    return len(CONTROLS) + edits + operations
+    return len(CONTROLS) + edits
 
 
 def most_items(create: StressTestCreate, plan: ConfirmationPlan) -> int:
     """Return the most items of a run of several stages: its screen, captions, and all that may follow."""
-    return plan.screened * items_per_source(create) + plan.fresh + plan.budget
+    return plan.screened * edits_per_source(create) + plan.fresh + plan.budget + plan.operations

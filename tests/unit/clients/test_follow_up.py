@@ -167,4 +167,5 @@ def test_an_operation_is_applied_alone_to_the_images_that_are_named(
         "dataset": dataset or "demo", "classifiers": ["steady"], "label_map": {"bus": ["minibus"]},
         "exclude": exclude, "seed": 4, "applied_from": "run-1",
         "transforms": OPERATIONS | {"operations": ["fog"]},
+        "max_edits_per_image": 0, "lance_r_edits_per_image": 0,
     }  # fmt: skip

@@ -87,7 +87,8 @@ async def _check(create: GateCreate, incumbent: str, found: FrozenSet, context: 
 
 def _notes(told: RegressionSet, pairs: Sequence[FrozenPair]) -> list[str]:
     few = [name for name, number in told.changes.items() if number < LEAST_UNITS]
-    notes = [_FIXED if any(is_recipe(pair.image) for pair in pairs) else _SEARCHED]
+    made = {is_recipe(pair.image) for pair in pairs}
+    notes = [note for note, is_told in ((_FIXED, True in made), (_SEARCHED, made != {True})) if is_told]
     if few:
         notes.append(f"not tested, on fewer than {LEAST_UNITS} source images: {', '.join(few)}")
     return notes

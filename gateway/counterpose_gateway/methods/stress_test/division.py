@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counterpose_core.contract.confirmation import ConfirmationPlan
 from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.stress_tests import StressTestCreate
-from counterpose_core.stress_test.item_counts import items_per_source
+from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_core.stress_test.screening import least_pairs
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.runs.source_table import SourceTable, places_within
@@ -63,13 +63,16 @@ def divide(create: StressTestCreate, sources: SourceTable, *, redraws: bool = Fa
     kept = _drawn(create, sources, redraws=redraws)
     fresh = _at_most(MOST_FRESH, sources.take(np.flatnonzero(kept)))
     # A caption item makes no image, but it is an item: the run has no more of them than in one stage.
-    budget = int(kept.sum()) * items_per_source(create) - len(fresh)
+    budget = int(kept.sum()) * edits_per_source(create) - len(fresh)
     reason = _one_stage(create, sources, budget, redraws=redraws)
+    operations = 0 if create.transforms is None else len(sources)
     if reason is not None:
-        plan = ConfirmationPlan(screened=len(sources), fresh=0, budget=0, reason=reason)
+        plan = ConfirmationPlan(
+            screened=len(sources), fresh=0, budget=0, reason=reason, operations=operations
+        )
         return Division(sources, none, plan)
     screened = sources.take(np.flatnonzero(~kept))
-    plan = ConfirmationPlan(screened=len(screened), fresh=len(fresh), budget=budget)
+    plan = ConfirmationPlan(screened=len(screened), fresh=len(fresh), budget=budget, operations=operations)
     return Division(screened, fresh, plan)
 
 

@@ -21,14 +21,15 @@ from counterpose_core.stress_test.confirmation import (
     MOST_PAIRS,
     MOST_REDRAWN_PAIRS,
 )
-from counterpose_core.stress_test.item_counts import items_per_source
+from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_core.stress_test.operations import least_lost
 from counterpose_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
 from counterpose_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
 from counterpose_core.transforms.table import operation
 from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
 from counterpose_gateway.methods.stress_test.division import Division
-from counterpose_gateway.methods.stress_test.plan import Prepared, prepare
+from counterpose_gateway.methods.stress_test.plan import prepare
+from counterpose_gateway.methods.stress_test.prepared import Prepared
 from counterpose_gateway.methods.stress_test.suite_fit import look_ahead
 from counterpose_gateway.methods.stress_test.transforms.material import Materials
 from counterpose_gateway.methods.stress_test.transforms.process import recipes_of
@@ -49,12 +50,12 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
     asked, functions = without_functions(create, context)
     context = replace(context, services=with_functions(context.services, functions))
     prepared = await prepare(asked, context)
-    if prepared.config.transforms is not None:
-        return await _of_operations(prepared, context)
+    if not prepared.config.edits_captions:
+        return await _of_operations(create, prepared, context)
     await look_ahead(prepared.config, prepared.division, context.services)
     division, sources, plan = prepared.division, prepared.sources, prepared.division.plan
     redraws = prepared.config.redraw is not None
-    items = len(division.screened) * items_per_source(create)
+    items = len(division.screened) * edits_per_source(prepared.config.request)
     items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
     earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
     images = Counter(sources.label_names[code] for code in sources.own_labels().tolist())
@@ -62,12 +63,16 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
     expected = _expected(division, most if redraws else None)
     pairs = {name: number for name, (number, _) in expected.items()}
     hypotheses = provable_hypotheses(pairs.values(), most)
+    beside: dict[str, int] = {}
+    if prepared.config.transforms is not None:
+        items += len(sources)
+        beside = await _beside(prepared)
     return StressTestEstimate(
         images=len(sources),
         screened=len(division.screened),
         fresh=len(division.fresh),
         items=items,
-        **minutes_of(items, seconds_per_item(earlier.runs, lambda run: _is_alike(run, create))),
+        **minutes_of(items, seconds_per_item(earlier.runs, lambda run: _is_alike(run, create, prepared))),
         hypotheses=hypotheses,
         least_pairs=least_pairs(hypotheses),
         power=POWER,
@@ -84,35 +89,40 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
         ],
         baseline=prepared.config.baseline,
         reason=_reason(create, division, pairs),
+        **beside,
     )
 
 
-async def _of_operations(prepared: Prepared, context: RunContext) -> StressTestEstimate:
+async def _of_operations(
+    create: StressTestCreate, prepared: Prepared, context: RunContext
+) -> StressTestEstimate:
     """What a run of operations would take: an item each photograph, all of which stand in its tests."""
     config, images = prepared.config, len(prepared.sources)
-    plan = config.transforms
-    made = await off_loop(prepared.sources, _made, prepared)
-    tested = (0 if plan is None else len(plan.operations)) * max(1, len(config.request.classifiers))
+    beside = await _beside(prepared)
     earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
-    alike = config.model_dump(mode="json", include={"transforms"})
-
-    def is_alike(run: Run) -> bool:
-        return bool(run.resolved_config.get("transforms") == alike["transforms"])
-
     return StressTestEstimate(
         images=images,
         screened=images,
         fresh=0,
         items=images,
-        **minutes_of(images, seconds_per_item(earlier.runs, is_alike)),
-        hypotheses=tested,
-        least_pairs=least_lost(tested),
+        **minutes_of(images, seconds_per_item(earlier.runs, lambda run: _is_alike(run, create, prepared))),
+        hypotheses=beside["operation_tests"],
+        least_pairs=beside["operation_least"],
         power=POWER,
         classes=[],
         baseline=config.baseline,
-        operations=made,
+        operations=beside["operations"],
         reason=None,
     )
+
+
+async def _beside(prepared: Prepared) -> dict[str, int]:
+    """What is said of operations: the images that they make, their tests, and the least to be lost."""
+    config = prepared.config
+    plan = config.transforms
+    tested = (0 if plan is None else len(plan.operations)) * max(1, len(config.request.classifiers))
+    made = await off_loop(prepared.sources, _made, prepared)
+    return {"operations": made, "operation_tests": tested, "operation_least": least_lost(tested)}
 
 
 def _made(prepared: Prepared) -> int:
@@ -165,6 +175,9 @@ def _reason(create: StressTestCreate, division: Division, pairs: Mapping[str, in
     return None
 
 
-def _is_alike(run: Run, create: StressTestCreate) -> bool:
-    """Whether a run had the same editor settings."""
-    return create.preset in (None, run.resolved_config.get("request", {}).get("preset"))
+def _is_alike(run: Run, create: StressTestCreate, prepared: Prepared) -> bool:
+    """Whether a run had the same operations, if any, and no other editor settings than those asked for."""
+    plan = prepared.config.transforms
+    own = None if plan is None else plan.model_dump(mode="json")
+    same = create.preset in (None, run.resolved_config.get("request", {}).get("preset"))
+    return same and bool(run.resolved_config.get("transforms") == own)

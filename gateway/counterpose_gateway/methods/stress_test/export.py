@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
 
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.perturber import WordSpan
@@ -14,6 +16,7 @@ from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import KEPT, Record, Source
 from counterpose_gateway.methods.stress_test.thresholds import judging_of
 from counterpose_gateway.methods.stress_test.transforms.export import operation_card, operation_records
+from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
 from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.runs.objectionable import OBJECTIONABLE
 
@@ -30,12 +33,34 @@ def export(
     summary: StressTestSummary, items: Iterable[Item], choice: ExportChoice
 ) -> tuple[Card, Iterator[Record]]:
     """Return the counterfactuals, judged as in the summary, or what operations make of each photograph."""
-    if summary.transforms is not None:
+    config = StressTestConfig.model_validate(summary.config)
+    if not config.edits_captions:
         return operation_card(summary), operation_records(summary, items)
     judging = judging_of(summary)
     judged = items if judging is None else judging.items(items)
-    records = counterfactual_records(summary, judged, dropped=choice.dropped)
-    return counterfactual_card(summary, dropped=choice.dropped), records
+    card = counterfactual_card(summary, dropped=choice.dropped)
+    if config.transforms is not None:
+        card = _with(operation_card(summary), card, summary.dataset)
+    return card, _records(summary, judged, dropped=choice.dropped)
+
+
+def _records(summary: StressTestSummary, items: Iterable[Item], *, dropped: bool) -> Iterator[Record]:
+    """Yield the records of both kinds of items, which are read once."""
+    for is_operation, part in groupby(items, key=lambda item: item.kind == OPERATIONS):
+        if is_operation:
+            yield from operation_records(summary, part)
+        else:
+            yield from counterfactual_records(summary, part, dropped=dropped)
+
+
+def _with(operations: Card, edits: Card, dataset: str) -> Card:
+    return replace(
+        edits,
+        title=f"Counterfactuals of {dataset}, and operations on it",
+        what=f"{edits.what}\n\n{operations.what}",
+        made=f"{edits.made}\n\n{operations.made}",
+        figures={**edits.figures, **operations.figures},
+    )
 
 
 def counterfactual_records(

@@ -17,7 +17,7 @@ from counterpose_core.errors import UnknownDataset
 from counterpose_core.stress_test.confirmation import LEAST_REDRAWN
 from counterpose_core.stress_test.forecast import least_images
 from counterpose_core.stress_test.proof import join
-from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_core.types import FINAL_RUN_STATES, ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.proof_stages import (
     LeftImages,
@@ -29,6 +29,9 @@ from counterpose_gateway.methods.stress_test.proof_stages import (
 from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.runs.source_table import TableSource
+
+NO_PAIR: Sequence[ItemKind] = ("caption", "transforms")
+"""Kinds of items that use up no image for a pair of an edit and its control."""
 
 
 def sources_of(proof: Proof, dataset: str, config: StressTestConfig, ledger: RunLedger) -> list[Source]:
@@ -60,7 +63,7 @@ def left_of(
         config = recorded_config(StressTestConfig, run)
         for item in ledger.recorded_items(run.id):
             source = item.item_group
-            if item.kind != "caption":
+            if item.kind not in NO_PAIR:
                 # A child may know the groups of its images otherwise than the run of the finding.
                 unit = config.groups.get(source, source)
                 tried[f"{run.id}/{source}"] = SourceImage(source, item.source_image, unit)
@@ -107,7 +110,7 @@ def _units_left(
     table = ledger.source_table(run.dataset)
     wanted = [code for code, name in enumerate(table.label_names) if name in labels]
     rows = table.take(np.flatnonzero(np.isin(table.own_labels(), wanted)))
-    paired = ~columns.of("kind", "caption")
+    paired = ~np.logical_or.reduce([columns.of("kind", kind) for kind in NO_PAIR])
     used = {
         columns.name(column, code)
         for column in ("source", "unit")

@@ -10,7 +10,7 @@ import numpy as np
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
-from counterpose_core.stress_test.item_counts import CONTROLS, items_per_source
+from counterpose_core.stress_test.item_counts import CONTROLS, edits_per_source
 from counterpose_core.types import EDIT_TYPES, EditType, ItemKind
 from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.seeds import derive_seed
@@ -64,7 +64,7 @@ def plan_items(
     config: StressTestConfig, screened: SourceTable, fresh: SourceTable, *, first: int = 0
 ) -> Iterator[PlannedItem]:
     """Plan every slot of the screened sources, then captions of the fresh ones, from ``first`` on."""
-    per_source, config_hash = items_per_source(config.request), items_hash(config)
+    per_source, config_hash = edits_per_source(config.request), items_hash(config)
     done, begun = divmod(min(first, len(screened) * per_source), per_source)
     slots = (
         _item(config, config_hash, source, place, number * per_source + place_number)
@@ -129,8 +129,8 @@ def items_hash(config: StressTestConfig) -> str:
     """Return the hash of the configuration that item keys contain."""
     # From the stored configuration: an upgrade in the middle of a run changes no item's key. How many
     # baseline edits or which interventions are added, which sources are kept for confirmation or are alike,
-    # what draws them again, or what a run is to prove, changes no other item, and nor do notes or how a
-    # function was written.
+    # what draws them again, what a run is to prove, or operations beside them, changes no other item, and nor
+    # do notes or how a function was written.
     request = {
         "function_specs",
         "lance_r_edits_per_image",
@@ -143,6 +143,7 @@ def items_hash(config: StressTestConfig) -> str:
         "thresholds",
         "outside_suite",
         "applied_from",
+        "transforms",
     }
     hashed = config.model_dump(
         mode="json",
@@ -150,6 +151,7 @@ def items_hash(config: StressTestConfig) -> str:
             "request": request,
             "confirmation": True,
             "redraw": True,
+            "transforms": True,
             "proof": True,
             "grouping": True,
             "notes": True,

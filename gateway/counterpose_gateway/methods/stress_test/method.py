@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
 
 from counterpose_core.contract.runs import Item, Run
@@ -21,14 +21,16 @@ from counterpose_gateway.methods.stress_test.plan import plan, rest_of_plan
 from counterpose_gateway.methods.stress_test.process import process
 from counterpose_gateway.methods.stress_test.proof_summary import with_proof
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
+from counterpose_gateway.methods.stress_test.report.operations import render_operations
 from counterpose_gateway.methods.stress_test.report.report import render
 from counterpose_gateway.methods.stress_test.report.shown_items import MOST_READ, shown_items
 from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.suite_fit import look
 from counterpose_gateway.methods.stress_test.summary.joined_runs import revision_of_proof
+from counterpose_gateway.methods.stress_test.summary.mixed import with_operations_beside
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import judging_of, summarize_again
-from counterpose_gateway.methods.stress_test.transforms.report import render_operations
+from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
 from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns
 from counterpose_gateway.runs.method import Headline, Method, ReadImage
@@ -38,11 +40,13 @@ from counterpose_gateway.runs.stages import StagePlan, StageResults
 def _next_stage(run: Run, results: StageResults) -> StagePlan | None:
     """Plan the pairs of fresh sources that confirm what the screen saw, or prove one finding."""
     config = StressTestConfig.model_validate(run.resolved_config)
-    if config.transforms is not None:
+    if not config.edits_captions:
         return None
+    # Operations have no later stage, and none of an edit may be planned by them.
+    edits = (item for item in results.recorded() if item.kind != OPERATIONS)
     if config.proof is not None:
-        return proof_stages.next_stage(run, config, results.recorded())
-    return next_stage(run, results.recorded())
+        return proof_stages.next_stage(run, config, edits)
+    return next_stage(run, edits)
 
 
 def _most_items(run: Run) -> int:
@@ -64,33 +68,51 @@ def _summarize(
     ``view`` are thresholds to judge the recorded scores by; None for the run's own.
     """
     config = StressTestConfig.model_validate(run.resolved_config)
-    if config.transforms is not None:
+    if not config.edits_captions:
         if view is not None:
             raise InvalidRequest("operations on images are judged by no threshold; leave them out")
-        table = None
-        if run.state in FINAL_RUN_STATES and config.operation_proof is None:
-            with suppress(UnknownDataset):
-                table = context.ledger.source_table(run.dataset)
-        return with_proof(summarize_operations(run, items, config, table), run, context.ledger)
-    if view is not None:
+        return with_proof(_of_operations(run, items, config, context), run, context.ledger)
+    if view is not None and config.transforms is None:
         return summarize_again(run, items, view)
     columns = read_columns(run, context.ledger, context.columns)
-    summary = summarize(run, columns)
-    if run.parent is not None:
+    summary = summarize(run, columns) if view is None else summarize_again(run, items, view)
+    if config.proof is not None:
         return with_proof(summary, run, context.ledger)
     findings = findings_of(summary, columns)
-    left = pairs_left(run, findings, columns, context.ledger)
-    return summary.model_copy(update={"pairs_left": left, "least_pairs": least_pairs_of(findings, left)})
+    if view is None and run.parent is None:
+        left = pairs_left(run, findings, columns, context.ledger)
+        update = {"pairs_left": left, "least_pairs": least_pairs_of(findings, left)}
+        summary = summary.model_copy(update=update)
+    if config.transforms is None:
+        return summary
+    operations = _of_operations(run, items, config, context, after=len(findings))
+    return with_operations_beside(summary, operations)
+
+
+def _of_operations(
+    run: Run, items: Iterable[Item], config: StressTestConfig, context: RecordedRuns, after: int = 0
+) -> StressTestSummary:
+    table = None
+    if run.state in FINAL_RUN_STATES and config.operation_proof is None:
+        with suppress(UnknownDataset):
+            table = context.ledger.source_table(run.dataset)
+    return summarize_operations(run, _operations(items), config, table, after)
+
+
+def _operations(items: Iterable[Item]) -> Iterator[Item]:
+    return (item for item in items if item.kind == OPERATIONS)
 
 
 def _report(summary: StressTestSummary, run: Run, items: Iterable[Item], read_image: ReadImage) -> str:
     """Write the report with the pairs that show each insight best, or of what operations cost."""
-    if summary.transforms is not None:
-        return render_operations(summary, run, items, read_image)
+    operations = _operations(items)
+    if not StressTestConfig.model_validate(summary.config).edits_captions:
+        return render_operations(summary, run, operations, read_image)
     judging = judging_of(summary)
     if isinstance(items, ItemsOfRun) and run.request_counts.total > MOST_READ:
-        return render(summary, run, shown_items(summary, run, items, judging), read_image)
-    return render(summary, run, list(items if judging is None else judging.items(items)), read_image)
+        return render(summary, run, shown_items(summary, run, items, judging), read_image, operations)
+    judged = list(items if judging is None else judging.items(items))
+    return render(summary, run, judged, read_image, operations)
 
 
 def _headline(summary: StressTestSummary) -> Headline:
@@ -110,12 +132,12 @@ def _joined_state(run_id: str, context: RecordedRuns) -> Hashable:
     return digest, revision_of_proof(run, context.ledger)
 
 
-def _has_operations(suite: Suite) -> bool:
-    return suite.transforms is not None
+def _has_operations_alone(suite: Suite) -> bool:
+    return suite.transforms is not None and "captioner" not in suite.services
 
 
 def _keep_columns(run: Run, context: RecordedRuns) -> int:
-    if context.columns is None or run.resolved_config.get("transforms") is not None:
+    if context.columns is None or run.resolved_config.get("preset") is None:
         return 0
     return keep_parts(run, context.ledger, context.columns)
 
@@ -124,7 +146,7 @@ STRESS_TEST = Method(
     kind="stress-test",
     title="Stress test",
     needs=("captioner", "perturber", "editor", "scorer", "classifiers"),
-    can_do_without=_has_operations,
+    can_do_without=_has_operations_alone,
     item=Item,
     plan=plan,
     process=process,

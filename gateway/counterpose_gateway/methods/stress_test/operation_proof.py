@@ -46,9 +46,13 @@ from counterpose_gateway.services.functions import with_functions
 from counterpose_gateway.version import VERSIONS
 
 
-def has_operations(run: Run) -> bool:
-    """Whether a stress test carries out operations, in the place of edits of captions."""
-    return run.resolved_config.get("transforms") is not None
+def is_about_operation(run: Run, number: int, context: RunContext) -> bool:
+    """Whether a finding of a stress test is about an operation; those about edits have the lower numbers."""
+    config = StressTestConfig.model_validate(run.resolved_config)
+    if config.transforms is None or not config.edits_captions:
+        return config.transforms is not None
+    told = summary_of(STRESS_TEST, run.id, None, context).transforms
+    return told is not None and bool(told.figures) and number >= told.figures[0].number
 
 
 async def plan_operation_proof(
@@ -124,6 +128,9 @@ def _request(config: StressTestConfig, proof: OperationProof, dataset: str, seed
             "transforms": chosen.model_copy(
                 update={"operations": [proof.operation], "levels": [proof.level]}
             ),
+            "max_edits_per_image": 0,
+            "lance_r_edits_per_image": 0,
+            "interventions": [],
         }
     )
 
@@ -179,6 +186,7 @@ def _finding(proof: OperationProof, found: OperationFigure | ClassFinding) -> Fi
         object_class=proof.object_class,
         edit_type=found.operation,
         level=proof.level,
+        backend=found.backend,
         removed="",
         added=operation(found.operation).in_words(proof.level),
         taken_for=None,

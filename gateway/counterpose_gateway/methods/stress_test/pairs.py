@@ -9,6 +9,7 @@ from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_gateway.methods.stress_test.transforms.pairs import operation_pairs
+from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
 from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.runs.recorded import recorded_config
 
@@ -22,11 +23,9 @@ def counterfactual_pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair
     A confirmation is a change of its own: the screen chose it because it hurts the classifiers of this run.
     """
     config = recorded_config(StressTestConfig, run)
-    items = context.ledger.items_of(run.id, Item)
-    if config.transforms is not None:
-        yield from operation_pairs(items, config.transforms, config.groups)
-        return
-    for item in items:
+    for item in context.ledger.items_of(run.id, Item):
+        if config.transforms is not None and item.kind == OPERATIONS:
+            yield from operation_pairs([item], config.transforms, config.groups)
         if item.state == "done" and item.result is not None and item.kind in _COUNTERFACTUALS:
             yield FrozenPair(
                 change=_change(config, item),

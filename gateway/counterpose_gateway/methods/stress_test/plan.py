@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -30,16 +29,14 @@ from counterpose_core.suite import Suite
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
 from counterpose_gateway.methods.stress_test.baseline import measure_baseline
-from counterpose_gateway.methods.stress_test.division import Division, divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
-from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
+from counterpose_gateway.methods.stress_test.prepared import Prepared, divided, first_items
 from counterpose_gateway.methods.stress_test.transforms.plan import (
     background_dataset,
     backgrounds_of,
     completed,
     resolved,
-    transform_items,
     with_operations,
 )
 from counterpose_gateway.runs.classifiers import check_classifiers
@@ -124,13 +121,13 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
     chosen = choose_sources(left, config.classes, config.request.limit)
     # Those that a dataset names may have changed since, and others were found by a service.
     grouped = chosen.in_groups(config.groups)
-    if config.transforms is not None:
-        named = background_dataset(config.request)
-        return transform_items(config, grouped, None if named is None else inputs.table(named), first)
-    division = divide(config.request, grouped, redraws=config.redraw is not None)
+    named = background_dataset(config.request)
+    division = divided(config, grouped)
     if division.plan != config.confirmation:
         raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
-    return plan_items(config, division.screened, division.fresh, first=first)
+    return first_items(
+        Prepared(config, grouped, division, None if named is None else inputs.table(named)), first
+    )
 
 
 def _require_told_apart(dataset: Dataset) -> None:
@@ -151,7 +148,7 @@ async def plan_stress_test(
     policy_words: Sequence[str] = (),
     backgrounds: SourceTable | None = None,
 ) -> tuple[StressTestConfig, Iterator[PlannedItem]]:
-    """Resolve the request and plan each source's edits, controls, LANCE-R and interventions.
+    """Resolve the request and plan each source's edits, controls, LANCE-R and interventions, and operations.
 
     Where the run confirms, that is its first stage, and of the sources kept for the others the captions are
     planned.
@@ -168,23 +165,7 @@ async def plan_stress_test(
         policy_words=policy_words,
         backgrounds=backgrounds,
     )
-    config, division = prepared.config, prepared.division
-    if config.transforms is not None:
-        return config, transform_items(config, division.screened, backgrounds)
-    return config, plan_items(config, division.screened, division.fresh)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A request that can be run: its configuration, the sources it takes, by groups, and their division.
-
-    ``backgrounds`` are photographs of another dataset that stand behind their objects, or None.
-    """
-
-    config: StressTestConfig
-    sources: SourceTable
-    division: Division
-    backgrounds: SourceTable | None = None
+    return prepared.config, first_items(prepared)
 
 
 async def prepare_stress_test(
@@ -218,15 +199,12 @@ async def prepare_stress_test(
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
     config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
-    if config.transforms is not None:
-        division = Division(grouped, grouped.take(np.array([], dtype=np.intp)), None)
-    else:
-        division = await off_loop(grouped, divide, create, grouped, redraws=config.redraw is not None)
+    division = await off_loop(grouped, divided, config, grouped)
     known = {
         "excluded": excluded,
         "confirmation": division.plan,
         "grouping": grouping,
-        "notes": [] if config.transforms else planning_notes(create, grouped, division.plan),
+        "notes": planning_notes(create, grouped, division.plan) if config.edits_captions else [],
     }
     config = config.model_copy(update=known)
     await check_classifiers(
@@ -235,7 +213,8 @@ async def prepare_stress_test(
     if config.transforms is not None:
         plan = await completed(config.transforms, create, dataset.classes, grouped, backgrounds, services)
         config = config.model_copy(update={"transforms": plan})
-    further = {} if config.transforms is None else config.transforms.others
+    # Edits are answered among the dataset's classes alone, and are held against these answers.
+    further = {} if config.edits_captions or config.transforms is None else config.transforms.others
     baseline = await measure_baseline(create, chosen, dataset.classes, services, further)
     return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division, backgrounds)
 
@@ -274,12 +253,14 @@ def resolve(
         InvalidRequest: the suite does not have the preset, or its backend cannot do what is asked for.
         UnknownModel: the suite has no captioner, perturber, editor or scorer.
     """
-    if create.transforms is not None and suite.transforms is not None:
+    asked, own = create.transforms, suite.transforms
+    operations = None if asked is None or own is None else resolved(asked, own)
+    if operations is not None and not create.edits_captions:
         return StressTestConfig(
             request=create,
             suite=suite.name,
             preset=None,
-            transforms=resolved(create.transforms, suite.transforms),
+            transforms=operations,
             gate=GateThresholds(),
             text=TextThresholds(),
             models={},
@@ -302,6 +283,7 @@ def resolve(
         request=create.model_copy(update={"preset": preset}),
         suite=suite.name,
         preset=_swept(suite.editor.presets[preset], create),
+        transforms=operations,
         redraw=None if redraw is None else _swept(redraw, create),
         gate=create.thresholds.of_gate(suite.scorer.gate),
         text=create.thresholds.of_text(suite.scorer.text),

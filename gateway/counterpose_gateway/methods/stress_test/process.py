@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig
@@ -16,7 +17,7 @@ from counterpose_gateway.methods.stress_test.lance_r import replace_random_words
 from counterpose_gateway.methods.stress_test.proposals import draw_proposals, write_caption
 from counterpose_gateway.methods.stress_test.suite_fit import record_fit
 from counterpose_gateway.methods.stress_test.text_filters import drop_refused, keep_edits
-from counterpose_gateway.methods.stress_test.transforms.process import answer_operations
+from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS, answer_operations
 from counterpose_gateway.runs.attempt import finish_group, together
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.objectionable import drop_objectionable
@@ -35,15 +36,18 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
         LeaseLost: another worker owns the items now.
     """
     config = StressTestConfig.model_validate(group.config)
-    if config.transforms is not None:
-        attempt = Attempt(group, config, record, store)
-        await finish_group(attempt, group, answer_operations(attempt, group.items[0], services))
-        return
-    attempts = [(Attempt(part, own, record, store), part) for part, own in by_noise(group, config)]
-    await together(
-        finish_group(attempt, part, _work_through(attempt, part.items[0], services))
-        for attempt, part in attempts
-    )
+    operations = [item for item in group.items if item.kind == OPERATIONS]
+    edits = replace(group, items=[item for item in group.items if item.kind != OPERATIONS])
+    attempts = [
+        (part, attempt, _work_through(attempt, part.items[0], services))
+        for part, own in by_noise(edits, config)
+        for attempt in [Attempt(part, own, record, store)]
+    ]
+    if operations:
+        part = replace(group, items=operations)
+        attempt = Attempt(part, config, record, store)
+        attempts.append((part, attempt, answer_operations(attempt, operations[0], services)))
+    await together(finish_group(attempt, part, work) for part, attempt, work in attempts)
 
 
 async def _work_through(attempt: Attempt, source: LeasedItem, services: Services) -> None:

@@ -28,7 +28,7 @@ from counterpose_gateway.methods.stress_test.images_left import left_of, sources
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
 from counterpose_gateway.methods.stress_test.operation_proof import (
-    has_operations,
+    is_about_operation,
     operation_history,
     plan_operation_proof,
 )
@@ -123,7 +123,8 @@ async def plan_proof(
     """
     run = await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)
     proof_checks.require_ended([run])
-    plan = plan_operation_proof if has_operations(run) else _plan
+    is_operation = await asyncio.to_thread(is_about_operation, run, number, context)
+    plan = plan_operation_proof if is_operation else _plan
     return await plan(run, number, create, context, functions or {})
 
 
@@ -176,7 +177,7 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
     """
     run = context.ledger.run(run_id, STRESS_TEST.kind)
     joined: JoinedFinding | JoinedOperation
-    if has_operations(run):
+    if is_about_operation(run, number, context):
         told, finding, joined, outlook = operation_history(run, number, context)
         pairs = []
     else:

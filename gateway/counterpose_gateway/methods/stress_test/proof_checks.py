@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from counterpose_core.contract.datasets import Dataset
+from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.proofs import AnyProof, ProofCreate
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.contract.transforms import OperationFinding
 from counterpose_core.errors import ClassMapMismatch, InvalidRequest, NotFound, RunNotEnded
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.runs.context import RunContext
@@ -16,7 +18,7 @@ from counterpose_gateway.runs.submission import named_dataset
 
 _SEEDS = 2**63
 
-FindingT = TypeVar("FindingT")
+FindingT = TypeVar("FindingT", bound=Finding | OperationFinding)
 
 
 def parent_of(run: Run, number: int, own: AnyProof | None, context: RunContext) -> Run:
@@ -34,9 +36,11 @@ def parent_of(run: Run, number: int, own: AnyProof | None, context: RunContext) 
 
 def numbered(findings: Sequence[FindingT], number: int, run: Run) -> FindingT:
     """Return the finding of a run with a number; raises NotFound."""
-    if not 1 <= number <= len(findings):
-        raise NotFound(f"run {run.id!r} has no finding {number}: it has {len(findings)}")
-    return findings[number - 1]
+    for each in findings:
+        if each.number == number:
+            return each
+    most = findings[-1].number if findings else 0
+    raise NotFound(f"run {run.id!r} has no finding {number}: it has {most}")
 
 
 def require_ended(runs: Sequence[Run]) -> None:

@@ -158,12 +158,14 @@ def config_of_child(
             "lance_r_edits_per_image": 0,
             "limit": None,
             "confirm": False,
+            "transforms": None,
             "seed": seed,
         }
     )
     return parent.model_copy(
         update={
             "request": request,
+            "transforms": None,
             "versions": dict(versions),
             "dataset_digest": dataset_digest,
             "confirmation": None,

@@ -20,7 +20,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.contract.suite_fit import MEASURES, SuiteFit, SuiteFitSummary
 from counterpose_core.errors import CounterposeError, ImagesOutsideSuite, LeaseLost
 from counterpose_core.statistics.bootstrap import proportion
-from counterpose_core.stress_test.item_counts import items_per_source
+from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_core.types import FINAL_ITEM_STATES
 from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.division import Division
@@ -106,7 +106,7 @@ def look(group: LeasedGroup, ledger: FirstItems) -> Look:
     config = StressTestConfig.model_validate(group.config)
     if config.known_images is None or config.request.outside_suite == "continue" or config.proof is not None:
         return Look(decided=True)
-    most = MOST_LOOKED_AT * items_per_source(config.request)
+    most = MOST_LOOKED_AT * edits_per_source(config.request)
     first = list(ledger.recorded_items(group.run_id, number=most))
     redrawn = [item for item in first if item.kind == "reconstruction"]
     told = summarize_fits(config.suite, (item.result for item in redrawn))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from counterpose_core.commands import next_step
-from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.findings import Finding, by
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.text.plain_text import no_formula
 from counterpose_gateway.methods.stress_test.report.tables import model_rows
@@ -85,6 +85,8 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     Each finding names the command that would settle it, or else show it in every image.
     """
     lines = summary.verdict.splitlines()
+    told = summary.transforms
+    operations = [] if told is None else [each for each in told.findings if each.state == "breaks"]
     parts = [
         f"# {_plain(lines[0])}",
         "",
@@ -101,14 +103,17 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     else:
         parts += [f"- {_plain(line)}" for line in lines[1:]]
     shown = [finding for finding in findings if finding.state in ("breaks", "suspected")]
-    if shown:
+    if shown or operations:
         parts += ["", "## Findings", ""]
         for one in shown:
             step = next_step(summary, one)
             after = f" {_plain(step.title)}: `{step.command}`" if step else ""
-            parts.append(f"{one.number}. {BADGES[one.state]}: {_plain(one.sentence)}{after}")
-        told = lines[len(summary.verdicts) + 1 :]
-        parts += ["", *map(_plain, told)]
+            by_edits = _plain(by(one.backend))
+            parts.append(f"{one.number}. {BADGES[one.state]}{by_edits}: {_plain(one.sentence)}{after}")
+        for figure in operations:
+            state = f"{BADGES[figure.state]}{by(figure.backend)}"
+            parts.append(f"{figure.number}. {state}: {_plain(figure.sentence)}")
+        parts += ["", *map(_plain, lines[len(summary.verdicts) + 1 :])]
     return "\n".join(parts) + "\n"
 
 

@@ -18,6 +18,7 @@ from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstim
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.finding_sentences import when_changed
 from counterpose_gateway.methods.stress_test.summary.hints import as_findings, change_key
+from counterpose_gateway.methods.stress_test.summary.mixed import edits_backend
 from counterpose_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
 from counterpose_gateway.reports.images import Album, Inline
 from counterpose_gateway.reports.numbers import counted, percent, signed
@@ -111,7 +112,11 @@ def findings_of(summary: StressTestSummary, items: ItemColumns | Sequence[Item])
     columns = items if isinstance(items, ItemColumns) else columns_of(items, groups_of(summary))
     seen = [Evidence.of(columns, classifier) for classifier in summary.models]
     found = as_findings(summary.insights, seen, LanceEstimator(summary.seed))
-    return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, start=1)]
+    backend = edits_backend(summary)
+    return [
+        finding.model_copy(update={"number": number, "backend": backend})
+        for number, finding in enumerate(found, start=1)
+    ]
 
 
 def groups_of(summary: StressTestSummary) -> Mapping[str, str]:

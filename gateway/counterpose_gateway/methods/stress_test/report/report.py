@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from counterpose_core.commands import operations_command, repeat_command, repeat_notes
@@ -38,6 +38,7 @@ from counterpose_gateway.methods.stress_test.report.gallery import (
     named_items,
 )
 from counterpose_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
+from counterpose_gateway.methods.stress_test.report.operations import operations_context
 from counterpose_gateway.methods.stress_test.report.shown_items import ShownItems
 from counterpose_gateway.methods.stress_test.report.tables import (
     class_rows,
@@ -55,10 +56,11 @@ def render(
     run: Run,
     items: Sequence[Item] | ShownItems,
     image: Callable[[str], bytes],
+    operations: Iterable[Item] = (),
 ) -> str:
     """Write the report of all items, or of those shown of a large run.
 
-    ``image`` returns the bytes of an image by its reference.
+    ``image`` returns the bytes of an image by its reference; ``operations`` are the items of operations.
 
     The opened report makes no request, and a missing image leaves a gap instead of an error.
     """
@@ -70,6 +72,7 @@ def render(
     interventions = shown_interventions(summary, items.items, album, plotted(summary))
     own = None if summary.edit_types else first_example(summary, interventions)
     context = {
+        **operations_context(summary, run, operations, album),
         "summary": summary,
         "run": run,
         **found,

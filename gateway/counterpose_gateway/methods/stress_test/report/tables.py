@@ -52,13 +52,16 @@ class HeatRow:
 def model_rows(summary: StressTestSummary, findings: Sequence[ShownFinding] = ()) -> list[ModelRow]:
     """The classifiers in the order of their verdicts, each with the place of its strongest finding."""
     first = {(one.finding.classifier, one.state): one.anchor for one in reversed(findings)}
+    operations = {each.number for each in summary.transforms.figures} if summary.transforms else set()
     return [
         ModelRow(
             name=verdict.classifier,
             state=verdict.state,
             badge=BADGES[verdict.state],
             sentence=verdict.sentence.removeprefix(verdict.classifier).removeprefix(":").strip(),
-            anchor=first.get((verdict.classifier, verdict.state), ""),
+            anchor=first.get((verdict.classifier, verdict.state), "")
+            if verdict.finding is None or verdict.finding not in operations
+            else f"finding-{verdict.finding}",
             right=_right(summary, verdict.classifier),
             worst=_worst_class(summary, verdict.classifier),
         )
@@ -68,10 +71,11 @@ def model_rows(summary: StressTestSummary, findings: Sequence[ShownFinding] = ()
 
 def share_explained(summary: StressTestSummary) -> str:
     """Why a model can break although its share of right answers hardly falls; empty where none does."""
+    numbers = {finding.number for finding in summary.findings}
     shares = [
         summary.models[verdict.classifier].counterfactual
         for verdict in summary.verdicts
-        if verdict.state in ("breaks", "suspected") and verdict.finding is not None
+        if verdict.state in ("breaks", "suspected") and verdict.finding in numbers
     ]
     if not shares or not shares[0].n_images:
         return ""

@@ -44,24 +44,28 @@ CAPTIONED = (
 def with_operations(create: StressTestCreate, suite: Suite) -> StressTestCreate:
     """Return the request with the operations of a suite that has nothing else, in the place of edits.
 
+    Of a suite with both, a request has the operations that it names, beside the edits that it has.
+
     Raises:
-        InvalidRequest: operations are asked for beside edits, of a suite without them, or with a field that
-            they do not read.
+        InvalidRequest: operations are asked for of a suite without them, or alone with a field that they do
+            not read.
     """
-    own = suite.transforms
-    if own is None or "captioner" in suite.services:
-        if create.transforms is not None:
-            raise InvalidRequest(
-                f"the suite {suite.name!r} has no operations on images; start one that has: counterpose up "
-                "--suite photographs",
-                pointer="/transforms",
-            )
+    own, edits = suite.transforms, "captioner" in suite.services
+    if create.transforms is not None and own is None:
+        raise InvalidRequest(
+            f"the suite {suite.name!r} has no operations on images; start one that has: counterpose up "
+            "--suite photographs",
+            pointer="/transforms",
+        )
+    if own is None or (edits and (create.transforms is None or create.edits_captions)):
         return create
     unread = [name for name in CAPTIONED if not _is_unset(create, name)]
     if unread:
         raise InvalidRequest(
-            f"{unread[0]} is for edits of captions, and the suite {suite.name!r} makes none; leave it out, "
-            "or start a suite with a captioner: counterpose up --suite miniature",
+            f"{unread[0]} is for edits of captions, and the request has none; leave it out, or ask for edits"
+            if edits
+            else f"{unread[0]} is for edits of captions, and the suite {suite.name!r} makes none; leave it "
+            "out, or start a suite with a captioner: counterpose up --suite miniature",
             pointer=f"/{unread[0]}",
         )
     return create.model_copy(

@@ -9,12 +9,16 @@ from counterpose_core.contract.runs import ItemResult, PredictionPair, Transform
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import CounterposeError, InternalError
 from counterpose_core.transforms.table import operation
+from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.runs.predictions import Answers, classify_images, prediction_pair
 from counterpose_gateway.services.ports import Services
+
+OPERATIONS: ItemKind = "transforms"
+"""The kind of the item that carries all operations of a photograph."""
 
 IMAGES_A_CALL = 32
 """Images that one call makes and answers: seconds on a processor; a caller renews its lease in between."""

@@ -19,6 +19,7 @@ from counterpose_core.transforms.table import operation
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.summary.joined_runs import listed_runs
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
+from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
 from counterpose_gateway.methods.stress_test.transforms.sentences import operation_sentence
 from counterpose_gateway.runs.context import RunLedger
 
@@ -110,17 +111,16 @@ def _pairs_of(run: Run, proof: OperationProof, ledger: RunLedger, before: set[st
     config = StressTestConfig.model_validate(run.resolved_config)
     planned = {} if config.transforms is None else config.transforms.operations
     answers, images = OperationAnswers(proof.classifier, planned), dict[str, str]()
-    others = 0
+    pairs.planned = 0
     for item in ledger.items_of(run.id, Item):
-        group = config.groups.get(item.item_group, item.item_group)
-        if proof.object_class not in ("", item.label):
-            others += 1
+        if item.kind != OPERATIONS or proof.object_class not in ("", item.label):
             continue
+        pairs.planned += 1
+        group = config.groups.get(item.item_group, item.item_group)
         if item.result is None or before & {group, item.source_image}:
             continue
         images[item.item_group] = item.source_image
         answers.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    pairs.planned -= others
     sources = answers.sources(proof.operation) if proof.operation in answers.operations else []
     if sources:
         told = answers.paired((proof.operation, proof.level))

@@ -49,9 +49,13 @@ _WORST_FIRST = {"breaks": 0, "cannot-tell": 1, "holds": 2}
 
 
 def summarize_operations(
-    run: Run, items: Iterable[Item], config: StressTestConfig, table: SourceTable | None = None
+    run: Run,
+    items: Iterable[Item],
+    config: StressTestConfig,
+    table: SourceTable | None = None,
+    after: int = 0,
 ) -> StressTestSummary:
-    """Sum up a run of operations as far as it is done; ``table`` has the images that proofs may take."""
+    """Sum up a run of operations so far; proofs take images of ``table``, ``after`` findings come first."""
     plan = config.transforms
     estimator = LanceEstimator(config.request.seed)
     planned = {} if plan is None else plan.operations
@@ -75,7 +79,7 @@ def summarize_operations(
         for found in answered.values():
             found.labels[item.item_group] = item.label
             found.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    told = _told(config, images, answered, estimator)
+    told = _told(config, images, answered, estimator, after)
     verdicts = [_verdict(name, told.figures, answered[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
         run_id=run.id,
@@ -109,8 +113,9 @@ def _told(
     images: int,
     answered: Mapping[str, OperationAnswers],
     estimator: LanceEstimator,
+    after: int,
 ) -> TransformSummary:
-    plan, figures = config.transforms, _figures(answered, estimator)
+    plan, figures = config.transforms, _figures(answered, estimator, after)
     return TransformSummary(
         images=images,
         groups=max((len(set(found.groups.values())) for found in answered.values()), default=0),
@@ -121,7 +126,7 @@ def _told(
         controls={name: _accuracy(found, CONTROL, estimator) for name, found in answered.items()},
         placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
         figures=figures,
-        classes=class_tests(answered, estimator, after=len(figures)),
+        classes=class_tests(answered, estimator, after=after + len(figures)),
         left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
     )
 
@@ -135,7 +140,9 @@ def _impossible(answered: Iterable[OperationAnswers]) -> dict[str, str]:
     return {name: why for name, why in told.items() if name not in shown}
 
 
-def _figures(answered: Mapping[str, OperationAnswers], estimator: LanceEstimator) -> list[OperationFigure]:
+def _figures(
+    answered: Mapping[str, OperationAnswers], estimator: LanceEstimator, after: int
+) -> list[OperationFigure]:
     by_level: dict[tuple[str, str], dict[int, PairedAnswers]] = {}
     for name, found in answered.items():
         for operation in found.operations:
@@ -149,7 +156,7 @@ def _figures(answered: Mapping[str, OperationAnswers], estimator: LanceEstimator
     ]
     figures.sort(key=lambda each: (each.classifier, each.operation))
     figures.sort(key=lambda each: (_WORST_FIRST[each.state], -(each.headline.loss.estimate or 0.0)))
-    return [each.model_copy(update={"number": place}) for place, each in enumerate(figures, start=1)]
+    return [each.model_copy(update={"number": place}) for place, each in enumerate(figures, after + 1)]
 
 
 def _figure(

@@ -12,7 +12,8 @@ from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstim
 from counterpose_gateway.methods.stress_test.transforms.class_findings import class_tests
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
 from counterpose_gateway.methods.stress_test.transforms.proof_summary import JoinedOperation, OperationPairs
-from fakes.sdk import a_run
+from fakes.recorder import recorded_run
+from fakes.results import fake_config
 
 LEVELS = {"darker": (1, 3, 5), "rotation": (1, 3, 5), "upside-down": (1,)}
 
@@ -123,7 +124,8 @@ def joined(label: str, losses: list[float]) -> JoinedOperation:
         parent="0" * 32, number=4, classifier="net", operation="rotation", level=3, object_class=label,
         images=20, family=120,
     )  # fmt: skip
-    runs = [OperationPairs(a_run("completed", 1), len(losses), losses=[]) for _ in range(2)]
+    run = recorded_run(fake_config(), [])
+    runs = [OperationPairs(run, len(losses), losses=[]) for _ in range(2)]
     runs[0].losses, runs[1].losses = losses[:12], losses[12:]
     return JoinedOperation(proof, runs)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from counterpose_core.commands import apply_command, prove_command, repeat_command, repeat_notes
 from counterpose_core.contract.recipes import IDENTITY, Recipe
@@ -42,12 +43,29 @@ class Shown:
 def render_operations(
     summary: StressTestSummary, run: Run, items: Iterable[Item], read_image: Callable[[str], bytes]
 ) -> str:
-    """Write the report; ``read_image`` returns an image's bytes by its digest.
+    """Write the report of operations alone; ``read_image`` returns an image's bytes by its digest."""
+    album = Album(read_image)
+    config = StressTestConfig.model_validate(summary.config)
+    context = {
+        **operations_context(summary, run, items, album),
+        "summary": summary,
+        "run": run,
+        "baseline": baseline_rows(summary.baseline, album),
+        "command": repeat_command(config.request, config.operation_proof),
+        "command_notes": repeat_notes(config.request),
+        "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
+    }
+    return TEMPLATES.get_template("stress_test/operations.html.j2").render(context, images=album.images)
+
+
+def operations_context(
+    summary: StressTestSummary, run: Run, items: Iterable[Item], album: Album
+) -> dict[str, Any]:
+    """Return what the sections on operations show; ``items`` are those of operations.
 
     The images of operations are made here from their recipes, as they were made to be classified.
     """
-    album = Album(read_image)
-    told = summary.transforms
+    told, plan = summary.transforms, StressTestConfig.model_validate(summary.config).transforms
     figures = [] if told is None else told.figures
     wanted = {
         source: None
@@ -57,12 +75,8 @@ def render_operations(
     }
     found = {item.item_group: item for item in items if item.item_group in wanted and item.result is not None}
     breaking = [each for each in figures if each.state == "breaks"]
-    config = StressTestConfig.model_validate(summary.config)
-    context = {
-        "summary": summary,
+    return {
         "told": told,
-        "run": run,
-        "baseline": baseline_rows(summary.baseline, album),
         "breaking": [
             (each, each.headline, _photographs(each, found, album, run.id)) for each in breaking[:SHOWN]
         ],
@@ -70,16 +84,14 @@ def render_operations(
         "open": [each for each in figures if each.state == "cannot-tell"],
         "held": [each for each in figures if each.state == "holds"],
         "levels": sorted({level.level for each in figures for level in each.levels}),
-        "rows": [(each, {level.level: (level, shade(level)) for level in each.levels}) for each in figures],
+        "operation_rows": [
+            (each, {level.level: (level, shade(level)) for level in each.levels}) for each in figures
+        ],
         "cut": any(level.placebo for each in figures for level in each.levels),
-        "scaled": config.transforms is not None and config.transforms.scaled,
-        "command": repeat_command(config.request, config.operation_proof),
+        "scaled": plan is not None and plan.scaled,
         "prove_command": partial(_prove_command, summary),
         "apply_command": partial(apply_command, run.id),
-        "command_notes": repeat_notes(config.request),
-        "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }
-    return TEMPLATES.get_template("stress_test/operations.html.j2").render(context, images=album.images)
 
 
 def _prove_command(summary: StressTestSummary, number: int) -> str:
