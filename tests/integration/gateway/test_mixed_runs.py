@@ -237,6 +237,9 @@ async def test_a_proof_of_an_edit_makes_edits_alone(gateway: FakeGateway) -> Non
     assert "transforms" not in child.config
     assert child.config["request"].get("transforms") is None
     assert "transforms" not in kinds(gateway, child.run_id)
+    joined = await _history(gateway, both.run_id, 1)
+    assert joined.finding.confirmed is not None
+    assert joined.finding.backend == "prompt-to-prompt"
 
 
 async def test_exports_and_gates_take_both(gateway: FakeGateway) -> None:

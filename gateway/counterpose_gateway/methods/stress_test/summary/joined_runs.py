@@ -137,7 +137,8 @@ class JoinedFinding:
             pairs=[Pair(pair.placebo, pair.edit, pair.loss) for pair in self.pairs],
         )
         draft = self.worded.of(draft)
-        return replace(draft, tested=told.tested or draft.tested).finding(told.number)
+        joined = replace(draft, tested=told.tested or draft.tested).finding(told.number)
+        return joined.model_copy(update={"backend": told.backend})
 
     @property
     def listed_pairs(self) -> list[ProofPair]:
