@@ -100,7 +100,10 @@ def _of_operations(
 
 
 def _operations(items: Iterable[Item]) -> Iterator[Item]:
-    return (item for item in items if item.kind == OPERATIONS)
+    # Nothing is read before it is asked for: a run of edits alone may have its items in columns.
+    for item in items:
+        if item.kind == OPERATIONS:
+            yield item
 
 
 def _report(summary: StressTestSummary, run: Run, items: Iterable[Item], read_image: ReadImage) -> str:

@@ -73,7 +73,9 @@ def operations_context(
         for source in figure.headline.flipped[:PHOTOGRAPHS]
         if figure.state == "breaks"
     }
-    found = {item.item_group: item for item in items if item.item_group in wanted and item.result is not None}
+    # All items of a run are read only where some are shown.
+    read = items if wanted else ()
+    found = {item.item_group: item for item in read if item.item_group in wanted and item.result is not None}
     breaking = [each for each in figures if each.state == "breaks"]
     return {
         "told": told,
