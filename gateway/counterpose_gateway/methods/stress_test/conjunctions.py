@@ -49,9 +49,9 @@ ITEMS_OF_A_TEST = MOST_PAIRS * len(PARTS)
 """Images that a test needs: shared among more, the budget would bring none of them to a small p."""
 
 LEAST_BUDGET = 400
-"""Items from which on two conditions are looked at: some 130 images. With fewer, changes need them all.
+"""Items from which on two conditions are looked at: those of some 90 to 135 images at five edits each.
 
-On 48 images three conjunctions beside eight changes left each too few pairs to be proven.
+With fewer, changes need them all: on 48 images three conjunctions beside eight changes left each too few pairs to be proven.
 """
 
 EXPLAINING_LOSS, EXPLAINING_SOURCES = 0.35, 3
