@@ -51,7 +51,8 @@ ITEMS_OF_A_TEST = MOST_PAIRS * len(PARTS)
 LEAST_BUDGET = 400
 """Items from which on two conditions are looked at: those of some 90 to 135 images at five edits each.
 
-With fewer, changes need them all: on 48 images three conjunctions beside eight changes left each too few pairs to be proven.
+With fewer, changes need them all: on 48 images three conjunctions beside eight changes left each too few
+pairs to be proven.
 """
 
 EXPLAINING_LOSS, EXPLAINING_SOURCES = 0.35, 3
