@@ -119,7 +119,7 @@ floats-all: $(STAMP) ## run all unit tests under the three kernel selections (te
 # MKL, oneDNN and OpenBLAS multiply matrices, ATen, NumPy and the C library do the rest: each chooses its kernels by the processor.
 %-portable: SELECTION := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES=X86_V3,X86_V4,AVX512_ICL,AVX512_SPR GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA
 %-avx2: SELECTION := MKL_CBWR=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL,AVX512_SPR
-%-vectors: SELECTION := ATEN_CPU_CAPABILITY=avx2
+%-vectors: SELECTION := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
 floats-perturbed: PERTURBATION := --perturb-networks 1e-6
 $(KERNELS): $(STAMP)
 	@echo '$@: $(SELECTION)$(PERTURBATION)'
