@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from counterpose_core.types import Estimate
 
-SUSPECTED: Estimate | None = Estimate(estimate=1.0, low=0.541, high=1.0, n=18)
+SUSPECTED: Estimate | None = Estimate(estimate=1.0, low=0.478, high=1.0, n=12)
 """The share of suspicions that are true bugs, over n suspicions of validation; None until it is measured."""
 
 
