@@ -17,12 +17,12 @@ from counterpose_core.contract.runs import AnyItem, RequestCounts, Run, RunItem
 from counterpose_core.errors import NotFound, UnknownDataset, error_for
 from counterpose_core.suite import Suite
 from counterpose_core.types import RunKind, RunState
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem, LeasedStage, PlannedItem
+from counterpose_gateway.records.outcomes import Done, Failed, Outcome
+from counterpose_gateway.records.recorded_items import RecordedItem
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, LeasedStage, PlannedItem
 from counterpose_gateway.runs.method import AnyMethod
-from counterpose_gateway.runs.outcomes import Done, Failed, Outcome
-from counterpose_gateway.runs.recorded_items import RecordedItem
-from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.runs.stages import StageResults
 from counterpose_gateway.services.ports import Services
 

@@ -20,7 +20,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_gateway.ledger import Ledger, schema
 from counterpose_gateway.ledger.database import Database
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
 from counterpose_gateway.runs.planner import Planner
 from evaluation.load.changes import changes
 from evaluation.load.measuring import Load, quantile

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from counterpose_core.errors import CounterposeError, LedgerDamaged
 from counterpose_gateway.imports.importer import Importer
-from counterpose_gateway.runs.leased_jobs import JobNews
+from counterpose_gateway.records.jobs import JobNews
 
 NEWS_SECONDS = 2.0
 """How often a worker asks whether it is still needed; it reports at every second or third time."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from counterpose_core.errors import InvalidRequest, NotFound
-from counterpose_gateway.access.keys import SCOPES, AccessKey, Scope, new_key, successor
-from counterpose_gateway.access.tenants import DEFAULT_TENANT, tenant_named
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.access_keys import SCOPES, AccessKey, Scope, new_key, successor
+from counterpose_gateway.records.tenants import DEFAULT_TENANT, tenant_named
 
 LONGEST_NAME = 120
 DAYS, MOST_DAYS, OVERLAP_HOURS, ENTRIES = 90.0, 3650.0, 24.0, 50

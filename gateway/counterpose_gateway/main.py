@@ -28,7 +28,6 @@ from counterpose_core.errors import CounterposeError, StorageError
 from counterpose_core.suite import load_suite
 from counterpose_core.tracing import tracing_to
 from counterpose_gateway import quota_commands
-from counterpose_gateway.access.tenants import DEFAULT_TENANT, tenant_named
 from counterpose_gateway.app import bare_app, create_admin_app, create_app
 from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.disks import require_disks, stop_with_disks
@@ -49,6 +48,7 @@ from counterpose_gateway.key_commands import add_commands, manage_keys, print_lo
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.process_readings import ProcessReadings
+from counterpose_gateway.records.tenants import DEFAULT_TENANT, tenant_named
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.runs.columns import ColumnKeeper
 from counterpose_gateway.runs.joined import JoinedWork

@@ -22,11 +22,11 @@ from counterpose_gateway.disks import require_disks
 from counterpose_gateway.imports.importer import Importer
 from counterpose_gateway.ledger import Ended, Ledger, Outcome
 from counterpose_gateway.methods import METHODS
+from counterpose_gateway.records.heartbeats import WorkerReading
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.runs.attempt import RunStoppedError
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.renewal import keep_leased
-from counterpose_gateway.runs.worker_reading import WorkerReading
 from counterpose_gateway.services.concurrency import Concurrency
 from counterpose_gateway.services.functions import with_functions
 from counterpose_gateway.services.ports import Services

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import httpx
 
-from counterpose_gateway.access.keys import SCOPES, AccessKey, Scope, new_key
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.access_keys import SCOPES, AccessKey, Scope, new_key
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from fakes.gateway import URL, FakeGateway
 
 

@@ -15,7 +15,7 @@ from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from counterpose_core.text.class_prompts import CLASS_SLOT
 from counterpose_core.types import Cost
 from counterpose_gateway.ledger import Done, Ledger
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway
 from fakes.ports import FakeEditor, FakeScorer, fake_services

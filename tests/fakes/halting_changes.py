@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import event
 
 from counterpose_gateway.ledger import Ledger, deletions, resumptions
-from counterpose_gateway.runs import pace
+from counterpose_gateway.records import pace
 from fakes.ledger_worker import acknowledge
 
 FOR_EVER = 1000.0

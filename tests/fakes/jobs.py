@@ -16,7 +16,7 @@ from counterpose_gateway.jobs.launcher import LEASE_SECONDS, Launcher
 from counterpose_gateway.jobs.look import JobLook, WorkerCost
 from counterpose_gateway.jobs.submission import make_run
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs.leased_jobs import LeasedJob
+from counterpose_gateway.records.jobs import LeasedJob
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of

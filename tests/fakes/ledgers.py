@@ -20,7 +20,7 @@ from counterpose_core.contract.stress_tests import (
 )
 from counterpose_gateway.ledger import Done, Ledger
 from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.runs.items import LeasedGroup, PlannedItem
+from counterpose_gateway.records.items import LeasedGroup, PlannedItem
 
 IMAGE = "a" * 64
 

@@ -18,7 +18,7 @@ from counterpose_core.errors import CounterposeError
 from counterpose_core.types import FINAL_RUN_STATES, RunKind
 from counterpose_gateway.ledger import Ended, Ledger
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs.items import LeasedGroup, LeasedStage
+from counterpose_gateway.records.items import LeasedGroup, LeasedStage
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.worker import Worker

@@ -15,7 +15,7 @@ from pathlib import Path
 from counterpose_core.blobs import BlobStore
 from counterpose_gateway.ledger import Ledger, Outcome
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs.items import LeasedItem
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.services.clients import calling_services, services_of
 from counterpose_gateway.settings import settings_of_process
 

@@ -18,7 +18,8 @@ from counterpose_gateway import worker as worker_module
 from counterpose_gateway.ledger import Ledger, cancellations, resumptions
 from counterpose_gateway.ledger.lease_time import Steady
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs import following, large_plans, pace
+from counterpose_gateway.records import pace
+from counterpose_gateway.runs import following, large_plans
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.services.ports import Services

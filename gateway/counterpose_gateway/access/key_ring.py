@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from counterpose_core.errors import Unauthorized
-from counterpose_gateway.access.keys import SCOPES, AccessKey, Scope, id_in
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.records.access_keys import SCOPES, AccessKey, Scope, id_in
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 KNOWN_SECONDS = 5.0
 """For so long a key is not looked up again: a revoked one opens the gateway that much longer."""

@@ -7,7 +7,7 @@ import logging
 from typing import Protocol
 
 from counterpose_core.errors import CounterposeError, LeaseLost
-from counterpose_gateway.runs.leased_jobs import LeasedJob
+from counterpose_gateway.records.jobs import LeasedJob
 
 IDLE_SECONDS = 1.0
 """How often the ledger is asked for a job to look at."""

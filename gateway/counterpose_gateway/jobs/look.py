@@ -30,7 +30,7 @@ from counterpose_core.errors import (
 from counterpose_core.types import FINAL_RUN_STATES, JobState, RunState
 from counterpose_gateway.jobs.clusters import Clusters
 from counterpose_gateway.jobs.ray_cluster import RayCluster, Submission
-from counterpose_gateway.runs.leased_jobs import LeasedAttempt, LeasedJob
+from counterpose_gateway.records.jobs import LeasedAttempt, LeasedJob
 
 LOOK_SECONDS = 3.0
 """How often a job is looked at that goes well."""

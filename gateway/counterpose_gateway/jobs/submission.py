@@ -21,8 +21,8 @@ from counterpose_core.errors import (
 from counterpose_core.types import RunKind
 from counterpose_gateway.jobs.clusters import Clusters
 from counterpose_gateway.methods import METHODS
+from counterpose_gateway.records.jobs import LeasedJob
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.leased_jobs import LeasedJob
 from counterpose_gateway.runs.submission import fingerprint, submit
 
 RUN_POINTER = "/run/request"

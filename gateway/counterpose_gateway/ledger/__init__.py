@@ -15,7 +15,6 @@ from counterpose_gateway.ledger.dataset_deletions import DatasetDeletions
 from counterpose_gateway.ledger.deletions import Deletions
 from counterpose_gateway.ledger.file_check import CHECK_SECONDS
 from counterpose_gateway.ledger.first_stages import FirstStages
-from counterpose_gateway.ledger.import_leases import LeasedImport, LeasedListing, LeasedShard, NewShard
 from counterpose_gateway.ledger.import_records import ImportRecords
 from counterpose_gateway.ledger.imports import Imports
 from counterpose_gateway.ledger.interrupted import Interrupted
@@ -41,8 +40,9 @@ from counterpose_gateway.ledger.stages import Stages
 from counterpose_gateway.ledger.status_reads import StatusReads
 from counterpose_gateway.ledger.tenant_quotas import TenantQuotas
 from counterpose_gateway.ledger.webhooks import Webhooks
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
-from counterpose_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
+from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
+from counterpose_gateway.records.items import MAX_ATTEMPTS
+from counterpose_gateway.records.outcomes import Done, Ended, Failed, Filtered, Outcome
 
 __all__ = [
     "MAX_ATTEMPTS", "AccessEntry", "Done", "Ended", "Failed", "Filtered", "LeasedImport", "LeasedListing",

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from sqlalchemy import RowMapping, exists, insert, select, update
 
 from counterpose_core.errors import NotFound
-from counterpose_gateway.access.keys import AccessKey
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import access_tables as tables
 from counterpose_gateway.ledger import rows
 from counterpose_gateway.ledger.database import LedgerPart
+from counterpose_gateway.records.access_keys import AccessKey
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 _keys = tables.access_keys.c
 _log = tables.access_log.c

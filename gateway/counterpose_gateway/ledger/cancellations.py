@@ -14,7 +14,7 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import rows, schema, work
 from counterpose_gateway.ledger.database import Database, LedgerPart
 from counterpose_gateway.ledger.transitions import change, end
-from counterpose_gateway.runs.pace import in_chunks, never
+from counterpose_gateway.records.pace import in_chunks, never
 
 CANCELLED_AT_ONCE = 1_000
 """Open items up to which a run is cancelled in one transaction."""

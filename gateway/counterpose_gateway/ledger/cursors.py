@@ -8,7 +8,7 @@ import json
 import math
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 
 def write(*position: str | float) -> str:

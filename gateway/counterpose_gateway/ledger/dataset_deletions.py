@@ -17,7 +17,7 @@ from counterpose_gateway.ledger import import_states, rows, schema, tenancy
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.datasets import Datasets, locked_dataset
 from counterpose_gateway.ledger.loose_digests import loosen
-from counterpose_gateway.runs.pace import in_chunks, never
+from counterpose_gateway.records.pace import in_chunks, never
 
 DELETED_AT_ONCE = 1_000
 _ends = tables.dataset_ends.c

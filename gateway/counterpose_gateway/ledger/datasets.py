@@ -17,13 +17,13 @@ from counterpose_core.errors import (
     UnknownDataset,
 )
 from counterpose_core.text.near_names import did_you_mean
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import import_states, rows, schema, tenancy
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.dataset_digests import digest_of, empty_digest
 from counterpose_gateway.ledger.erasure_tables import EXPIRES_AT, KEPT, dataset_ends
 from counterpose_gateway.ledger.loose_digests import loosen
 from counterpose_gateway.ledger.new_sources import NewSource, Stored, add_sources, restate
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 _datasets = schema.datasets.c
 _sources = schema.sources.c

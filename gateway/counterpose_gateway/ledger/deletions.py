@@ -13,7 +13,7 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import blob_tables, rows, schema, webhook_tables
 from counterpose_gateway.ledger.database import Database, LedgerPart
 from counterpose_gateway.ledger.loose_digests import digests_in, loosen
-from counterpose_gateway.runs.pace import in_chunks, never
+from counterpose_gateway.records.pace import in_chunks, never
 
 DELETED_AT_ONCE = 1_000
 """Rows deleted in one transaction at most, which locks the ledger for about 10 ms."""

@@ -15,7 +15,7 @@ from counterpose_gateway.ledger import rows, schema
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.new_items import NewItems, insert_items, new_items
 from counterpose_gateway.ledger.transitions import change
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
 
 _runs = schema.runs.c
 # Not the whole row: a configuration may have a megabyte, and it would be read once a chunk.

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, func, select, update
 from counterpose_core.contract.base import Problem
 from counterpose_core.errors import CounterposeError, DatasetEmpty, LeaseLost, error_for
 from counterpose_gateway.ledger import import_states, rows, schema
-from counterpose_gateway.ledger.import_leases import LeasedImport, LeasedShard
+from counterpose_gateway.records.imports import LeasedImport, LeasedShard
 
 _imports = schema.imports.c
 _shards = schema.import_shards.c

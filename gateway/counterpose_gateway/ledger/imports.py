@@ -13,10 +13,10 @@ from counterpose_core.errors import Cancelled, InvalidRequest, LeaseLost
 from counterpose_gateway.ledger import import_states, rows, schema
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.datasets import locked_dataset
-from counterpose_gateway.ledger.import_leases import LeasedImport, LeasedListing, LeasedShard
 from counterpose_gateway.ledger.import_rows import change, end_if_all_ended, fail_import, held, problem_of
 from counterpose_gateway.ledger.lease_time import LeaseTime
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 
 _imports = schema.imports.c
 _shards = schema.import_shards.c

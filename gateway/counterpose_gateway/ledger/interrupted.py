@@ -13,7 +13,7 @@ from counterpose_gateway.ledger.cancellations import cancel_rest
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.deletions import delete_rest
 from counterpose_gateway.ledger.resumptions import resume_rest
-from counterpose_gateway.runs.pace import never
+from counterpose_gateway.records.pace import never
 
 _RESTS = {"cancelling": cancel_rest, "resuming": resume_rest, "deleting": delete_rest}
 """What goes on with a run, by the state that it is left in."""

@@ -17,7 +17,7 @@ from counterpose_core.types import FINAL_JOB_STATES, FINAL_RUN_STATES, JobState
 from counterpose_gateway.ledger import rows, schema, tenancy
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.lease_time import LeaseTime
-from counterpose_gateway.runs.leased_jobs import JobNews, LeasedAttempt, LeasedJob, dataset_of
+from counterpose_gateway.records.jobs import JobNews, LeasedAttempt, LeasedJob, dataset_of
 
 REPORTED_SECONDS = 4.0
 """An attempt's workers report together: one that finds a report younger than this writes none."""

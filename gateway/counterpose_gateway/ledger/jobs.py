@@ -18,11 +18,11 @@ from counterpose_core.errors import (
     RunNotCancellable,
 )
 from counterpose_core.types import FINAL_JOB_STATES, RunKind
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import cursors, rows, schema, tenancy
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.lease_time import LeaseTime
-from counterpose_gateway.runs.leased_jobs import LeasedJob
+from counterpose_gateway.records.jobs import LeasedJob
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 CREATOR_SECONDS = 120.0
 """How long a job waits for its run from who created it, before another gateway makes it."""

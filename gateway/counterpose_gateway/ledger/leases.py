@@ -16,7 +16,7 @@ from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.lease_time import LeaseTime
 from counterpose_gateway.ledger.tallies import LEASE_LOST, Attempt
 from counterpose_gateway.ledger.transitions import OPEN_STATES, Step, move_by, record
-from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
 
 HELD_SECONDS = 2.0
 """Between two looks at a run whose tenant has used up its quota, while some items are being worked on."""

@@ -17,7 +17,7 @@ from counterpose_gateway.ledger import schema, tallies
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.tallies import Attempt
 from counterpose_gateway.ledger.webhook_tables import PENDING, deliveries
-from counterpose_gateway.runs.worker_reading import WorkerReading
+from counterpose_gateway.records.heartbeats import WorkerReading
 
 SEEN_SECONDS = 45.0
 """A worker that has not told of itself for so long is not counted: it tells each ten seconds."""

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, column, insert, table
 from counterpose_gateway.ledger import rows, schema
 from counterpose_gateway.ledger.blob_uses import note_uses, refs_in
 from counterpose_gateway.ledger.storable_text import storable
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 
 # Without types: SQLAlchemy would convert each value of each row while the lock is held.
 _PLAIN = insert(table("items", *(column(each.name) for each in schema.items.columns)))

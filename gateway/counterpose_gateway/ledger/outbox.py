@@ -17,7 +17,7 @@ from counterpose_gateway.ledger import rows
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.lease_time import LeaseTime
 from counterpose_gateway.ledger.webhook_tables import PENDING, deliveries, webhooks
-from counterpose_gateway.runs.leased_deliveries import LeasedDelivery
+from counterpose_gateway.records.deliveries import LeasedDelivery
 
 KEPT_SECONDS = 7 * 86400.0
 """How long a message is kept that needs no further try."""

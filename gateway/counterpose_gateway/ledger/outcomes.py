@@ -15,8 +15,8 @@ from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.lease_time import LeaseTime
 from counterpose_gateway.ledger.tallies import Attempt
 from counterpose_gateway.ledger.transitions import Step, move_by
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
-from counterpose_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
+from counterpose_gateway.records.items import MAX_ATTEMPTS
+from counterpose_gateway.records.outcomes import Done, Ended, Failed, Filtered, Outcome
 
 RETRY_SECONDS = 2.0
 """A retryable failure waits about this long, doubled by attempt, before the next try."""

@@ -12,7 +12,7 @@ from counterpose_core.contract.runs import AnyItem
 from counterpose_gateway.columns import Stamp
 from counterpose_gateway.ledger import rows, schema
 from counterpose_gateway.ledger.database import LedgerPart
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 
 _items = schema.items.c
 _AT_ONCE = 500

@@ -13,7 +13,7 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import rows, schema, tallies, tenant_usage, work
 from counterpose_gateway.ledger.database import Database, LedgerPart
 from counterpose_gateway.ledger.transitions import change, move
-from counterpose_gateway.runs.pace import in_chunks, never
+from counterpose_gateway.records.pace import in_chunks, never
 
 RESUMED_AT_ONCE = 1_000
 """Failed and cancelled items up to which a run is resumed in one transaction."""

@@ -13,7 +13,7 @@ from counterpose_core.contract.datasets import Dataset, DatasetImport, Source
 from counterpose_core.contract.runs import AnyItem, RequestCounts, Run, RunEvent
 from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger import schema, tenancy
-from counterpose_gateway.runs.items import LeasedItem, PlannedItem
+from counterpose_gateway.records.items import LeasedItem, PlannedItem
 
 COUNTED = ("pending", "done", "filtered", "failed", "cancelled")
 """The counters of a run; ``pending`` includes leased items."""

@@ -17,13 +17,13 @@ from counterpose_core.types import (
     RunKind,
     RunState,
 )
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import cursors, outbox, rows, schema, tallies, tenancy
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.lease_time import LeaseTime
 from counterpose_gateway.ledger.new_items import NewItems, insert_items, new_items
 from counterpose_gateway.ledger.transitions import end_state, record
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 CREATOR_SECONDS = 30.0
 """How long a run waits for the rest of its items from who created it, before a worker plans them."""

@@ -19,8 +19,8 @@ from sqlalchemy import (
     text,
 )
 
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger.storable_text import Line, Prose
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 metadata = MetaData()
 

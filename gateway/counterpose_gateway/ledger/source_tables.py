@@ -12,7 +12,7 @@ from counterpose_gateway.ledger import schema
 from counterpose_gateway.ledger.database import Database, LedgerPart
 from counterpose_gateway.ledger.datasets import unknown_dataset
 from counterpose_gateway.ledger.erasure_tables import KEPT
-from counterpose_gateway.runs.source_table import Codes, SourceTable, Texts
+from counterpose_gateway.records.source_table import Codes, SourceTable, Texts
 
 _READ_AT_ONCE = 2_000
 _datasets = schema.datasets.c

@@ -20,8 +20,8 @@ from counterpose_gateway.ledger.lease_time import LeaseTime
 from counterpose_gateway.ledger.new_items import insert_items, new_items
 from counterpose_gateway.ledger.outcomes import RETRY_SECONDS
 from counterpose_gateway.ledger.transitions import change, end
-from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedStage, PlannedItem
-from counterpose_gateway.runs.pace import in_chunks
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedStage, PlannedItem
+from counterpose_gateway.records.pace import in_chunks
 
 WAITING_STATES = ("validating", "finalizing")
 """The states of runs that a planner leases."""

@@ -10,7 +10,7 @@ import hashlib
 
 from sqlalchemy import Column, ColumnElement, Connection, true
 
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 OPTION = "counterpose_tenant"
 _BETWEEN_NAMES = "/"

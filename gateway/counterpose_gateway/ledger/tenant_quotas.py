@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from sqlalchemy import delete, insert, select
 
 from counterpose_core.contract.usage import Usage
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import tenant_usage
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.quota_tables import tenant_quotas
 from counterpose_gateway.ledger.tenant_usage import Quota
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 _quotas = tenant_quotas.c
 

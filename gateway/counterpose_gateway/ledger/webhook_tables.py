@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, Table, text
 
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger.schema import metadata
 from counterpose_gateway.ledger.storable_text import Line, Prose
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 PENDING = text("state = 'pending'")
 

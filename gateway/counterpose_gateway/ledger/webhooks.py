@@ -16,10 +16,10 @@ from counterpose_core.contract.webhooks import (
     WebhookList,
 )
 from counterpose_core.errors import NotFound, QuotaExceeded
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import rows, tenancy
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.webhook_tables import deliveries, webhooks
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 SECRET_BYTES = 32
 SHOWN = 20

@@ -15,7 +15,6 @@ from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.services import CircuitState, ServiceState, StoreUse
 from counterpose_core.text_form import TextForm
 from counterpose_gateway.access.key_ring import KeyRing
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.http.metrics import Metrics
 from counterpose_gateway.http.sessions import Sessions
 from counterpose_gateway.http.signed_urls import SignedUrls
@@ -23,6 +22,7 @@ from counterpose_gateway.http.tenancy import Caller, caller_in
 from counterpose_gateway.images.own_blobs import OwnBlobs
 from counterpose_gateway.jobs.clusters import Clusters
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.following import FollowedRuns
 from counterpose_gateway.runs.status import RunStatus

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.errors import Forbidden
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.http.metrics import CONTENT_TYPE
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from counterpose_gateway.routes.context import IN_DIGITS, Context
 
 METRICS, ACCESS_LOG = APIRouter(), APIRouter()

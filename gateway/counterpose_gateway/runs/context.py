@@ -17,11 +17,11 @@ from counterpose_core.suite import Suite
 from counterpose_core.text.word_policy import WordPolicy
 from counterpose_core.types import RunKind
 from counterpose_gateway.columns import ColumnFolder, Stamp
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.cache import RunCache
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
 from counterpose_gateway.runs.joined import JoinedWork
-from counterpose_gateway.runs.recorded_items import RecordedItem
-from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.services.ports import Services
 
 

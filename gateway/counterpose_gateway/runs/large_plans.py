@@ -9,9 +9,9 @@ from typing import Protocol, TypeVar
 
 from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import InternalError
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
-from counterpose_gateway.runs.pace import Pace
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.pace import Pace
+from counterpose_gateway.records.source_table import SourceTable
 
 STORED_AT_CREATION = 5_000
 """Items that are stored before the request is answered, in about a second: only larger runs are seen as

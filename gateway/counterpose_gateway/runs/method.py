@@ -13,8 +13,8 @@ from counterpose_core.contract.runs import Run, RunItem
 from counterpose_core.errors import CounterposeError
 from counterpose_core.suite import Suite
 from counterpose_core.types import RunKind, ServiceName
+from counterpose_gateway.records.items import LeasedGroup, Plan, PlannedItem, Recorder
 from counterpose_gateway.runs.context import PairedRuns, RecordedRuns, RunContext, RunLedger
-from counterpose_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.stages import NextStage
 from counterpose_gateway.runs.stores import IndexStore

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from counterpose_core.errors import CounterposeError, InternalError, LeaseLost
 from counterpose_core.types import RunKind
-from counterpose_gateway.runs.items import LeasedStage
+from counterpose_gateway.records.items import LeasedStage
 from counterpose_gateway.runs.large_plans import (
     Blobs,
     FirstStageLedger,

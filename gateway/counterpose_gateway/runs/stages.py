@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeVar
 from counterpose_core.contract.runs import AnyItem, Run, RunItem
 from counterpose_core.errors import CounterposeError, InternalError, LeaseLost, QuotaExceeded
 from counterpose_core.types import RunKind
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
-from counterpose_gateway.runs.pace import Pace
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.pace import Pace
+from counterpose_gateway.records.recorded_items import RecordedItem
 
 Each = TypeVar("Each")
 

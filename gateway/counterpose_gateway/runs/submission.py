@@ -28,11 +28,11 @@ from counterpose_core.errors import (
 from counterpose_core.suite import Suite
 from counterpose_core.tracing import TRACE
 from counterpose_core.types import RunKind
+from counterpose_gateway.records.items import LeasedStage, Plan
+from counterpose_gateway.records.pace import Pace
 from counterpose_gateway.runs.context import RunContext, RunLedger
-from counterpose_gateway.runs.items import LeasedStage, Plan
 from counterpose_gateway.runs.large_plans import STORED_AT_CREATION, store_plan
 from counterpose_gateway.runs.method import CreateT, Method
-from counterpose_gateway.runs.pace import Pace
 from counterpose_gateway.services.functions import with_functions
 
 BodyT = TypeVar("BodyT", bound=BaseModel)

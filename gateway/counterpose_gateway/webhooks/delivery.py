@@ -13,7 +13,7 @@ from typing import Protocol
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.webhooks import DeliveryFailure, WebhookMessage
 from counterpose_core.errors import CounterposeError, NotFound
-from counterpose_gateway.runs.leased_deliveries import LeasedDelivery
+from counterpose_gateway.records.deliveries import LeasedDelivery
 from counterpose_gateway.webhooks.target import NotDeliveredError
 
 IDLE_SECONDS = 1.0

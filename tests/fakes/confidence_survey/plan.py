@@ -6,8 +6,8 @@ import asyncio
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.types import ItemKind
+from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan, PlannedItem
 from counterpose_gateway.runs.submission import named_dataset, require_quota
 from fakes.confidence_survey.contract import SurveyConfig, SurveyCreate
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from counterpose_gateway.access.key_ring import KeyRing
-from counterpose_gateway.access.keys import Scope
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.http.origin import SAFE_METHODS
 from counterpose_gateway.main import main
+from counterpose_gateway.records.access_keys import Scope
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from fakes.access_keys import new_access_key
 from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.openapi_document import document

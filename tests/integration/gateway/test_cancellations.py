@@ -6,7 +6,7 @@ import pytest
 
 from counterpose_core.errors import InternalError, LeaseLost, RunNotCancellable, RunNotResumable
 from counterpose_gateway.ledger import Ledger, cancellations, rows
-from counterpose_gateway.runs import pace
+from counterpose_gateway.records import pace
 from fakes.large_runs import FourOfEach, create_large_run, large_planner, plan_rest
 from fakes.ledgers import create_run, done, lease
 

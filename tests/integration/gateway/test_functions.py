@@ -18,7 +18,7 @@ from PIL import Image
 from counterpose import AsyncClient, Classifier
 from counterpose._cli.tables import summary_text
 from counterpose_core.errors import ClassMapMismatch, InvalidRequest
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from fakes.access_keys import gateway_of
 from fakes.engine_classifiers import gateway_with_engine, port_of, red, with_engine
 from fakes.gateway import FakeGateway, fake_gateway

@@ -17,7 +17,7 @@ from counterpose_core.contract.editor import GenerateItem
 from counterpose_core.contract.transfers import TransferSummary
 from counterpose_core.errors import ImageUndecodable
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import HuntCaptioner, HuntClassifiers, HuntEditor, hunted_services

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import BackendUnavailable, LeaseLost, NotFound, RunNotDeletable
 from counterpose_gateway.ledger import Failed, Ledger, deletions, interrupted, resumptions, schema
-from counterpose_gateway.runs import pace
+from counterpose_gateway.records import pace
 from fakes.halting_changes import SMALL_CHUNK, Moment, Verb, change_and_halt
 from fakes.ledger_worker import acknowledged
 from fakes.ledgers import create_run, done, finish_all, lease

@@ -14,10 +14,11 @@ from sqlalchemy import event
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import BackendUnavailable, CounterposeError, InternalError, QuotaExceeded
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs import pace, submission
-from counterpose_gateway.runs.items import LeasedStage
+from counterpose_gateway.records import pace
+from counterpose_gateway.records.items import LeasedStage
+from counterpose_gateway.records.pace import CHUNK
+from counterpose_gateway.runs import submission
 from counterpose_gateway.runs.large_plans import store_plan
-from counterpose_gateway.runs.pace import CHUNK
 from fakes.gateway import FakeGateway
 from fakes.large_runs import (
     KIND,

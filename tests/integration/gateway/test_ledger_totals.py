@@ -11,7 +11,7 @@ from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import CounterposeError, LeaseLost
 from counterpose_core.types import Cost
 from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
-from counterpose_gateway.runs.items import LeasedGroup
+from counterpose_gateway.records.items import LeasedGroup
 from fakes.ledgers import IMAGE, Clock, create_run
 
 

@@ -16,7 +16,6 @@ from PIL import Image, PngImagePlugin
 from counterpose_core.contract.editor import GENERATED_KIND
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.images.codecs import XMP_KEYWORD, decode_image, encode_png, encode_raw
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.images.png import (
     DIGITAL_SOURCE_TYPE,
     GENERATED_SOURCE_TYPE,
@@ -24,6 +23,7 @@ from counterpose_gateway.images.png import (
     synthetic_marks,
     synthetic_xmp,
 )
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from counterpose_gateway.reports.images import LONGEST_SIDE, Album
 from fakes.gateway import FakeGateway, fake_gateway
 

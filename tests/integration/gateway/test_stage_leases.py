@@ -13,9 +13,9 @@ import pytest
 from counterpose_core.contract.runs import Run, RunItem
 from counterpose_core.errors import BackendUnavailable, InternalError, LeaseLost, QuotaExceeded
 from counterpose_gateway.ledger import MAX_ATTEMPTS, Ledger
+from counterpose_gateway.records.items import LeasedStage
+from counterpose_gateway.records.pace import CHUNK
 from counterpose_gateway.runs import renewal
-from counterpose_gateway.runs.items import LeasedStage
-from counterpose_gateway.runs.pace import CHUNK
 from counterpose_gateway.runs.stages import StagePlan
 from fakes.ledgers import Clock, finish_all
 from fakes.staged_runs import (

@@ -12,8 +12,8 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.columns import columns_of, read_columns
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.runs.summaries import Report, Summary
 from fakes.gateway import FakeGateway, fake_gateway
 from golden import Golden

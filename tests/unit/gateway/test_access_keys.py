@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from counterpose_core.errors import Unauthorized
 from counterpose_gateway.access.key_ring import KNOWN_SECONDS, MOST_KNOWN, Holder, KeyRing
-from counterpose_gateway.access.keys import SCOPES, AccessKey, id_in, new_key, successor
+from counterpose_gateway.records.access_keys import SCOPES, AccessKey, id_in, new_key, successor
 
 NOW = dt.datetime.now(dt.UTC)
 HOUR = dt.timedelta(hours=1)

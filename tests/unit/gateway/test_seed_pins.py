@@ -37,9 +37,9 @@ from counterpose_gateway.methods.stress_test import (
     lance_r,
     proposals,
 )
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs import estimator, examples, image_distances, seeds
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
-from counterpose_gateway.runs.source_table import SourceTable
 from fakes.hunted_items import hunt_config
 from fakes.interface_answers import a_config
 from fakes.ports import fake_services

@@ -12,11 +12,11 @@ import pytest
 
 from counterpose_core.contract.runs import AnyItem, Item, RequestCounts, Run, RunItem
 from counterpose_core.errors import CounterposeError, InternalError, LeaseLost, QuotaExceeded
-from counterpose_gateway.runs import pace
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.records import pace
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.planner import Planner, PlanningLedger
-from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.runs.stages import (
     MAX_STAGES,
     StagePlan,

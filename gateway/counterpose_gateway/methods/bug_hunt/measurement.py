@@ -14,8 +14,8 @@ from counterpose_core.errors import RunNotEnded
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.bug_hunt.plan import plan
+from counterpose_gateway.records.items import Plan
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.runs.submission import submit_planned, without_functions
 from counterpose_gateway.services.functions import with_functions

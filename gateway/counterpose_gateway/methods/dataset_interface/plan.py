@@ -22,8 +22,8 @@ from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
 from counterpose_core.types import BlobRef
 from counterpose_gateway.methods.dataset_interface.published import published_tokens
+from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan, PlannedItem
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.runs.submission import named_dataset, require_quota

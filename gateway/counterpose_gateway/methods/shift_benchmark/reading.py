@@ -16,9 +16,9 @@ from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.methods.shift_benchmark.columns import UNANSWERED, ImageColumns, Usage
 from counterpose_gateway.methods.shift_benchmark.retrieved_groups import Retrieved, retrieved_groups
 from counterpose_gateway.methods.shift_benchmark.unanswered import Failures
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.runs.recorded import recorded_config
-from counterpose_gateway.runs.recorded_items import RecordedItem
 
 _SHORT = ("image_source", "condition", "slot", "state", "reason", "code")
 """Numbers of few values take two bytes: a cell has at most 10,000 images."""

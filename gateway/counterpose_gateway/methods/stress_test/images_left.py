@@ -26,9 +26,9 @@ from counterpose_gateway.methods.stress_test.proof_stages import (
     draws_of,
     left_images,
 )
+from counterpose_gateway.records.source_table import TableSource
 from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.runs.recorded import recorded_config
-from counterpose_gateway.runs.source_table import TableSource
 
 NO_PAIR: Sequence[ItemKind] = ("caption", "transforms")
 """Kinds of items that use up no image for a pair of an edit and its control."""

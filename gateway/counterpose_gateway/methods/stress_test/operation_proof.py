@@ -37,8 +37,8 @@ from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
     JoinedOperation,
     joined_operation,
 )
+from counterpose_gateway.records.items import Plan
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.runs.submission import require_quota
 from counterpose_gateway.runs.summaries import summary_of

@@ -48,10 +48,10 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import (
 )
 from counterpose_gateway.methods.stress_test.summary.screen import screened_groups
 from counterpose_gateway.methods.stress_test.transforms.proof_summary import JoinedOperation
+from counterpose_gateway.records.items import Plan
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan
-from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.runs.submission import (
     require_quota,
     submit_planned,

@@ -27,10 +27,10 @@ from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.edits import Draft
 from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.proposals import WrittenCaption, nats_per_token
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem, PlannedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.attempt import repeated
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
 from counterpose_gateway.runs.method import UNDECIDED, Look
-from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.services.ports import Services
 
 LEAST_LOOKED_AT = 8

@@ -17,9 +17,9 @@ from counterpose_core.contract.transfers import (
 from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.transfer.fooling import FoolingImage, FoolingImages, fooling_images
+from counterpose_gateway.records.items import Plan, PlannedItem, numbered
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext, RunLedger
-from counterpose_gateway.runs.items import Plan, PlannedItem, numbered
 from counterpose_gateway.runs.label_images import check_mistakes
 from counterpose_gateway.runs.parents import failure_parents, notes_on_parents
 from counterpose_gateway.runs.submission import require_quota

@@ -18,9 +18,9 @@ from counterpose_gateway.columns.parts import PART
 from counterpose_gateway.methods.stress_test.columns.columns import ItemColumns, Sums
 from counterpose_gateway.methods.stress_test.columns.kept import kept_parts
 from counterpose_gateway.methods.stress_test.columns.part import TABLES, empty, part_of
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.runs.recorded import recorded_config
-from counterpose_gateway.runs.recorded_items import RecordedItem
 
 _ANSWERS = ("p_before", "p_after", "rank_before", "rank_after", "best_before", "best_after")
 

@@ -9,8 +9,8 @@ import numpy as np
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.contract.transforms import TransformSummary
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.context import RunLedger
-from counterpose_gateway.runs.source_table import SourceTable
 
 
 def fresh_images(table: SourceTable, runs: Sequence[Run], ledger: RunLedger, label: str = "") -> SourceTable:

@@ -18,9 +18,9 @@ from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.methods.stress_test.process import process
 from counterpose_gateway.methods.stress_test.suite_fit import look
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
-from counterpose_gateway.runs.items import PlannedItem
-from counterpose_gateway.runs.recorded_items import RecordedItem
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.services.ports import Services
 from fakes.ports import FakeScorer, fake_services
 from fakes.recorder import FakeRecorder, lease_all, recorded_items, recorded_run

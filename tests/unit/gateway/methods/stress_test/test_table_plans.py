@@ -16,7 +16,7 @@ from counterpose_gateway.methods.stress_test import division
 from counterpose_gateway.methods.stress_test.division import divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.plan import choose_sources, leave_out
-from counterpose_gateway.runs.source_table import PAGE, SourceTable
+from counterpose_gateway.records.source_table import PAGE, SourceTable
 from fakes.ledgers import new_ledger
 from fakes.list_plans import chosen_of, divided_of, grouped_of
 from fakes.ports import fake_services

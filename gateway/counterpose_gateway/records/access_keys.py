@@ -10,7 +10,7 @@ import secrets
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

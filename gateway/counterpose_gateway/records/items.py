@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from counterpose_core.types import EditType, ItemKind, RunKind
-from counterpose_gateway.runs.outcomes import Outcome
+from counterpose_gateway.records.outcomes import Outcome
 
 MAX_ATTEMPTS = 3
 """How often an item is leased, unless it ends before."""
