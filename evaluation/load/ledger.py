@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psycopg
 
-from counterpose_gateway.ledger import Ended, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Ended
 from evaluation.load.bulk import load_run
 from evaluation.load.databases import DATABASES, ledgers
 from evaluation.load.measuring import Load, row

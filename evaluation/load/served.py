@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from counterpose_core.blobs import BlobStore
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 from fakes.gateway_server import serve
 from fakes.postgres import free_port
 from fakes.processes import child_processes

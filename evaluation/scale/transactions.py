@@ -11,8 +11,9 @@ import numpy as np
 from sqlalchemy import event
 
 from counterpose_core.contract.runs import ItemResult
-from counterpose_gateway.ledger import Done, Ended, Ledger
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.items import LeasedGroup
+from counterpose_gateway.records.outcomes import Done, Ended
 from evaluation.load.bulk import load_run
 from evaluation.load.fleet import A_SOURCE, server_seconds
 from evaluation.scale.model import Affine, Transaction

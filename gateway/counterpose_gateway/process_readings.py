@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from counterpose_core.errors import CounterposeError
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.records.heartbeats import WorkerReading
+from counterpose_gateway.records.measurements import WorkerReading
 from counterpose_gateway.services.call_counts import CallCounts
 
 TOLD_SECONDS = 10.0

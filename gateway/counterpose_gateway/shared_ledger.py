@@ -16,8 +16,9 @@ from typing import ParamSpec, TypeVar
 
 from counterpose_core.backoff import Backoff
 from counterpose_core.errors import BackendUnavailable, CounterposeError, LeaseLost, StorageFull
-from counterpose_gateway.ledger import Ended, Ledger, lease_lost, no_lease_left, run_of
-from counterpose_gateway.records.items import LeasedGroup
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.items import LeasedGroup, no_lease_left
+from counterpose_gateway.records.outcomes import Ended, lease_lost, run_of
 from counterpose_gateway.runs.combining import Combining
 from counterpose_gateway.runs.renewal import renewed_every
 

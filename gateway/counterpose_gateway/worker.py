@@ -20,10 +20,11 @@ from counterpose_core.errors import CounterposeError, DiskFailed, LedgerDamaged
 from counterpose_core.tracing import Tracing
 from counterpose_gateway.disks import require_disks
 from counterpose_gateway.imports.importer import Importer
-from counterpose_gateway.ledger import Ended, Ledger, Outcome
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.records.heartbeats import WorkerReading
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
+from counterpose_gateway.records.measurements import WorkerReading
+from counterpose_gateway.records.outcomes import Ended, Outcome
 from counterpose_gateway.runs.attempt import RunStoppedError
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.renewal import keep_leased

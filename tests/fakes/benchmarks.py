@@ -14,8 +14,9 @@ from counterpose_core.contract.editor import GeneratedImage, GenerateItem, Gener
 from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from counterpose_core.text.class_prompts import CLASS_SLOT
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger import Done, Ledger
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.outcomes import Done
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway
 from fakes.ports import FakeEditor, FakeScorer, fake_services

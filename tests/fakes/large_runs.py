@@ -13,9 +13,10 @@ from sqlalchemy import event
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import CounterposeError
 from counterpose_core.types import RunKind
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records import pace
 from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.planner import Planner
 from fakes.ledger_worker import acknowledge

@@ -12,7 +12,8 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import BackendUnavailable, LeaseLost
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.ledger import Done, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Done
 from fakes.ledgers import create_run
 
 Answer = TypeVar("Answer")

@@ -18,9 +18,10 @@ from counterpose_core.contract.stress_tests import (
     StressTestCreate,
     TextThresholds,
 )
-from counterpose_gateway.ledger import Done, Ledger
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database import Database
 from counterpose_gateway.records.items import LeasedGroup, PlannedItem
+from counterpose_gateway.records.outcomes import Done
 
 IMAGE = "a" * 64
 

@@ -16,9 +16,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import CounterposeError
 from counterpose_core.types import FINAL_RUN_STATES, RunKind
-from counterpose_gateway.ledger import Ended, Ledger
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.items import LeasedGroup, LeasedStage
+from counterpose_gateway.records.outcomes import Ended
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.worker import Worker

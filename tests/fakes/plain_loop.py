@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from counterpose_core.blobs import BlobStore
-from counterpose_gateway.ledger import Ledger, Outcome
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.items import LeasedItem
+from counterpose_gateway.records.outcomes import Outcome
 from counterpose_gateway.services.clients import calling_services, services_of
 from counterpose_gateway.settings import settings_of_process
 

@@ -11,9 +11,10 @@ from typing import Any, Literal
 from sqlalchemy import event
 
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.ledger import Ledger, Outcome
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records import pace
 from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.outcomes import Outcome
 from fakes.ledger_worker import acknowledge
 from fakes.ledgers import done
 from fakes.staged_runs import FourStages, planner

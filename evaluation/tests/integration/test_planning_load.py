@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 from evaluation.load.planning import load_dataset
 from fakes.ledgers import new_ledger
 from fakes.world import CLASSES

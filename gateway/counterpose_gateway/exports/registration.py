@@ -10,7 +10,8 @@ from counterpose_core.errors import DatasetEmpty
 from counterpose_core.images.codecs import decode_image
 from counterpose_gateway.exports.records import Record
 from counterpose_gateway.images.quota import Quotas
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 
 _BATCH = 500
 

@@ -38,7 +38,8 @@ from counterpose_core.text.plain_text import (
 from counterpose_gateway.images.folder import RawSource, read_folder
 from counterpose_gateway.images.masks import packed_mask
 from counterpose_gateway.images.quota import Quotas, Room
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 
 SMALLEST_SIDE = 8
 """Pixels; smaller images show nothing that an edit could change."""

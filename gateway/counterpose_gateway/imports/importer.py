@@ -29,7 +29,9 @@ from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports.listing import find_shards, named_classes, read_shard
 from counterpose_gateway.imports.samples import Sample, refused
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.ledger import LeasedImport, LeasedListing, LeasedShard, Ledger, NewShard, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.renewal import keep_leased
 
 PART = 500

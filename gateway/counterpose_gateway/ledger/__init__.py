@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Callable
 
-from counterpose_gateway.ledger.access_keys import AccessEntry, AccessKeys
+from counterpose_gateway.ledger.access_keys import AccessKeys
 from counterpose_gateway.ledger.audit import Audit
 from counterpose_gateway.ledger.blob_uses import BlobUses
 from counterpose_gateway.ledger.cancellations import Cancellations
@@ -24,13 +24,12 @@ from counterpose_gateway.ledger.jobs import Jobs
 from counterpose_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from counterpose_gateway.ledger.large_runs import LargeRuns
 from counterpose_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
-from counterpose_gateway.ledger.leases import Leases, no_lease_left
+from counterpose_gateway.ledger.leases import Leases
 from counterpose_gateway.ledger.loose_digests import LooseDigests
-from counterpose_gateway.ledger.measurements import MeasurementRows, Measurements
+from counterpose_gateway.ledger.measurements import MeasurementRows
 from counterpose_gateway.ledger.new_events import NewEvents
-from counterpose_gateway.ledger.new_sources import NewSource, Stored
 from counterpose_gateway.ledger.outbox import Outbox
-from counterpose_gateway.ledger.outcomes import Outcomes, lease_lost, run_of
+from counterpose_gateway.ledger.outcomes import Outcomes
 from counterpose_gateway.ledger.recorded_items import RecordedItems
 from counterpose_gateway.ledger.resumptions import Resumptions
 from counterpose_gateway.ledger.runs import Runs
@@ -40,15 +39,8 @@ from counterpose_gateway.ledger.stages import Stages
 from counterpose_gateway.ledger.status_reads import StatusReads
 from counterpose_gateway.ledger.tenant_quotas import TenantQuotas
 from counterpose_gateway.ledger.webhooks import Webhooks
-from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
-from counterpose_gateway.records.items import MAX_ATTEMPTS
-from counterpose_gateway.records.outcomes import Done, Ended, Failed, Filtered, Outcome
 
-__all__ = [
-    "MAX_ATTEMPTS", "AccessEntry", "Done", "Ended", "Failed", "Filtered", "LeasedImport", "LeasedListing",
-    "LeasedShard", "Ledger", "Measurements", "NewShard", "NewSource", "Outcome", "Stored", "StoredAnswer",
-    "lease_lost", "no_lease_left", "run_of",
-]  # fmt: skip
+__all__ = ["Ledger", "StoredAnswer"]
 
 
 class Ledger(

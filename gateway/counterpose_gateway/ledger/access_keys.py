@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import RowMapping, exists, insert, select, update
 
@@ -12,26 +11,10 @@ from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger import access_tables as tables
 from counterpose_gateway.ledger import rows
 from counterpose_gateway.ledger.database import LedgerPart
-from counterpose_gateway.records.access_keys import AccessKey
-from counterpose_gateway.records.tenants import DEFAULT_TENANT
+from counterpose_gateway.records.access_keys import AccessEntry, AccessKey
 
 _keys = tables.access_keys.c
 _log = tables.access_log.c
-
-
-@dataclass(frozen=True)
-class AccessEntry:
-    """A change that somebody asked for: when, by which key, what, and how it was answered.
-
-    ``tenant``: the key's.
-    """
-
-    at: dt.datetime
-    holder: str
-    method: str
-    path: str
-    status: int
-    tenant: str = DEFAULT_TENANT
 
 
 class AccessKeys(LedgerPart):

@@ -22,7 +22,8 @@ from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.dataset_digests import digest_of, empty_digest
 from counterpose_gateway.ledger.erasure_tables import EXPIRES_AT, KEPT, dataset_ends
 from counterpose_gateway.ledger.loose_digests import loosen
-from counterpose_gateway.ledger.new_sources import NewSource, Stored, add_sources, restate
+from counterpose_gateway.ledger.new_sources import add_sources, restate
+from counterpose_gateway.records.sources import NewSource, Stored
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 _datasets = schema.datasets.c

@@ -15,10 +15,11 @@ from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.datasets import locked_dataset, stored_with
 from counterpose_gateway.ledger.import_rows import change, end_if_all_ended, fail_import, held, problem_of
 from counterpose_gateway.ledger.lease_time import LeaseTime
-from counterpose_gateway.ledger.new_sources import Added, NewSource, Stored, add_sources, restate
+from counterpose_gateway.ledger.new_sources import Added, add_sources, restate
 from counterpose_gateway.ledger.outcomes import RETRY_SECONDS
 from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
 from counterpose_gateway.records.items import MAX_ATTEMPTS
+from counterpose_gateway.records.sources import NewSource, Stored
 
 MOST_NOTED = 20
 """Rejected files that are noted of a shard; all are counted."""

@@ -8,7 +8,7 @@ from sqlalchemy import select, union
 
 from counterpose_gateway.ledger import rows, schema
 from counterpose_gateway.ledger.database import LedgerPart
-from counterpose_gateway.runs.columns import LargeRun
+from counterpose_gateway.records.items import LargeRun
 
 _runs = schema.runs.c
 _NAMED_AT_ONCE = 500

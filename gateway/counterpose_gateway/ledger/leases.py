@@ -14,9 +14,9 @@ from counterpose_gateway.ledger import rows, schema, tallies, tenant_usage, work
 from counterpose_gateway.ledger.cancellations import stop
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.lease_time import LeaseTime
-from counterpose_gateway.ledger.tallies import LEASE_LOST, Attempt
 from counterpose_gateway.ledger.transitions import OPEN_STATES, Step, move_by, record
-from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, no_lease_left
+from counterpose_gateway.records.measurements import LEASE_LOST, Attempt
 
 HELD_SECONDS = 2.0
 """Between two looks at a run whose tenant has used up its quota, while some items are being worked on."""
@@ -284,10 +284,3 @@ def _group(run: RowMapping, item_group: str, leased: Sequence[LeasedItem]) -> Le
         run_id=run["id"], kind=run["kind"], config=run["config"], item_group=item_group, items=leased,
         functions=run["functions"] or {}, trace=run["trace"],
     )  # fmt: skip
-
-
-def no_lease_left(group: LeasedGroup) -> LeaseLost:
-    """Return the error that says so."""
-    return LeaseLost(
-        f"no lease of group {group.item_group!r} in run {group.run_id!r} is left; drop its results"
-    )

@@ -6,18 +6,15 @@ what it has counted to the ledger each ten seconds, and any gateway tells it for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 from sqlalchemy import Connection, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from counterpose_core.types import Cost
 from counterpose_gateway.ledger import schema, tallies
 from counterpose_gateway.ledger.database import LedgerPart
-from counterpose_gateway.ledger.tallies import Attempt
 from counterpose_gateway.ledger.webhook_tables import PENDING, deliveries
-from counterpose_gateway.records.heartbeats import WorkerReading
+from counterpose_gateway.records.measurements import Measurements, WorkerReading
 
 SEEN_SECONDS = 45.0
 """A worker that has not told of itself for so long is not counted: it tells each ten seconds."""
@@ -28,25 +25,6 @@ _counts = schema.process_counts.c
 _workers = schema.worker_readings.c
 _OLDEST = select(func.min(schema.runs.c.created_at)).where(schema.RUNS_UNDER_WAY)
 _MESSAGES = select(func.count()).select_from(deliveries).where(PENDING)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measurements:
-    """What the ledger knows at one moment.
-
-    ``oldest_seconds``: the age of the oldest run that has open items, 0 if none has. ``pending_messages``:
-    messages of webhooks that nobody has taken yet. ``attempts``: how many attempts at items came to what.
-    ``counts``: what the processes counted, by series.
-    """
-
-    active_runs: int = 0
-    cost: Cost = field(default_factory=Cost)
-    open_items: int = 0
-    oldest_seconds: float = 0.0
-    pending_messages: int = 0
-    attempts: Mapping[Attempt, int]
-    counts: Mapping[str, float]
-    workers: Sequence[WorkerReading] = ()
 
 
 class MeasurementRows(LedgerPart):

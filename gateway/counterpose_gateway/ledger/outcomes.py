@@ -7,16 +7,15 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam, select, update
 
-from counterpose_core.errors import LeaseLost
 from counterpose_core.types import Cost, ItemState
 from counterpose_gateway.ledger import rows, schema, work
 from counterpose_gateway.ledger.blob_uses import note_uses, refs_in
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.lease_time import LeaseTime
-from counterpose_gateway.ledger.tallies import Attempt
 from counterpose_gateway.ledger.transitions import Step, move_by
 from counterpose_gateway.records.items import MAX_ATTEMPTS
-from counterpose_gateway.records.outcomes import Done, Ended, Failed, Filtered, Outcome
+from counterpose_gateway.records.measurements import Attempt
+from counterpose_gateway.records.outcomes import Done, Ended, Failed, Filtered, Outcome, lease_lost, run_of
 
 RETRY_SECONDS = 2.0
 """A retryable failure waits about this long, doubled by attempt, before the next try."""
@@ -104,17 +103,6 @@ def _leased(connection: Connection, ended: Sequence[Ended]) -> dict[tuple[str, i
     # The fence decides, not the worker's name: a process may restart under the same name.
     found = connection.execute(_LEASED, {"ids": [each.item_id for each in ended]}).mappings()
     return {(item["id"], item["fence"]): item for item in found}
-
-
-def run_of(ended: Ended) -> str:
-    """Return the id of the run that an item belongs to."""
-    return ended.item_id.rpartition(".")[0]
-
-
-def lease_lost(lost: Sequence[Ended]) -> LeaseLost:
-    """Return the error that names outcomes whose leases are lost."""
-    named = ", ".join(f"{each.fence} of item {each.item_id!r}" for each in lost)
-    return LeaseLost(f"lease {named} has expired or passed to another worker; drop its result")
 
 
 def _document(outcome: Outcome) -> Any:

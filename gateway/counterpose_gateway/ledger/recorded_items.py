@@ -9,10 +9,9 @@ from pydantic_core import from_json
 from sqlalchemy import ColumnElement, ScalarSelect, Text, cast, select
 
 from counterpose_core.contract.runs import AnyItem
-from counterpose_gateway.columns import Stamp
 from counterpose_gateway.ledger import rows, schema
 from counterpose_gateway.ledger.database import LedgerPart
-from counterpose_gateway.records.recorded_items import RecordedItem
+from counterpose_gateway.records.recorded_items import RecordedItem, Stamp
 
 _items = schema.items.c
 _AT_ONCE = 500

@@ -10,12 +10,12 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, select, update
 
 from counterpose_core.types import FINAL_RUN_STATES, Cost
 from counterpose_gateway.ledger import schema
+from counterpose_gateway.records.measurements import Attempt
 
 SHARDS = 16
 """Rows that the totals are divided over; the baseline revision wrote them."""
@@ -33,17 +33,6 @@ _SET = (
     .where(_MINE)
     .values({**_COUNTERS, "cost": bindparam("spent"), "attempts": bindparam("came_to")})
 )
-
-
-LEASE_LOST = "lease-lost"
-"""A lease ran out before its worker came back; the item is leased again, or fails with it."""
-
-
-class Attempt(NamedTuple):
-    """What an attempt at an item came to: ``done``, ``filtered``, ``failed``, ``retried`` or `LEASE_LOST`."""
-
-    kind: str
-    outcome: str
 
 
 def add(

@@ -13,6 +13,7 @@ from counterpose_core.errors import error_for
 from counterpose_core.types import Cost, RunState
 from counterpose_gateway.ledger import outbox, rows, schema, tallies
 from counterpose_gateway.ledger.tenant_usage import add_usage
+from counterpose_gateway.records.measurements import Attempt
 
 OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
 """The states of runs whose open items are worked on."""
@@ -30,7 +31,7 @@ class Step:
     changes: Mapping[str, int]
     message: str
     cost: Cost | None = None
-    attempts: Sequence[tallies.Attempt] = ()
+    attempts: Sequence[Attempt] = ()
 
 
 def move(

@@ -85,3 +85,18 @@ def digest_of(given: str) -> str:
 
 def _shown(moment: dt.datetime) -> str:
     return moment.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+@dataclass(frozen=True)
+class AccessEntry:
+    """A change that somebody asked for: when, by which key, what, and how it was answered.
+
+    ``tenant``: the key's.
+    """
+
+    at: dt.datetime
+    holder: str
+    method: str
+    path: str
+    status: int
+    tenant: str = DEFAULT_TENANT

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import BaseModel
 
-from counterpose_core.types import EditType, ItemKind, RunKind
+from counterpose_core.errors import LeaseLost
+from counterpose_core.types import EditType, ItemKind, RunKind, RunState
 from counterpose_gateway.records.outcomes import Outcome
 
 MAX_ATTEMPTS = 3
@@ -126,3 +127,19 @@ class Recorder(Protocol):
     async def cancelled(self) -> bool:
         """Return whether the run is being cancelled; polled between service calls."""
         ...
+
+
+class LargeRun(NamedTuple):
+    """A run with many items: how many have ended so far."""
+
+    id: str
+    kind: RunKind
+    state: RunState
+    ended: int
+
+
+def no_lease_left(group: LeasedGroup) -> LeaseLost:
+    """Return the error that says so."""
+    return LeaseLost(
+        f"no lease of group {group.item_group!r} in run {group.run_id!r} is left; drop its results"
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from counterpose_core.contract.runs import Provenance
+from counterpose_core.errors import LeaseLost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,3 +44,14 @@ class Ended:
     item_id: str
     fence: int
     outcome: Outcome
+
+
+def run_of(ended: Ended) -> str:
+    """Return the id of the run that an item belongs to."""
+    return ended.item_id.rpartition(".")[0]
+
+
+def lease_lost(lost: Sequence[Ended]) -> LeaseLost:
+    """Return the error that names outcomes whose leases are lost."""
+    named = ", ".join(f"{each.fence} of item {each.item_id!r}" for each in lost)
+    return LeaseLost(f"lease {named} has expired or passed to another worker; drop its result")

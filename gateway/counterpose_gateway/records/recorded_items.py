@@ -31,3 +31,16 @@ class RecordedItem(NamedTuple):
         """Return an item as the ledger records it."""
         document = item.model_dump(mode="json")
         return cls._make(document.get(name) for name in cls._fields)
+
+
+class Stamp(NamedTuple):
+    """The place of an item, its state, the number of its leases and the lease time at which the last ends.
+
+    An outcome is recorded once for a lease, so that equal stamps are those of equal outcomes. The lease time
+    tells a ledger that was restored, and went on in another way, from the one before.
+    """
+
+    ordinal: int
+    state: ItemState
+    fence: int
+    due_at: float

@@ -7,13 +7,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound
-from counterpose_core.types import FINAL_RUN_STATES, RunKind, RunState
+from counterpose_core.types import FINAL_RUN_STATES, RunKind
 from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.columns.parts import PART
+from counterpose_gateway.records.items import LargeRun
 from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.runs.joined import JoinedWork
 from counterpose_gateway.runs.method import AnyMethod
@@ -28,15 +29,6 @@ As many are waited for while a run goes on, since an idle process ends and costs
 """
 
 _logger = logging.getLogger(__name__)
-
-
-class LargeRun(NamedTuple):
-    """A run with many items: how many have ended so far."""
-
-    id: str
-    kind: RunKind
-    state: RunState
-    ended: int
 
 
 class LargeRuns(Protocol):

@@ -16,9 +16,9 @@ from counterpose_core.shift_benchmark.shift_thresholds import ShiftDecision
 from counterpose_core.suite import Suite
 from counterpose_core.text.word_policy import WordPolicy
 from counterpose_core.types import RunKind
-from counterpose_gateway.columns import ColumnFolder, Stamp
+from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.records.items import LeasedStage, PlannedItem
-from counterpose_gateway.records.recorded_items import RecordedItem
+from counterpose_gateway.records.recorded_items import RecordedItem, Stamp
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.cache import RunCache
 from counterpose_gateway.runs.joined import JoinedWork

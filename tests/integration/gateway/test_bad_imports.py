@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from counterpose_gateway.imports import importer as importing
-from counterpose_gateway.ledger import LeasedShard
+from counterpose_gateway.records.imports import LeasedShard
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.shards import png, sample, tar, write_files, write_index, write_shards

@@ -28,7 +28,7 @@ from counterpose_core.errors import (
     ModelFormatRefused,
     RateLimited,
 )
-from counterpose_gateway.ledger import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.services.clients import services_of
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway

@@ -18,7 +18,7 @@ from counterpose_core.contract.editor import (
 )
 from counterpose_core.errors import InvalidRequest, PromptTooLong
 from counterpose_gateway.images.intake import register_folder
-from counterpose_gateway.ledger import NewSource
+from counterpose_gateway.records.sources import NewSource
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, new_ledger
 from fakes.ports import FakeEditor, fake_services, refusing

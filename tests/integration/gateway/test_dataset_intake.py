@@ -17,8 +17,9 @@ from counterpose_core.images.codecs import decode_image, encode_png
 from counterpose_gateway.images import intake as datasets
 from counterpose_gateway.images.folder import read_folder
 from counterpose_gateway.images.intake import register_folder
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.main import main
+from counterpose_gateway.records.sources import NewSource
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from counterpose_core.contract.tokens import (
     LearnTokensResponse,
 )
 from counterpose_core.errors import BackendUnavailable, DatasetEmpty, InvalidRequest
-from counterpose_gateway.ledger import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeCaptioner, FakeEditor, FakeScorer, fake_services, refusing

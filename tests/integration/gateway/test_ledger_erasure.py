@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from counterpose_core.errors import DatasetNotReady, QuotaExceeded, UnknownDataset
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.tenant_usage import Quota
+from counterpose_gateway.records.sources import NewSource
 from fakes.ledgers import Clock, create_run, done
 
 IMAGES = ["a" * 64, "b" * 64]

@@ -14,7 +14,8 @@ from counterpose import Client
 from counterpose._retries import RetryPolicy
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import BackendError
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 from fakes.gateway_server import serve
 from fakes.postgres import free_port
 from fakes.processes import child_processes, look_until

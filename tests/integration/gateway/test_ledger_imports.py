@@ -9,14 +9,10 @@ import pytest
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.datasets import Dataset, DatasetImport, ImportCreate, RejectedSource
 from counterpose_core.errors import DatasetNotReady, InternalError, LeaseLost, ShardUnreadable
-from counterpose_gateway.ledger import (
-    MAX_ATTEMPTS,
-    LeasedListing,
-    LeasedShard,
-    Ledger,
-    NewShard,
-    NewSource,
-)
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.imports import LeasedListing, LeasedShard, NewShard
+from counterpose_gateway.records.items import MAX_ATTEMPTS
+from counterpose_gateway.records.sources import NewSource
 from fakes.ledgers import Clock
 
 URL = "s3://bucket/shard-{000000..000002}.tar"

@@ -8,7 +8,9 @@ from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import LeaseLost
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger import MAX_ATTEMPTS, Done, Failed, Filtered, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.items import MAX_ATTEMPTS
+from counterpose_gateway.records.outcomes import Done, Failed, Filtered
 from fakes.ledgers import IMAGE, Clock, create_run, done, finish_all, lease
 
 

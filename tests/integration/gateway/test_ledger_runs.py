@@ -16,8 +16,9 @@ from counterpose_core.errors import (
     RunNotCancellable,
     RunNotResumable,
 )
-from counterpose_gateway.ledger import Failed, Ledger, StoredAnswer, cursors, schema
+from counterpose_gateway.ledger import Ledger, StoredAnswer, cursors, schema
 from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.records.outcomes import Failed
 from fakes.ledgers import Clock, config, create_run, done, finish_all, lease, planned_items
 
 

@@ -23,7 +23,8 @@ from counterpose_core.errors import (
     UnknownDataset,
 )
 from counterpose_core.shift_benchmark.shift_thresholds import ShiftDecision
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from fakes.ledgers import config, create_run, done, lease
 

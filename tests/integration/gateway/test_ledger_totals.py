@@ -10,8 +10,9 @@ import pytest
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import CounterposeError, LeaseLost
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.items import LeasedGroup
+from counterpose_gateway.records.outcomes import Done, Failed, Filtered, Outcome
 from fakes.ledgers import IMAGE, Clock, create_run
 
 

@@ -13,9 +13,9 @@ import pytest_asyncio
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InternalError
 from counterpose_core.types import RunKind
-from counterpose_gateway.ledger import NewSource
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.large_plans import PlanInputs
 from fakes.benchmarks import benchmark_body, benchmark_services, learn_interface
 from fakes.gateway import FakeGateway, fake_gateway

@@ -14,7 +14,8 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import QuotaExceeded
 from counterpose_gateway.images.intake import register_folder
 from counterpose_gateway.images.quota import Quotas
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem

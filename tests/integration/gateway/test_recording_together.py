@@ -7,8 +7,9 @@ from sqlalchemy import event
 
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import LeaseLost
-from counterpose_gateway.ledger import Ended, Failed, Filtered, Ledger, Outcome
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.items import LeasedItem
+from counterpose_gateway.records.outcomes import Ended, Failed, Filtered, Outcome
 from fakes.ledgers import Clock, create_run, done, lease
 
 BUSY = Failed(code="backend-unavailable", detail="busy", retryable=True)

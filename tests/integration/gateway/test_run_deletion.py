@@ -9,7 +9,8 @@ import pytest
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.errors import NotFound, RunNotDeletable
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger import Done, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Done
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, planned_items
 from fakes.problems import problem

@@ -12,8 +12,9 @@ from sqlalchemy import text
 
 from counterpose_core.errors import InternalError, LeaseLost
 from counterpose_gateway import shared_ledger
-from counterpose_gateway.ledger import Ended, Ledger, outcomes
+from counterpose_gateway.ledger import Ledger, outcomes
 from counterpose_gateway.records.items import LeasedGroup
+from counterpose_gateway.records.outcomes import Ended
 from counterpose_gateway.runs import renewal
 from counterpose_gateway.shared_ledger import SharedLedger
 from fakes.ledgers import Clock, create_run, done

@@ -17,7 +17,7 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.contract.scorer import EmbedImagesRequest, EmbedResponse
 from counterpose_core.contract.shift_benchmarks import ImageItem
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, ImageUndecodable, PromptTooLong
-from counterpose_gateway.ledger import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from fakes.benchmarks import TokenEditor, WordScorer, benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway

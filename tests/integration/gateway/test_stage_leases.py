@@ -12,8 +12,8 @@ import pytest
 
 from counterpose_core.contract.runs import Run, RunItem
 from counterpose_core.errors import BackendUnavailable, InternalError, LeaseLost, QuotaExceeded
-from counterpose_gateway.ledger import MAX_ATTEMPTS, Ledger
-from counterpose_gateway.records.items import LeasedStage
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedStage
 from counterpose_gateway.records.pace import CHUNK
 from counterpose_gateway.runs import renewal
 from counterpose_gateway.runs.stages import StagePlan

@@ -1,4 +1,4 @@
-"""How many transactions a submission, a lease and an outcome take: what spans nouns of the ledger stays one."""
+"""How many transactions a submission, a lease and an outcome take: what spans several nouns is one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, event
 
-from counterpose_gateway.ledger import Ended, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Ended
 from fakes.gateway import fake_gateway
 from fakes.ledgers import create_run, done, lease
 

@@ -23,7 +23,8 @@ from counterpose_core.contract.webhooks import (
     WebhookMessage,
 )
 from counterpose_core.errors import DatasetEmpty, NotFound, QuotaExceeded
-from counterpose_gateway.ledger import Failed, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Failed
 from counterpose_gateway.webhooks.delivery import PAUSES, THREAD, Deliveries
 from counterpose_gateway.webhooks.target import Target
 from fakes import mortal_delivery

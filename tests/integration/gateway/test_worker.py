@@ -17,9 +17,10 @@ from counterpose_core.contract.editor import EditedImage, EditRequest, EditRespo
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, LeaseLost
 from counterpose_gateway import shared_ledger
 from counterpose_gateway import worker as worker_module
-from counterpose_gateway.ledger import Filtered, Ledger
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.records.outcomes import Filtered
 from counterpose_gateway.runs import following, renewal
 from counterpose_gateway.shared_ledger import SharedLedger, retry_ledger
 from counterpose_gateway.worker import LedgerRecorder

@@ -18,9 +18,10 @@ from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import BackendUnavailable, InternalError, LeaseLost, StorageFull
 from counterpose_gateway import shared_ledger
 from counterpose_gateway import worker as worker_module
-from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.records.outcomes import Done, Failed, Filtered
 from counterpose_gateway.runs import renewal
 from counterpose_gateway.shared_ledger import LEDGER_TRIES, SharedLedger, retry_ledger
 from counterpose_gateway.worker import LedgerRecorder

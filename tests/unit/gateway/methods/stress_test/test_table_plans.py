@@ -11,12 +11,12 @@ import pytest
 from counterpose_core.blobs import digest
 from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import ClassMapMismatch, InvalidRequest
-from counterpose_gateway.ledger import NewSource
 from counterpose_gateway.methods.stress_test import division
 from counterpose_gateway.methods.stress_test.division import divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.plan import choose_sources, leave_out
 from counterpose_gateway.records.source_table import PAGE, SourceTable
+from counterpose_gateway.records.sources import NewSource
 from fakes.ledgers import new_ledger
 from fakes.list_plans import chosen_of, divided_of, grouped_of
 from fakes.ports import fake_services
