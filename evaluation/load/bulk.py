@@ -13,7 +13,8 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine, insert, select, text
 
-from counterpose_gateway.ledger import Ledger, schema, tallies
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema, tallies
 from fakes.ledgers import create_run
 
 COPIED_AT_ONCE = 1_000

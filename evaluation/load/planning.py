@@ -17,8 +17,9 @@ from typing import Any
 from sqlalchemy import insert, update
 
 from counterpose_core.blobs import BlobStore
-from counterpose_gateway.ledger import Ledger, schema
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.items import LeasedStage, PlannedItem
 from counterpose_gateway.runs.planner import Planner

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from tqdm import tqdm
 
 from counterpose_core.contract.runs import ItemResult
-from counterpose_gateway.ledger import schema
+from counterpose_gateway.ledger.tables import schema
 from evaluation.load.fleet import A_SOURCE, TICKS, Fleet, Used, fleet
 from evaluation.scale.model import Plant, simulate
 from evaluation.scale.report import Fitted, Judged, Regime, Round, ScaleReport, locked

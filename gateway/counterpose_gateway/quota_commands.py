@@ -8,7 +8,7 @@ import sys
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.tenant_usage import Quota
+from counterpose_gateway.ledger.access.usage import Quota
 from counterpose_gateway.records.tenants import tenant_named
 
 

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from sqlalchemy import event
 
-from counterpose_gateway.ledger import Ledger, deletions, resumptions
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.runs import deletions, resumptions
 from counterpose_gateway.records import pace
 from fakes.ledger_worker import acknowledge
 

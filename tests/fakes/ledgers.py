@@ -19,7 +19,7 @@ from counterpose_core.contract.stress_tests import (
     TextThresholds,
 )
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger.database.engine import Database
 from counterpose_gateway.records.items import LeasedGroup, PlannedItem
 from counterpose_gateway.records.outcomes import Done
 

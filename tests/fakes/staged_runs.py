@@ -9,8 +9,9 @@ from sqlalchemy import func, select, text, update
 
 from counterpose_core.contract.runs import ItemResult, Run, RunItem
 from counterpose_core.types import RunKind
-from counterpose_gateway.ledger import Ledger, rows, schema
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.stages import StagePlan

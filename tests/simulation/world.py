@@ -15,8 +15,9 @@ from counterpose_core.types import RunKind
 from counterpose_gateway import ledger as ledger_module
 from counterpose_gateway import shared_ledger
 from counterpose_gateway import worker as worker_module
-from counterpose_gateway.ledger import Ledger, cancellations, resumptions
-from counterpose_gateway.ledger.lease_time import Steady
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.lease_time import Steady
+from counterpose_gateway.ledger.runs import cancellations, resumptions
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records import pace
 from counterpose_gateway.runs import following, large_plans

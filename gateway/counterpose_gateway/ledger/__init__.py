@@ -6,39 +6,39 @@ import copy
 import time
 from collections.abc import Callable
 
-from counterpose_gateway.ledger.access_keys import AccessKeys
-from counterpose_gateway.ledger.audit import Audit
-from counterpose_gateway.ledger.blob_uses import BlobUses
-from counterpose_gateway.ledger.cancellations import Cancellations
-from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.ledger.dataset_deletions import DatasetDeletions
-from counterpose_gateway.ledger.deletions import Deletions
-from counterpose_gateway.ledger.file_check import CHECK_SECONDS
-from counterpose_gateway.ledger.first_stages import FirstStages
-from counterpose_gateway.ledger.import_records import ImportRecords
-from counterpose_gateway.ledger.imports import Imports
-from counterpose_gateway.ledger.interrupted import Interrupted
-from counterpose_gateway.ledger.item_pages import ItemPages
-from counterpose_gateway.ledger.job_leases import JobLeases
-from counterpose_gateway.ledger.jobs import Jobs
-from counterpose_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
-from counterpose_gateway.ledger.large_runs import LargeRuns
-from counterpose_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
-from counterpose_gateway.ledger.leases import Leases
-from counterpose_gateway.ledger.loose_digests import LooseDigests
+from counterpose_gateway.ledger.access.keys import AccessKeys
+from counterpose_gateway.ledger.access.quotas import TenantQuotas
+from counterpose_gateway.ledger.blobs.loose_digests import LooseDigests
+from counterpose_gateway.ledger.blobs.uses import BlobUses
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.database.file_check import CHECK_SECONDS
+from counterpose_gateway.ledger.database.lease_time import LeaseTime, Steady, steady_clock
+from counterpose_gateway.ledger.datasets.deletions import DatasetDeletions
+from counterpose_gateway.ledger.datasets.import_records import ImportRecords
+from counterpose_gateway.ledger.datasets.imports import Imports
+from counterpose_gateway.ledger.datasets.source_tables import SourceTables
+from counterpose_gateway.ledger.idempotency import IdempotencyKeys, StoredAnswer
+from counterpose_gateway.ledger.items.leases import Leases
+from counterpose_gateway.ledger.items.outcomes import Outcomes
+from counterpose_gateway.ledger.items.pages import ItemPages
+from counterpose_gateway.ledger.items.recorded import RecordedItems
+from counterpose_gateway.ledger.jobs.jobs import Jobs
+from counterpose_gateway.ledger.jobs.leases import JobLeases
 from counterpose_gateway.ledger.measurements import MeasurementRows
-from counterpose_gateway.ledger.new_events import NewEvents
-from counterpose_gateway.ledger.outbox import Outbox
-from counterpose_gateway.ledger.outcomes import Outcomes
-from counterpose_gateway.ledger.recorded_items import RecordedItems
-from counterpose_gateway.ledger.resumptions import Resumptions
-from counterpose_gateway.ledger.runs import Runs
-from counterpose_gateway.ledger.shift_decisions import ShiftDecisions
-from counterpose_gateway.ledger.source_tables import SourceTables
-from counterpose_gateway.ledger.stages import Stages
-from counterpose_gateway.ledger.status_reads import StatusReads
-from counterpose_gateway.ledger.tenant_quotas import TenantQuotas
-from counterpose_gateway.ledger.webhooks import Webhooks
+from counterpose_gateway.ledger.runs.audit import Audit
+from counterpose_gateway.ledger.runs.cancellations import Cancellations
+from counterpose_gateway.ledger.runs.decisions import ShiftDecisions
+from counterpose_gateway.ledger.runs.deletions import Deletions
+from counterpose_gateway.ledger.runs.events import NewEvents
+from counterpose_gateway.ledger.runs.first_stages import FirstStages
+from counterpose_gateway.ledger.runs.interrupted import Interrupted
+from counterpose_gateway.ledger.runs.large_runs import LargeRuns
+from counterpose_gateway.ledger.runs.resumptions import Resumptions
+from counterpose_gateway.ledger.runs.runs import Runs
+from counterpose_gateway.ledger.runs.stages import Stages
+from counterpose_gateway.ledger.runs.status import StatusReads
+from counterpose_gateway.ledger.webhooks.outbox import Outbox
+from counterpose_gateway.ledger.webhooks.webhooks import Webhooks
 
 __all__ = ["Ledger", "StoredAnswer"]
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from counterpose_gateway.ledger import schema, tallies
-from counterpose_gateway.ledger.database import LedgerPart
-from counterpose_gateway.ledger.webhook_tables import PENDING, deliveries
+from counterpose_gateway.ledger.database.engine import LedgerPart
+from counterpose_gateway.ledger.tables import schema, tallies
+from counterpose_gateway.ledger.tables.outbox import PENDING, deliveries
 from counterpose_gateway.records.measurements import Measurements, WorkerReading
 
 SEEN_SECONDS = 45.0

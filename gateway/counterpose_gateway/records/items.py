@@ -18,6 +18,9 @@ from counterpose_gateway.records.outcomes import Outcome
 MAX_ATTEMPTS = 3
 """How often an item is leased, unless it ends before."""
 
+RETRY_SECONDS = 2.0
+"""A retryable failure waits about this long, doubled by attempt, before the next try."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedItem:

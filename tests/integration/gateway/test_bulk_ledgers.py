@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, select
 
-from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema
 from evaluation.load.bulk import load_run, load_runs
 from fakes.ledgers import create_run, finish_all
 

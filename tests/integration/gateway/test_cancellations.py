@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from counterpose_core.errors import InternalError, LeaseLost, RunNotCancellable, RunNotResumable
-from counterpose_gateway.ledger import Ledger, cancellations, rows
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.runs import cancellations
+from counterpose_gateway.ledger.tables import rows
 from counterpose_gateway.records import pace
 from fakes.large_runs import FourOfEach, create_large_run, large_planner, plan_rest
 from fakes.ledgers import create_run, done, lease

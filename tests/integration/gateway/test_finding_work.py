@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
-from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.outcomes import Failed
 from fakes.ledgers import Clock, create_run, done, lease, new_ledger
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from counterpose_core.contract.datasets import DatasetCreate
 from counterpose_core.errors import IdempotencyConflict, IdempotencyInFlight, StorageFull
 from counterpose_gateway.ledger import Ledger, StoredAnswer
-from counterpose_gateway.ledger.keys import CLAIM_SECONDS
+from counterpose_gateway.ledger.idempotency import CLAIM_SECONDS
 from counterpose_gateway.routes.datasets import answer_once
 from counterpose_gateway.runs.submission import fingerprint
 from fakes.ledgers import Clock

@@ -10,7 +10,9 @@ from sqlalchemy import func, select
 
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import BackendUnavailable, LeaseLost, NotFound, RunNotDeletable
-from counterpose_gateway.ledger import Ledger, deletions, interrupted, resumptions, schema
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.runs import deletions, interrupted, resumptions
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records import pace
 from counterpose_gateway.records.outcomes import Failed
 from fakes.halting_changes import SMALL_CHUNK, Moment, Verb, change_and_halt

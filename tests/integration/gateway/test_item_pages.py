@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from counterpose_core.contract.runs import Item, PageOfItems
-from counterpose_gateway.ledger import Ledger, item_pages
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.items import pages as item_pages
 from counterpose_gateway.records.outcomes import Failed
 from fakes.gateway import FakeGateway
 from fakes.ledgers import create_run, done, finish_all, lease

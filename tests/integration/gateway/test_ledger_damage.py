@@ -18,9 +18,10 @@ from sqlalchemy.exc import OperationalError
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import BackendUnavailable, LedgerDamaged, StorageFull
-from counterpose_gateway.ledger import Ledger, file_check
-from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.ledger.database_errors import translation
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database import file_check
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.database.errors import translation
 from counterpose_gateway.main import main
 from fakes.damaged_ledgers import cut, damage_start, damage_table
 from fakes.gateway import FakeGateway, fake_gateway

@@ -14,8 +14,10 @@ from sqlalchemy import func, select, text
 
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, NotFound, StorageFull
-from counterpose_gateway.ledger import Ledger, database, rows, schema
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database import engine as database
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.outcomes import Done, Failed
 from fakes.ledgers import create_run, lease
 

@@ -6,7 +6,7 @@ import pytest
 
 from counterpose_core.errors import DatasetNotReady, QuotaExceeded, UnknownDataset
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.tenant_usage import Quota
+from counterpose_gateway.ledger.access.usage import Quota
 from counterpose_gateway.records.sources import NewSource
 from fakes.ledgers import Clock, create_run, done
 

@@ -8,7 +8,7 @@ import pytest
 
 from counterpose_core.errors import IdempotencyConflict, IdempotencyInFlight, LeaseLost
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.jobs import CREATOR_SECONDS
+from counterpose_gateway.ledger.jobs.jobs import CREATOR_SECONDS
 from counterpose_gateway.records.jobs import LeasedJob
 from fakes.ledgers import Clock, create_run, done, finish_all
 

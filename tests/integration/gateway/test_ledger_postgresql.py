@@ -11,9 +11,11 @@ import pytest
 from sqlalchemy import Connection, text
 
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, StorageFull
-from counterpose_gateway.ledger import Ledger, database, rows
-from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.ledger.transitions import end
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database import engine as database
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.runs.transitions import end
+from counterpose_gateway.ledger.tables import rows
 from fakes.ledgers import create_run, lease
 from fakes.postgres import PostgresServer
 

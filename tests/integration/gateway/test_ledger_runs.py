@@ -16,8 +16,10 @@ from counterpose_core.errors import (
     RunNotCancellable,
     RunNotResumable,
 )
-from counterpose_gateway.ledger import Ledger, StoredAnswer, cursors, schema
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger import Ledger, StoredAnswer
+from counterpose_gateway.ledger.database import cursors
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.outcomes import Failed
 from fakes.ledgers import Clock, config, create_run, done, finish_all, lease, planned_items
 

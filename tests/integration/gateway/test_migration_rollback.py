@@ -15,8 +15,9 @@ import pytest
 from sqlalchemy import inspect, text
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.ledger import Ledger, revisions
-from counterpose_gateway.ledger.revisions import known_revisions, migration_config
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database import revisions
+from counterpose_gateway.ledger.database.revisions import known_revisions, migration_config
 from counterpose_gateway.main import main
 from fakes import later_revisions
 from fakes.gateway import FakeGateway, fake_gateway

@@ -12,7 +12,8 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.bug_hunts import HuntItem
 from counterpose_core.contract.runs import Item
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
-from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST

@@ -12,7 +12,8 @@ from sqlalchemy import text
 
 from counterpose_core.errors import InternalError, LeaseLost
 from counterpose_gateway import shared_ledger
-from counterpose_gateway.ledger import Ledger, outcomes
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.items import outcomes
 from counterpose_gateway.records.items import LeasedGroup
 from counterpose_gateway.records.outcomes import Ended
 from counterpose_gateway.runs import renewal

@@ -7,8 +7,9 @@ from sqlalchemy import update
 
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import NotFound, RunNotCancellable, RunNotResumable
-from counterpose_gateway.ledger import Ledger, schema
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.items import LeasedStage
 from counterpose_gateway.records.outcomes import Failed
 from counterpose_gateway.runs.following import FollowedRuns

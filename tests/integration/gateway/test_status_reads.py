@@ -11,7 +11,7 @@ import pytest
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import LedgerDamaged, NotFound
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.glances import Glance
+from counterpose_gateway.ledger.runs.glances import Glance
 from counterpose_gateway.records.outcomes import Failed
 from counterpose_gateway.runs.status import RunStatus
 from fakes.ledgers import Clock, create_run, done, finish_all, lease

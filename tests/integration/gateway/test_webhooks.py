@@ -102,7 +102,7 @@ def test_the_message_and_the_end_of_the_run_are_one_transaction(
 
     with monkeypatch.context() as patched:
         # After the message was written, before the commit.
-        patched.setattr("counterpose_gateway.ledger.tallies.add", killed)
+        patched.setattr("counterpose_gateway.ledger.tables.tallies.add", killed)
         with pytest.raises(KeyboardInterrupt):
             ledger.finish(item.id, item.fence, done())
     assert told(ledger, webhook) == []
@@ -186,7 +186,7 @@ def test_what_waits_goes_with_its_webhook_and_with_its_run(ledger: Ledger) -> No
 
 
 def test_more_webhooks_than_there_may_be_are_refused(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counterpose_gateway.ledger.webhooks.MOST_WEBHOOKS", 1)
+    monkeypatch.setattr("counterpose_gateway.ledger.webhooks.webhooks.MOST_WEBHOOKS", 1)
     hook(ledger)
     with pytest.raises(QuotaExceeded, match="delete one first"):
         hook(ledger)

@@ -22,7 +22,7 @@ from counterpose_core.contract.features import FeatureVector
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.packing import pack
 from counterpose_core.types import EDIT_TYPES, Estimate, ItemKind
-from counterpose_gateway.ledger import new_sources
+from counterpose_gateway.ledger.datasets import sources as new_sources
 from counterpose_gateway.methods.adversarial_dataset import items as adversarial_items
 from counterpose_gateway.methods.adversarial_dataset import summary as adversarial_summary
 from counterpose_gateway.methods.bug_hunt import measurement, measuring, mixture, samples, varied

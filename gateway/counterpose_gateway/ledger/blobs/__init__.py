@@ -1,0 +1,1 @@
+"""Whose blobs are, and which may go."""

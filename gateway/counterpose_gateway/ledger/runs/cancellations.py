@@ -1,0 +1,150 @@
+"""Cancel runs: a small one at once, a large one in chunks while it is ``cancelling``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Connection, RowMapping, bindparam, select, update
+
+from counterpose_core.contract.base import Problem
+from counterpose_core.contract.runs import Run
+from counterpose_core.errors import CounterposeError, RunNotCancellable
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger.database.engine import Database, LedgerPart
+from counterpose_gateway.ledger.runs.transitions import change, end
+from counterpose_gateway.ledger.tables import rows, schema
+from counterpose_gateway.records.pace import in_chunks, never
+
+CANCELLED_AT_ONCE = 1_000
+"""Open items up to which a run is cancelled in one transaction."""
+
+_runs = schema.runs.c
+_items = schema.items.c
+
+_STATE = select(_runs.state).where(_runs.id == bindparam("run"), rows.OWN, rows.KEPT)
+
+
+class Cancellations(LedgerPart):
+    """The part of the ledger that ends runs before their time."""
+
+    def run_cancelled(self, run_id: str) -> bool:
+        """Return whether the run is cancelled, being cancelled, or stopped by a problem."""
+        with self._database.reading_last_commit() as connection:
+            row = connection.execute(_STATE, rows.named(connection, run_id)).mappings().first()
+            if row is None:
+                raise rows.absent(connection, run_id)
+        return row["state"] in ("cancelling", "cancelled", "failed")
+
+    def cancel(self, run_id: str) -> Run:
+        """End the run now: finished items are kept, all others are cancelled, their leases are void.
+
+        Called again for a run whose cancellation was interrupted, it goes on with it.
+
+        Raises:
+            RunNotCancellable: it has ended already.
+        """
+        with self._database.writing() as connection:
+            run = rows.locked_run(connection, run_id)
+            if run["state"] in FINAL_RUN_STATES:
+                raise RunNotCancellable(
+                    f"run {run_id!r} is already {run['state']}; "
+                    "only a run that has not ended can be cancelled"
+                )
+            begin_cancelling(connection, run, now=self._clock(), message="cancelled")
+        cancel_rest(self._database, self._clock, run_id)
+        with self._database.reading() as connection:
+            return rows.run(
+                connection.execute(select(schema.runs).where(_runs.id == run_id)).mappings().one()
+            )
+
+    def stop_run(self, run_id: str, why: CounterposeError) -> None:
+        """End a run as failed with this problem and cancel its open items; one that has ended stays as it is.
+
+        Raises:
+            NotFound: the run does not exist.
+        """
+        stop(self._database, self._clock, run_id, why)
+
+
+def stop(database: Database, clock: Callable[[], float], run_id: str, why: CounterposeError) -> None:
+    """End a run as `Cancellations.stop_run` says."""
+    with database.writing() as connection:
+        run = rows.locked_run(connection, run_id)
+        if run["state"] in FINAL_RUN_STATES:
+            return
+        begin_cancelling(connection, run, now=clock(), message=why.detail, problem=Problem.of(why))
+    cancel_rest(database, clock, run_id)
+
+
+def begin_cancelling(
+    connection: Connection, run: RowMapping, *, now: float, message: str, problem: Problem | None = None
+) -> None:
+    """Cancel a locked run's open items and end it; one with many is ``cancelling`` until `cancel_rest`.
+
+    With a ``problem`` the run ends as failed.
+    """
+    if run["state"] == "cancelling":
+        return
+    if run["pending"] <= CANCELLED_AT_ONCE:
+        cancelled = _cancel_some(connection, run, CANCELLED_AT_ONCE)
+        _end(connection, run, problem, now=now, message=message, cancelled=cancelled)
+        return
+    document = None if problem is None else problem.model_dump(mode="json")
+    values = {
+        "state": "cancelling", "problem": document, "idle_until": None,
+        "planning_fence": run["planning_fence"] + 1,
+    }  # fmt: skip
+    change(connection, run, values, f"{message}: {run['pending']} items are being cancelled")
+
+
+def cancel_rest(
+    database: Database,
+    clock: Callable[[], float],
+    run_id: str,
+    stopped: Callable[[], bool] = never,
+) -> None:
+    """Cancel the open items of a ``cancelling`` run in chunks and end it; other runs are left alone."""
+
+    def cancel_chunk(size: int) -> tuple[int, float]:
+        with database.writing() as connection:
+            start = time.perf_counter()
+            run = rows.locked_counters(connection, run_id)
+            # Two processes may do this at once; one of them ends the run.
+            if run["state"] != "cancelling":
+                return 0, 0.0
+            cancelled = _cancel_some(connection, run, size)
+            if cancelled < size:
+                query = select(_runs.problem).where(_runs.id == run_id)
+                known = connection.execute(query).scalar_one()
+                problem = None if known is None else Problem.model_validate(known)
+                _end(connection, run, problem, now=clock(), message="cancelled", cancelled=cancelled)
+                return cancelled, time.perf_counter() - start
+            values = {"pending": run["pending"] - cancelled, "cancelled": run["cancelled"] + cancelled}
+            change(connection, run, values, f"{cancelled} more items are cancelled")
+            return cancelled, time.perf_counter() - start
+
+    in_chunks(cancel_chunk, stopped=stopped)
+
+
+def _cancel_some(connection: Connection, run: RowMapping, most: int) -> int:
+    mine = (_items.run_id == run["id"]) & (_items.stage <= run["stage"]) & rows.OPEN
+    some = select(_items.id).where(mine).limit(most)
+    # Their leases end, so a worker that still holds one cannot record it.
+    values = {"state": "cancelled", "worker": None}
+    return connection.execute(update(schema.items).where(_items.id.in_(some)).values(values)).rowcount
+
+
+def _end(
+    connection: Connection,
+    run: RowMapping,
+    problem: Problem | None,
+    *,
+    now: float,
+    message: str,
+    cancelled: int,
+) -> None:
+    end(
+        connection, run, now=now, message=message if problem is None else problem.detail,
+        state="cancelled" if problem is None else "failed", problem=problem, cancelled=cancelled,
+    )  # fmt: skip

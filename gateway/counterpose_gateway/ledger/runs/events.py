@@ -1,0 +1,50 @@
+"""New events: one look at the events of all runs that somebody follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlalchemy import Connection, func, select
+
+from counterpose_core.contract.runs import RunEvent
+from counterpose_gateway.ledger.database.engine import LedgerPart
+from counterpose_gateway.ledger.tables import rows, schema, tenancy
+
+_runs = schema.runs.c
+_events = schema.events.c
+
+_TOGETHER = 500
+"""Runs asked for by one statement; SQLite takes 32,766 parameters, and plans grow with them."""
+
+
+class NewEvents(LedgerPart):
+    """The part of the ledger that finds what is new in many runs at once."""
+
+    def new_events(self, after: Mapping[str, int], *, limit: int = 500) -> dict[str, list[RunEvent]]:
+        """Return the events of each run after its number, oldest first; a run that is gone is left out.
+
+        ``after`` has the number of the last known event by run; at most ``limit`` events of a run come.
+        """
+        found: dict[str, list[RunEvent]] = {}
+        with self._database.reading() as connection:
+            for run_id, newest in _newest(connection, list(after)):
+                known = after[run_id]
+                found[run_id] = _events_after(connection, run_id, known, limit) if newest > known else []
+        return found
+
+
+def _newest(connection: Connection, run_ids: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield each run that exists with the number of its newest event, or 0."""
+    # The greatest number by the index, one step a run: grouping would read all events of the run.
+    greatest = select(func.max(_events.id)).where(_events.run_id == _runs.id).scalar_subquery()
+    for start in range(0, len(run_ids), _TOGETHER):
+        some = run_ids[start : start + _TOGETHER]
+        mine = (rows.KEPT, tenancy.is_own(connection, _runs.tenant))
+        for row in connection.execute(select(_runs.id, greatest).where(_runs.id.in_(some), *mine)):
+            yield row[0], row[1] or 0
+
+
+def _events_after(connection: Connection, run_id: str, after: int, limit: int) -> list[RunEvent]:
+    query = select(schema.events).where(_events.run_id == run_id, _events.id > after)
+    found = connection.execute(query.order_by(_events.id).limit(limit)).mappings()
+    return [rows.event(row) for row in found]
