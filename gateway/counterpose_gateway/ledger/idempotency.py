@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from counterpose_core.errors import IdempotencyConflict, IdempotencyInFlight
 from counterpose_gateway.ledger.database.engine import LedgerPart
 from counterpose_gateway.ledger.database.lease_time import LeaseTime
-from counterpose_gateway.ledger.tables import rows, schema, tenancy
+from counterpose_gateway.ledger.tables import rows, schema
 
 CLAIM_SECONDS = 60.0
 """A claim older than this belongs to a call that died; the next one takes it over."""
@@ -67,7 +67,7 @@ class IdempotencyKeys(LedgerPart):
             connection.execute(delete(schema.idempotency_keys).where(_is(self._scope(scope), key)))
 
     def _scope(self, scope: str) -> str:
-        return tenancy.request_key(self._tenant, scope)
+        return rows.request_key(self._tenant, scope)
 
     def _known(self, scope: str, key: str, fingerprint: str) -> StoredAnswer | None:
         with self._database.writing() as connection:

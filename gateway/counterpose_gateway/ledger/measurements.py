@@ -12,8 +12,7 @@ from sqlalchemy import Connection, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.tables import schema, tallies
-from counterpose_gateway.ledger.tables.outbox import PENDING, deliveries
+from counterpose_gateway.ledger.tables import schema, totals
 from counterpose_gateway.records.measurements import Measurements, WorkerReading
 
 SEEN_SECONDS = 45.0
@@ -24,7 +23,7 @@ FORGOTTEN_SECONDS = 3600.0
 _counts = schema.process_counts.c
 _workers = schema.worker_readings.c
 _OLDEST = select(func.min(schema.runs.c.created_at)).where(schema.RUNS_UNDER_WAY)
-_MESSAGES = select(func.count()).select_from(deliveries).where(PENDING)
+_MESSAGES = select(func.count()).select_from(schema.deliveries).where(schema.PENDING_DELIVERIES)
 
 
 class MeasurementRows(LedgerPart):
@@ -36,12 +35,12 @@ class MeasurementRows(LedgerPart):
         with self._database.reading() as connection:
             oldest = connection.execute(_OLDEST).scalar_one()
             return Measurements(
-                active_runs=tallies.active_runs(connection),
-                cost=tallies.total_cost(connection),
-                open_items=tallies.open_items(connection),
+                active_runs=totals.active_runs(connection),
+                cost=totals.total_cost(connection),
+                open_items=totals.open_items(connection),
                 pending_messages=connection.execute(_MESSAGES).scalar_one(),
                 oldest_seconds=0.0 if oldest is None else max(0.0, now - oldest),
-                attempts=tallies.attempts(connection),
+                attempts=totals.attempts(connection),
                 counts={row.series: row.amount for row in connection.execute(select(schema.process_counts))},
                 workers=_seen_since(connection, now - SEEN_SECONDS),
             )

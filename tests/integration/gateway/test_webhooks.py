@@ -102,7 +102,7 @@ def test_the_message_and_the_end_of_the_run_are_one_transaction(
 
     with monkeypatch.context() as patched:
         # After the message was written, before the commit.
-        patched.setattr("counterpose_gateway.ledger.tables.tallies.add", killed)
+        patched.setattr("counterpose_gateway.ledger.tables.totals.add", killed)
         with pytest.raises(KeyboardInterrupt):
             ledger.finish(item.id, item.fence, done())
     assert told(ledger, webhook) == []

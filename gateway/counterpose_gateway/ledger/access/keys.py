@@ -9,8 +9,8 @@ from sqlalchemy import RowMapping, exists, insert, select, update
 
 from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.tables import access as tables
 from counterpose_gateway.ledger.tables import rows
+from counterpose_gateway.ledger.tables import schema as tables
 from counterpose_gateway.records.access_keys import AccessEntry, AccessKey
 
 _keys = tables.access_keys.c

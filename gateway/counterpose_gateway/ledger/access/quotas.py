@@ -10,10 +10,10 @@ from counterpose_core.contract.usage import Usage
 from counterpose_gateway.ledger.access import usage as tenant_usage
 from counterpose_gateway.ledger.access.usage import Quota
 from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.tables.quotas import tenant_quotas
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
-_quotas = tenant_quotas.c
+_quotas = schema.tenant_quotas.c
 
 
 class TenantQuotas(LedgerPart):
@@ -22,15 +22,15 @@ class TenantQuotas(LedgerPart):
     def set_quota(self, tenant: str, most: Quota) -> None:
         """Let a tenant use so much in a month; without a bound it has no quota."""
         with self._database.writing() as connection:
-            connection.execute(delete(tenant_quotas).where(_quotas.tenant == tenant))
+            connection.execute(delete(schema.tenant_quotas).where(_quotas.tenant == tenant))
             if most != Quota():
                 values = {"tenant": tenant, "images": most.images, "gpu_seconds": most.gpu_seconds}
-                connection.execute(insert(tenant_quotas).values(values))
+                connection.execute(insert(schema.tenant_quotas).values(values))
 
     def quotas(self) -> Mapping[str, Quota]:
         """Return the quota of each tenant that has one, by name."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(tenant_quotas).order_by(_quotas.tenant)).all()
+            rows = connection.execute(select(schema.tenant_quotas).order_by(_quotas.tenant)).all()
         return {row.tenant: Quota(row.images, row.gpu_seconds) for row in rows}
 
     def require_quota(self, wanted: int = 0) -> None:

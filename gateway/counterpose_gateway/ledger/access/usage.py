@@ -13,11 +13,10 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, func, select, text
 
 from counterpose_core.errors import QuotaExceeded
-from counterpose_gateway.ledger.tables import tallies
-from counterpose_gateway.ledger.tables.quotas import tenant_quotas, tenant_usage
+from counterpose_gateway.ledger.tables import schema, totals
 
-_quotas = tenant_quotas.c
-_usage = tenant_usage.c
+_quotas = schema.tenant_quotas.c
+_usage = schema.tenant_usage.c
 # As text: both databases have it, and SQLAlchemy two names for it.
 _ADD = text(
     "INSERT INTO tenant_usage (tenant, month, shard, images, gpu_seconds) "
@@ -51,7 +50,7 @@ def add_usage(
     """Count what items of a run have used; the last lock that a transaction takes."""
     if not images and not gpu_seconds:
         return
-    shard = zlib.crc32(run_id.encode()) % tallies.SHARDS
+    shard = zlib.crc32(run_id.encode()) % totals.SHARDS
     values = {"tenant": tenant, "month": month_of(now), "shard": shard}
     connection.execute(_ADD, {**values, "images": images, "seconds": gpu_seconds})
 

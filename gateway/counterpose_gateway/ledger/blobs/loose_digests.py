@@ -9,15 +9,13 @@ from sqlalchemy import Connection, String, cast, delete, func, select, text
 
 from counterpose_gateway.ledger.database.engine import LedgerPart
 from counterpose_gateway.ledger.tables import schema
-from counterpose_gateway.ledger.tables.blobs import blob_uses, kept_blobs
-from counterpose_gateway.ledger.tables.erasure import loose_digests
 
 _AT_ONCE = 500
 """Digests of one statement; SQLite takes 32,766 parameters."""
 _PAGE = 500
 _DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-_loose = loose_digests.c
-_NAMING = (schema.sources.c.image, schema.sources.c.mask, blob_uses.c.ref, kept_blobs.c.ref)
+_loose = schema.loose_digests.c
+_NAMING = (schema.sources.c.image, schema.sources.c.mask, schema.blob_uses.c.ref, schema.kept_blobs.c.ref)
 """The columns that name blobs."""
 # As text: both databases have it, and SQLAlchemy two names for it.
 _LOOSEN = text(
@@ -62,7 +60,7 @@ class LooseDigests(LedgerPart):
         for some in _parts(sorted(digests)):
             with self._database.writing() as connection:
                 mine = _loose.digest.in_(some) & (_loose.loosened_at <= before)
-                connection.execute(delete(loose_digests).where(mine))
+                connection.execute(delete(schema.loose_digests).where(mine))
 
     def configured_digests(self) -> set[str]:
         """Return every digest that the configuration of a run names."""

@@ -10,9 +10,7 @@ from sqlalchemy import Connection, exists, or_, select, text
 
 from counterpose_core.contract.recipes import is_recipe
 from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.tables import erasure as erasure_tables
 from counterpose_gateway.ledger.tables import rows, schema
-from counterpose_gateway.ledger.tables.blobs import blob_uses, kept_blobs
 
 _REF = re.compile(r"[0-9a-f]{64}")
 # As text: both databases have it, and SQLAlchemy two names for it.
@@ -32,13 +30,13 @@ class BlobUses(LedgerPart):
             return True
         sources = schema.sources.c
         of_source = or_(sources.image == ref, sources.mask == ref)
-        of_source &= (schema.datasets.c.tenant == self._tenant) & erasure_tables.KEPT
-        of_run = (blob_uses.c.ref == ref) & (schema.runs.c.tenant == self._tenant) & rows.KEPT
-        own = (kept_blobs.c.ref == ref) & (kept_blobs.c.tenant == self._tenant)
+        of_source &= (schema.datasets.c.tenant == self._tenant) & schema.KEPT_DATASETS
+        of_run = (schema.blob_uses.c.ref == ref) & (schema.runs.c.tenant == self._tenant) & rows.KEPT
+        own = (schema.kept_blobs.c.ref == ref) & (schema.kept_blobs.c.tenant == self._tenant)
         # One statement, so that it takes as long for another tenant's blob as for none.
         named = (
             exists(select(1).select_from(schema.sources.join(schema.datasets)).where(of_source))
-            | exists(select(1).select_from(blob_uses.join(schema.runs)).where(of_run))
+            | exists(select(1).select_from(schema.blob_uses.join(schema.runs)).where(of_run))
             | exists(select(1).where(own))
         )
         with self._database.reading() as connection:

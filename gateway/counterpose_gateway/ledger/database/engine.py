@@ -30,7 +30,7 @@ from counterpose_core.errors import (
 from counterpose_gateway.ledger.database.errors import damaged, translation
 from counterpose_gateway.ledger.database.file_check import CHECK_SECONDS, check_file
 from counterpose_gateway.ledger.database.revisions import known_revisions, migration_config, refuse_unknown
-from counterpose_gateway.ledger.tables.tenancy import OPTION, dataset_key
+from counterpose_gateway.ledger.tables.rows import OPTION, dataset_key
 
 Found = TypeVar("Found")
 Leased = TypeVar("Leased")

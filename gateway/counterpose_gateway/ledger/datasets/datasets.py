@@ -22,8 +22,7 @@ from counterpose_gateway.ledger.database.engine import LedgerPart
 from counterpose_gateway.ledger.datasets import import_states
 from counterpose_gateway.ledger.datasets.digests import digest_of, empty_digest
 from counterpose_gateway.ledger.datasets.sources import add_sources, restate
-from counterpose_gateway.ledger.tables import rows, schema, tenancy
-from counterpose_gateway.ledger.tables.erasure import EXPIRES_AT, KEPT, dataset_ends
+from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.sources import NewSource, Stored
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
@@ -32,7 +31,9 @@ _sources = schema.sources.c
 _MOST_NEAR = 1000
 """Datasets among which a misspelt name is looked for."""
 # Made once: each request for a run reads them.
-_DATASET = select(schema.datasets, EXPIRES_AT).where(_datasets.name == bindparam("of_name"), KEPT)
+_DATASET = select(schema.datasets, schema.EXPIRES_AT).where(
+    _datasets.name == bindparam("of_name"), schema.KEPT_DATASETS
+)
 _LOCKED_DATASET = _DATASET.with_for_update()
 _OF_DATASET = (
     select(schema.sources).where(_sources.dataset == bindparam("of_name")).order_by(_sources.ordinal)
@@ -72,7 +73,7 @@ class Datasets(LedgerPart):
             with self._database.writing() as connection:
                 connection.execute(insert(schema.datasets).values(row))
                 if expires_at is not None:
-                    connection.execute(insert(dataset_ends).values(dataset=key, expires_at=expires_at))
+                    connection.execute(insert(schema.dataset_ends).values(dataset=key, expires_at=expires_at))
                 if check is not None:
                     mine = select(func.count()).where(_datasets.tenant == tenant)
                     check(connection.execute(mine).scalar_one())
@@ -146,8 +147,8 @@ class Datasets(LedgerPart):
     def dataset_list(self) -> list[Dataset]:
         """Return every dataset by name."""
         with self._database.reading() as connection:
-            mine = select(schema.datasets, EXPIRES_AT).where(
-                tenancy.is_own(connection, _datasets.tenant), KEPT
+            mine = select(schema.datasets, schema.EXPIRES_AT).where(
+                rows.is_own(connection, _datasets.tenant), schema.KEPT_DATASETS
             )
             found = connection.execute(mine).mappings().all()
             imported = set(connection.execute(select(schema.imports.c.dataset)).scalars())
@@ -250,7 +251,12 @@ def _dataset_row(connection: Connection, key: str, *, lock: bool = False) -> Row
 
 def unknown_dataset(connection: Connection, key: str) -> UnknownDataset:
     """Return the error of a dataset that is missing, or another tenant's."""
-    name, own = tenancy.dataset_name(key), tenancy.is_own(connection, schema.datasets.c.tenant)
-    newest = select(_datasets.name).where(own, KEPT).order_by(_datasets.created_at.desc()).limit(_MOST_NEAR)
-    meant = did_you_mean(name, map(tenancy.dataset_name, connection.execute(newest).scalars()))
+    name, own = rows.dataset_name(key), rows.is_own(connection, schema.datasets.c.tenant)
+    newest = (
+        select(_datasets.name)
+        .where(own, schema.KEPT_DATASETS)
+        .order_by(_datasets.created_at.desc())
+        .limit(_MOST_NEAR)
+    )
+    meant = did_you_mean(name, map(rows.dataset_name, connection.execute(newest).scalars()))
     return UnknownDataset(f"no dataset is named {name!r}{meant}; create it, or list those that exist")

@@ -16,12 +16,11 @@ from counterpose_gateway.ledger.blobs.loose_digests import loosen
 from counterpose_gateway.ledger.database.engine import LedgerPart
 from counterpose_gateway.ledger.datasets import import_states
 from counterpose_gateway.ledger.datasets.datasets import Datasets, locked_dataset
-from counterpose_gateway.ledger.tables import erasure as tables
-from counterpose_gateway.ledger.tables import rows, schema, tenancy
+from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.pace import in_chunks, never
 
 DELETED_AT_ONCE = 1_000
-_ends = tables.dataset_ends.c
+_ends = schema.dataset_ends.c
 _sources = schema.sources.c
 _shards = schema.import_shards.c
 _runs = schema.runs.c
@@ -34,10 +33,10 @@ class DatasetDeletions(Datasets, LedgerPart):
         """Let a dataset end at a time, in seconds since the epoch, or never; raises `UnknownDataset`."""
         with self._database.writing() as connection:
             key = locked_dataset(connection, self._key(name))["name"]
-            connection.execute(delete(tables.dataset_ends).where(_ends.dataset == key))
+            connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
             if expires_at is not None:
                 ends = {"dataset": key, "expires_at": expires_at}
-                connection.execute(insert(tables.dataset_ends).values(ends))
+                connection.execute(insert(schema.dataset_ends).values(ends))
         return self.dataset(name)
 
     def delete_dataset(self, name: str) -> None:
@@ -56,8 +55,8 @@ class DatasetDeletions(Datasets, LedgerPart):
             row = locked_dataset(connection, key)
             import_states.require_ended(connection, key)
             _require_unused(connection, row)
-            connection.execute(delete(tables.dataset_ends).where(_ends.dataset == key))
-            connection.execute(insert(tables.dataset_ends).values(dataset=key, deleting=True))
+            connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
+            connection.execute(insert(schema.dataset_ends).values(dataset=key, deleting=True))
         self._delete_rest(key)
 
     def expire_datasets(self) -> int:
@@ -108,7 +107,7 @@ class DatasetDeletions(Datasets, LedgerPart):
             connection.execute(delete(schema.import_shards).where(_shards.dataset == key))
             connection.execute(delete(schema.imports).where(schema.imports.c.dataset == key))
             connection.execute(delete(schema.datasets).where(schema.datasets.c.name == key))
-            connection.execute(delete(tables.dataset_ends).where(_ends.dataset == key))
+            connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
             _forget_answers(connection, row)
 
 
@@ -119,7 +118,7 @@ def _is_wanted(connection: Connection, key: str) -> bool:
 
 
 def _require_unused(connection: Connection, row: RowMapping) -> None:
-    name = tenancy.dataset_name(row["name"])
+    name = rows.dataset_name(row["name"])
     # A shift benchmark names several datasets, in its configuration alone.
     named = cast(_runs.config, String).contains(json.dumps(name), autoescape=True)
     about = or_(_runs.dataset == name, named)
@@ -134,9 +133,9 @@ def _require_unused(connection: Connection, row: RowMapping) -> None:
 
 def _forget_answers(connection: Connection, row: RowMapping) -> None:
     """Forget kept answers of uploads, which name files."""
-    name, keys = tenancy.dataset_name(row["name"]), schema.idempotency_keys
+    name, keys = rows.dataset_name(row["name"]), schema.idempotency_keys
     scopes = [
-        tenancy.request_key(row["tenant"], scope)
+        rows.request_key(row["tenant"], scope)
         for scope in ("datasets", f"datasets/{name}/sources", f"datasets/{name}/import")
     ]
     mine = keys.c.scope.in_(scopes[1:])

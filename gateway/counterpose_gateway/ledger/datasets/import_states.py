@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 from counterpose_core.contract.base import Problem
 from counterpose_core.contract.datasets import DatasetImport, FailedShard, RejectedSource
 from counterpose_core.errors import DatasetNotReady
-from counterpose_gateway.ledger.tables import rows, schema, tenancy
+from counterpose_gateway.ledger.tables import rows, schema
 
 MOST_REJECTED = 100
 """Rejected files of an import that are listed; all are counted."""
@@ -34,7 +34,7 @@ def require_ended(connection: Connection, key: str) -> None:
     """
     state = connection.execute(select(_imports.state).where(_imports.dataset == key)).scalar()
     if state in GOING_ON:
-        name = tenancy.dataset_name(key)
+        name = rows.dataset_name(key)
         raise DatasetNotReady(
             f"dataset {name!r} is still being imported; wait until its import has ended "
             f"(counterpose datasets show {name})"

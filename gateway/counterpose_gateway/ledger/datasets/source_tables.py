@@ -11,7 +11,6 @@ from sqlalchemy import select
 from counterpose_gateway.ledger.database.engine import Database, LedgerPart
 from counterpose_gateway.ledger.datasets.datasets import unknown_dataset
 from counterpose_gateway.ledger.tables import schema
-from counterpose_gateway.ledger.tables.erasure import KEPT
 from counterpose_gateway.records.source_table import Codes, SourceTable, Texts
 
 _READ_AT_ONCE = 2_000
@@ -31,7 +30,7 @@ class SourceTables(LedgerPart):
         key = self._key(name)
         with self._database.reading() as connection:
             there = connection.execute(
-                select(_datasets.n_sources).where(_datasets.name == key, KEPT)
+                select(_datasets.n_sources).where(_datasets.name == key, schema.KEPT_DATASETS)
             ).scalar()
             if there is None:
                 raise unknown_dataset(connection, key)

@@ -16,7 +16,7 @@ from counterpose_gateway.ledger.database.lease_time import LeaseTime
 from counterpose_gateway.ledger.items import work
 from counterpose_gateway.ledger.runs.cancellations import stop
 from counterpose_gateway.ledger.runs.transitions import OPEN_STATES, Step, move_by, record
-from counterpose_gateway.ledger.tables import rows, schema, tallies
+from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, no_lease_left
 from counterpose_gateway.records.measurements import LEASE_LOST, Attempt
 
@@ -204,7 +204,7 @@ class Leases(LedgerPart):
             _set(connection, run, {"idle_until": _waiting_until(found, now)})
         else:
             self._fail_exhausted(connection, run, found["item_group"], now)
-        tallies.add(connection, run["id"], attempts=lost)
+        totals.add(connection, run["id"], attempts=lost)
         return groups
 
     def _hold(self, connection: Connection, run: RowMapping, why: QuotaExceeded) -> list[LeasedGroup]:

@@ -12,7 +12,7 @@ from counterpose_core.errors import NotFound
 from counterpose_core.types import FINAL_ITEM_STATES, ItemKind, ItemState
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.tables import rows, schema, tenancy
+from counterpose_gateway.ledger.tables import rows, schema
 
 LOOKED_AT = 10_000
 """Items that one look at some kind, state or class alone reads, in about 20 ms."""
@@ -167,7 +167,7 @@ def _place_after(connection: Connection, run_id: str, state: ItemState | None, s
 
 def _extent(connection: Connection, run_id: str) -> RowMapping:
     """Return a run's stage and counts: a page must not read its configuration, which may have a megabyte."""
-    mine = tenancy.is_own(connection, _runs.tenant)
+    mine = rows.is_own(connection, _runs.tenant)
     query = select(_runs.stage, _runs.total, _runs.pending, _runs.failed).where(
         _runs.id == run_id, rows.KEPT, mine
     )

@@ -21,7 +21,7 @@ from counterpose_core.types import FINAL_JOB_STATES, RunKind
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.engine import LedgerPart
 from counterpose_gateway.ledger.database.lease_time import LeaseTime
-from counterpose_gateway.ledger.tables import rows, schema, tenancy
+from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.jobs import LeasedJob
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
@@ -61,7 +61,7 @@ class Jobs(LedgerPart):
             "fence": 1, "look_at": self._lease_time() + CREATOR_SECONDS,
         }  # fmt: skip
         if idempotency_key is not None:
-            row["idempotency_key"] = tenancy.request_key(self._tenant, idempotency_key)
+            row["idempotency_key"] = rows.request_key(self._tenant, idempotency_key)
         try:
             with self._database.writing() as connection:
                 connection.execute(insert(schema.jobs).values(row))
@@ -84,7 +84,7 @@ class Jobs(LedgerPart):
             IdempotencyInFlight: its run is still being made, and may yet be refused.
         """
         with self._database.reading() as connection:
-            mine = _jobs.idempotency_key == tenancy.request_key(self._tenant, idempotency_key)
+            mine = _jobs.idempotency_key == rows.request_key(self._tenant, idempotency_key)
             row = rows.first(connection, select(schema.jobs).where(mine))
             if row is None:
                 return None
@@ -123,7 +123,7 @@ class Jobs(LedgerPart):
             older = (_jobs.created_at == created_at) & (_jobs.id < job_id)
             query = query.where((_jobs.created_at < created_at) | older)
         with self._database.reading() as connection:
-            mine = tenancy.is_own(connection, _jobs.tenant)
+            mine = rows.is_own(connection, _jobs.tenant)
             found = connection.execute(query.where(mine)).mappings().all()
             page = found[:limit]
             attempts = list(_attempts_of(connection, [row["id"] for row in page]))
@@ -151,7 +151,7 @@ class Jobs(LedgerPart):
 
 
 def _row(connection: Connection, job_id: str, *, locked: bool = False) -> RowMapping:
-    query = select(schema.jobs).where(_jobs.id == job_id, tenancy.is_own(connection, _jobs.tenant))
+    query = select(schema.jobs).where(_jobs.id == job_id, rows.is_own(connection, _jobs.tenant))
     row = rows.first(connection, query.with_for_update() if locked else query)
     if row is None:
         raise NotFound(f"no job {job_id!r}: `GET /v1/jobs` lists the jobs")

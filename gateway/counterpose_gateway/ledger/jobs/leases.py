@@ -16,7 +16,7 @@ from counterpose_core.errors import LeaseLost
 from counterpose_core.types import FINAL_JOB_STATES, FINAL_RUN_STATES, JobState
 from counterpose_gateway.ledger.database.engine import LedgerPart
 from counterpose_gateway.ledger.database.lease_time import LeaseTime
-from counterpose_gateway.ledger.tables import rows, schema, tenancy
+from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.jobs import JobNews, LeasedAttempt, LeasedJob, dataset_of
 
 REPORTED_SECONDS = 4.0
@@ -216,7 +216,7 @@ def _one(leased: LeasedJob, attempt: LeasedAttempt) -> Any:
 
 def _key_of_dataset(job: RowMapping) -> str | None:
     name = dataset_of(job["request"])
-    return None if name is None else tenancy.dataset_key(job["tenant"], name)
+    return None if name is None else rows.dataset_key(job["tenant"], name)
 
 
 def _progress(connection: Connection, job: RowMapping) -> int:

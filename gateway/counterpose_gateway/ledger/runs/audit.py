@@ -9,7 +9,7 @@ from sqlalchemy import RowMapping, func, select
 from counterpose_core.types import FINAL_RUN_STATES, Cost
 from counterpose_gateway.ledger.database.engine import LedgerPart
 from counterpose_gateway.ledger.runs.transitions import OPEN_STATES
-from counterpose_gateway.ledger.tables import rows, schema, tallies, tenancy
+from counterpose_gateway.ledger.tables import rows, schema, totals
 
 _items = schema.items.c
 
@@ -24,7 +24,7 @@ class Audit(LedgerPart):
             NotFound: the run does not exist.
         """
         with self._database.reading() as connection:
-            visible = tenancy.is_own(connection, schema.runs.c.tenant)
+            visible = rows.is_own(connection, schema.runs.c.tenant)
             run = rows.first(connection, select(schema.runs).where(schema.runs.c.id == run_id, visible))
             if run is None:
                 raise rows.absent(connection, run_id)
@@ -48,8 +48,8 @@ class Audit(LedgerPart):
     def audit_totals(self) -> list[str]:
         """Return in words which totals over all runs are not what the runs say; empty if none."""
         with self._database.reading() as connection:
-            kept = tallies.active_runs(connection), tallies.total_cost(connection)
-            kept_open = tallies.open_items(connection)
+            kept = totals.active_runs(connection), totals.total_cost(connection)
+            kept_open = totals.open_items(connection)
             open_items = connection.execute(select(func.sum(schema.runs.c.pending)).where(rows.KEPT))
             counted_open = open_items.scalar_one() or 0
             state, cost, gone = schema.runs.c.state, schema.runs.c.cost, schema.deleted_runs.c.cost

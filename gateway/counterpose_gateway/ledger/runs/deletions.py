@@ -12,8 +12,6 @@ from counterpose_core.errors import RunNotDeletable
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger.blobs.loose_digests import digests_in, loosen
 from counterpose_gateway.ledger.database.engine import Database, LedgerPart
-from counterpose_gateway.ledger.tables import blobs as blob_tables
-from counterpose_gateway.ledger.tables import outbox as webhook_tables
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.pace import in_chunks, never
 
@@ -23,7 +21,7 @@ DELETED_AT_ONCE = 1_000
 _runs = schema.runs.c
 _PLACES: Sequence[tuple[Column[Any], int | str]] = (
     (schema.items.c.ordinal, -1), (schema.events.c.id, -1), (schema.shift_decisions.c.id, -1),
-    (webhook_tables.deliveries.c.id, -1), (blob_tables.blob_uses.c.ref, ""),
+    (schema.deliveries.c.id, -1), (schema.blob_uses.c.ref, ""),
 )  # fmt: skip
 """The column by which each table's rows of a run are indexed, and a place before the first."""
 
@@ -100,7 +98,7 @@ def _delete_rows(
             some = select(place).where(mine).order_by(place).limit(size)
             found = connection.execute(some).scalars().all()
             if found:
-                if table is blob_tables.blob_uses:
+                if table is schema.blob_uses:
                     loosen(connection, clock(), found)
                 after = found[-1]
                 connection.execute(delete(table).where(mine, place <= after))

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select
 
 from counterpose_core.contract.runs import RunEvent
 from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.tables import rows, schema, tenancy
+from counterpose_gateway.ledger.tables import rows, schema
 
 _runs = schema.runs.c
 _events = schema.events.c
@@ -39,7 +39,7 @@ def _newest(connection: Connection, run_ids: Sequence[str]) -> Iterator[tuple[st
     greatest = select(func.max(_events.id)).where(_events.run_id == _runs.id).scalar_subquery()
     for start in range(0, len(run_ids), _TOGETHER):
         some = run_ids[start : start + _TOGETHER]
-        mine = (rows.KEPT, tenancy.is_own(connection, _runs.tenant))
+        mine = (rows.KEPT, rows.is_own(connection, _runs.tenant))
         for row in connection.execute(select(_runs.id, greatest).where(_runs.id.in_(some), *mine)):
             yield row[0], row[1] or 0
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, column, insert, table
 
 from counterpose_gateway.ledger.blobs.uses import note_uses, refs_in
 from counterpose_gateway.ledger.tables import rows, schema
-from counterpose_gateway.ledger.tables.storable_text import storable
+from counterpose_gateway.ledger.tables.columns import storable
 from counterpose_gateway.records.items import PlannedItem
 
 # Without types: SQLAlchemy would convert each value of each row while the lock is held.

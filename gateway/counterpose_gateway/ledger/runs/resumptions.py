@@ -13,7 +13,7 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger.access import usage as tenant_usage
 from counterpose_gateway.ledger.database.engine import Database, LedgerPart
 from counterpose_gateway.ledger.runs.transitions import change, move
-from counterpose_gateway.ledger.tables import rows, schema, tallies
+from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.pace import in_chunks, never
 
 RESUMED_AT_ONCE = 1_000
@@ -77,7 +77,7 @@ def _begin(connection: Connection, run: RowMapping, *, now: float) -> None:
         change(connection, run, _AWAKENED, f"resumed: {again} items are being opened again")
         return
     connection.execute(update(schema.runs).where(_runs.id == run["id"]).values(_AWAKENED))
-    tallies.add(connection, run["id"], active=1)
+    totals.add(connection, run["id"], active=1)
     _Reopening().chunk(connection, rows.locked_counters(connection, run["id"]), RESUMED_AT_ONCE + 1, now=now)
 
 

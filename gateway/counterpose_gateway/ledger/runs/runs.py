@@ -22,7 +22,7 @@ from counterpose_gateway.ledger.database.engine import LedgerPart
 from counterpose_gateway.ledger.database.lease_time import LeaseTime
 from counterpose_gateway.ledger.runs.new_items import NewItems, insert_items, new_items
 from counterpose_gateway.ledger.runs.transitions import end_state, record
-from counterpose_gateway.ledger.tables import rows, schema, tallies, tenancy
+from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.ledger.webhooks import outbox
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
@@ -85,7 +85,7 @@ class Runs(LedgerPart):
             "parent": parent, "trace": trace, "tenant": self._tenant or DEFAULT_TENANT,
         }  # fmt: skip
         if idempotency_key is not None:
-            row["idempotency_key"] = tenancy.request_key(self._tenant, idempotency_key)
+            row["idempotency_key"] = rows.request_key(self._tenant, idempotency_key)
         if plan_sources is not None:
             row |= self._more_to_plan(plan_sources)
         # Made before the transaction: the lock is held for the writing alone.
@@ -111,7 +111,7 @@ class Runs(LedgerPart):
             if row["ended_at"] is not None:
                 outbox.tell_end(connection, {"name": None, "problem": None, **row})
             going_on = int(row["state"] not in FINAL_RUN_STATES)
-            tallies.add(connection, run.id, active=going_on, opened=row["pending"])
+            totals.add(connection, run.id, active=going_on, opened=row["pending"])
         return run
 
     def _more_to_plan(self, plan_sources: Mapping[str, int]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class Runs(LedgerPart):
 
     def has_run_for_key(self, idempotency_key: str) -> bool:
         """Whether this key made a run, of whatever request."""
-        key = tenancy.request_key(self._tenant, idempotency_key)
+        key = rows.request_key(self._tenant, idempotency_key)
         with self._database.reading() as connection:
             return rows.first(connection, select(_runs.id).where(_runs.idempotency_key == key)) is not None
 
@@ -154,7 +154,7 @@ class Runs(LedgerPart):
             IdempotencyConflict: it was made with another ``fingerprint``.
         """
         with self._database.reading() as connection:
-            mine = _runs.idempotency_key == tenancy.request_key(self._tenant, idempotency_key)
+            mine = _runs.idempotency_key == rows.request_key(self._tenant, idempotency_key)
             query = select(_runs.id, _runs.fingerprint).where(mine)
             row = rows.first(connection, query)
         if row is None:
@@ -247,12 +247,12 @@ class Runs(LedgerPart):
     def active_runs(self) -> int:
         """Return how many runs have not ended, as the ledger keeps it."""
         with self._database.reading() as connection:
-            return tallies.active_runs(connection)
+            return totals.active_runs(connection)
 
     def total_cost(self) -> Cost:
         """Return the cost of the recorded items of all runs, deleted ones too, as the ledger keeps it."""
         with self._database.reading() as connection:
-            return tallies.total_cost(connection)
+            return totals.total_cost(connection)
 
     def _new_run(self, run_id: str, total: int, staged: bool) -> dict[str, Any]:
         now = self._clock()

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DatabaseError
 
 from counterpose_gateway.ledger.database.engine import Database, LedgerPart
 from counterpose_gateway.ledger.runs.glances import COLUMNS, GLANCE, Glance
-from counterpose_gateway.ledger.tables import rows, schema, tenancy
+from counterpose_gateway.ledger.tables import rows, schema
 
 _runs = schema.runs.c
 
@@ -47,7 +47,7 @@ class StatusReads(LedgerPart):
         if self._database.is_sqlite:
             return self._glance_of_file(run_id)
         with self._database.reading_last_commit() as connection:
-            mine = tenancy.is_own(connection, _runs.tenant)
+            mine = rows.is_own(connection, _runs.tenant)
             row = connection.execute(select(*COLUMNS).where(_runs.id == run_id, rows.KEPT, mine)).first()
         return None if row is None else Glance(tuple(row))
 

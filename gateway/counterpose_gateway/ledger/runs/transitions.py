@@ -12,7 +12,7 @@ from counterpose_core.contract.base import Problem
 from counterpose_core.errors import error_for
 from counterpose_core.types import Cost, RunState
 from counterpose_gateway.ledger.access.usage import add_usage
-from counterpose_gateway.ledger.tables import rows, schema, tallies
+from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.ledger.webhooks import outbox
 from counterpose_gateway.records.measurements import Attempt
 
@@ -64,10 +64,10 @@ def move_by(connection: Connection, run: RowMapping, steps: Sequence[Step], *, n
         values["cost"] = (Cost.model_validate(run["cost"] or {}) + spent).model_dump()
     connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(values))
     connection.execute(_NEW_EVENT, events)
-    gone_on = tallies.change_of_state(run["state"], events[-1]["state"])
+    gone_on = totals.change_of_state(run["state"], events[-1]["state"])
     if gone_on < 0:
         outbox.tell_end(connection, {**run, **values})
-    tallies.add(
+    totals.add(
         connection, run["id"], active=gone_on,
         opened=counters["pending"] - run["pending"], cost=spent,
         attempts=[each for step in steps for each in step.attempts],
@@ -109,12 +109,12 @@ def change(connection: Connection, run: RowMapping, values: Mapping[str, Any], m
     """Write ``values`` into a locked run's row and record an event with its new state."""
     connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(dict(values)))
     changed = {**run, **values}
-    gone_on = tallies.change_of_state(run["state"], changed["state"])
+    gone_on = totals.change_of_state(run["state"], changed["state"])
     counts = {name: changed[name] for name in ("total", *rows.COUNTED)}
     record(connection, run["id"], changed["state"], counts, message)
     if gone_on < 0:
         outbox.tell_end(connection, changed)
-    tallies.add(connection, run["id"], active=gone_on, opened=changed["pending"] - run["pending"])
+    totals.add(connection, run["id"], active=gone_on, opened=changed["pending"] - run["pending"])
 
 
 def record(connection: Connection, run_id: str, state: str, counts: Mapping[str, int], message: str) -> None:

@@ -1,12 +1,18 @@
-"""From the ledger's rows to the bodies of the contract."""
+"""The ledger's rows: whose they are, how they are found and locked, and the bodies that they make.
+
+`Ledger.of` returns a tenant's view. Each of its transactions carries the tenant, and every statement that
+finds an object asks for it there: an object of another tenant is found as little as one that never was.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
     RowMapping,
@@ -16,6 +22,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
 )
 
 from counterpose_core.contract.base import Problem
@@ -23,8 +30,15 @@ from counterpose_core.contract.datasets import Dataset, DatasetImport, Source
 from counterpose_core.contract.runs import AnyItem, RequestCounts, Run, RunEvent
 from counterpose_core.errors import NotFound
 from counterpose_core.types import FINAL_ITEM_STATES
-from counterpose_gateway.ledger.tables import schema, tenancy
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
+
+OPTION = "counterpose_tenant"
+_BETWEEN_NAMES = "/"
+"""Between a tenant and the name of its dataset, in the key of that: no name has it."""
+_BETWEEN_KEYS = " "
+"""The same for idempotency keys, which have no spaces."""
 
 COUNTED = ("pending", "done", "filtered", "failed", "cancelled")
 """The counters of a run; ``pending`` includes leased items."""
@@ -102,7 +116,7 @@ def _locked(connection: Connection, query: Select[*tuple[object, ...]], run_id: 
 
 def named(connection: Connection, run_id: str) -> dict[str, str | None]:
     """Return the parameters of a statement about one run with the condition `OWN`."""
-    return {"run": run_id, "tenant": tenancy.tenant_of(connection)}
+    return {"run": run_id, "tenant": tenant_of(connection)}
 
 
 def lock_deleted(connection: Connection, run_id: str) -> bool:
@@ -113,7 +127,7 @@ def lock_deleted(connection: Connection, run_id: str) -> bool:
 def absent(connection: Connection, run_id: str) -> NotFound:
     """Return the error that says whether a missing run was deleted or never existed."""
     gone = schema.deleted_runs.c
-    mine = tenancy.is_own(connection, gone.tenant)
+    mine = is_own(connection, gone.tenant)
     if first(connection, select(gone.id).where(gone.id == run_id, mine)) is not None:
         return NotFound(f"run {run_id!r} was deleted; list the runs to see the others")
     return NotFound(f"no run has the id {run_id!r}; list the runs to find it")
@@ -197,7 +211,7 @@ def dataset(row: RowMapping, imported: DatasetImport | None, tenant: str | None)
     ``tenant``: who asks; None for who sees all, and who is told the key.
     """
     fields = {name: row[name] for name in ("classes", "n_sources", "digest", "rejected")}
-    name = row["name"] if tenant is None else tenancy.dataset_name(row["name"])
+    name = row["name"] if tenant is None else dataset_name(row["name"])
     return Dataset(
         name=name, created_at=known_moment(row["created_at"]), expires_at=moment(row["expires_at"]),
         imported=imported, **fields,
@@ -207,3 +221,34 @@ def dataset(row: RowMapping, imported: DatasetImport | None, tenant: str | None)
 def source(row: RowMapping) -> Source:
     """Return the source of a row of ``sources``."""
     return Source.model_validate({name: row[name] for name in Source.model_fields})
+
+
+def tenant_of(connection: Connection) -> str | None:
+    """Return whose transaction this is; None for who sees all."""
+    tenant: str | None = connection.get_execution_options().get(OPTION)
+    return tenant
+
+
+def is_own(connection: Connection, tenant: Column[str]) -> ColumnElement[bool]:
+    """Return the condition on rows whose objects the transaction may see, by their column ``tenant``."""
+    mine = tenant_of(connection)
+    return true() if mine is None else tenant == mine
+
+
+def dataset_key(tenant: str | None, name: str) -> str:
+    """Return the key of a tenant's dataset: two tenants may use one name. Who sees all gives the key."""
+    if tenant is None or (tenant == DEFAULT_TENANT and _BETWEEN_NAMES not in name):
+        return name
+    return f"{tenant}{_BETWEEN_NAMES}{name}"
+
+
+def dataset_name(key: str) -> str:
+    """Return the name by which its tenant knows the dataset of this key."""
+    return key.rpartition(_BETWEEN_NAMES)[2]
+
+
+def request_key(tenant: str | None, key: str) -> str:
+    """Return a tenant's idempotency key as it is kept, so that no other tenant's key is equal."""
+    if tenant is None or tenant == DEFAULT_TENANT:
+        return key
+    return f"{tenant}{_BETWEEN_KEYS}{hashlib.sha256(key.encode()).hexdigest()}"

@@ -15,8 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from counterpose_core.contract.webhooks import DeliveryFailure, EndedRun, WebhookEvent, WebhookMessage
 from counterpose_gateway.ledger.database.engine import LedgerPart
 from counterpose_gateway.ledger.database.lease_time import LeaseTime
-from counterpose_gateway.ledger.tables import rows
-from counterpose_gateway.ledger.tables.outbox import PENDING, deliveries, webhooks
+from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.deliveries import LeasedDelivery
 
 KEPT_SECONDS = 7 * 86400.0
@@ -26,12 +25,12 @@ _EVENTS: Mapping[str, WebhookEvent] = {
     "completed": "run.completed", "completed_with_failures": "run.completed", "failed": "run.failed",
 }  # fmt: skip
 """Events by the state in which a run ends; whoever cancels a run knows it."""
-_deliveries = deliveries.c
+_deliveries = schema.deliveries.c
 _LEASED = ("id", "message", "event", "run_id", "body", "attempts", "fence")
 # Shared: a webhook that is deleted meanwhile must not let the transaction fail that ends the run.
 _HOOKS = (
-    select(webhooks.c.id, webhooks.c.events)
-    .where(webhooks.c.tenant == bindparam("of_tenant"))
+    select(schema.webhooks.c.id, schema.webhooks.c.events)
+    .where(schema.webhooks.c.tenant == bindparam("of_tenant"))
     .with_for_update(read=True, key_share=True)
 )
 
@@ -52,7 +51,7 @@ def tell_end(connection: Connection, run: Mapping[str, Any]) -> None:
         return
     bodies = {event: _body(event, run) for event in told}
     connection.execute(
-        insert(deliveries),
+        insert(schema.deliveries),
         [
             {
                 "message": f"msg_{secrets.token_hex(16)}", "webhook_id": hook_id, "run_id": run["id"],
@@ -90,7 +89,9 @@ class Outbox(LedgerPart):
 
     def lease_deliveries(self, *, seconds: float, most: int) -> Sequence[LeasedDelivery]:
         """Lease messages that are due, those that have waited longest first."""
-        due = select(_deliveries.id).where(PENDING, _deliveries.due_at <= self._lease_time())
+        due = select(_deliveries.id).where(
+            schema.PENDING_DELIVERIES, _deliveries.due_at <= self._lease_time()
+        )
         due = due.order_by(_deliveries.due_at).limit(most)
         # Idle gateways ask each second; without work they must not queue for the write lock.
         with self._database.reading() as connection:
@@ -102,11 +103,11 @@ class Outbox(LedgerPart):
                 "attempts": _deliveries.attempts + 1, "fence": _deliveries.fence + 1,
                 "due_at": self._lease_time() + seconds,
             }  # fmt: skip
-            connection.execute(update(deliveries).where(_deliveries.id.in_(ids)).values(held))
+            connection.execute(update(schema.deliveries).where(_deliveries.id.in_(ids)).values(held))
             query = select(
                 *(_deliveries[name] for name in _LEASED),
-                webhooks.c.url, webhooks.c.secret,
-            ).join_from(deliveries, webhooks)  # fmt: skip
+                schema.webhooks.c.url, schema.webhooks.c.secret,
+            ).join_from(schema.deliveries, schema.webhooks)  # fmt: skip
             found = connection.execute(query.where(_deliveries.id.in_(ids)).order_by(_deliveries.id))
             return [LeasedDelivery(**row) for row in found.mappings()]
 
@@ -118,7 +119,7 @@ class Outbox(LedgerPart):
         """Take a message back that turns out to tell nothing; without effect if the lease is lost."""
         mine = (_deliveries.id == leased.id) & (_deliveries.fence == leased.fence)
         with self._database.writing() as connection:
-            connection.execute(delete(deliveries).where(mine))
+            connection.execute(delete(schema.deliveries).where(mine))
 
     def not_delivered(
         self, leased: LeasedDelivery, failure: DeliveryFailure, detail: str, again_in: float | None
@@ -136,6 +137,6 @@ class Outbox(LedgerPart):
         mine = (_deliveries.id == leased.id) & (_deliveries.fence == leased.fence)
         with self._database.writing() as connection:
             connection.execute(
-                update(deliveries).where(mine).values({"failure": None, "detail": None, **values})
+                update(schema.deliveries).where(mine).values({"failure": None, "detail": None, **values})
             )
-            connection.execute(delete(deliveries).where(old, _deliveries.state != "pending"))
+            connection.execute(delete(schema.deliveries).where(old, _deliveries.state != "pending"))

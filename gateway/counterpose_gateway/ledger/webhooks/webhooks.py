@@ -17,8 +17,7 @@ from counterpose_core.contract.webhooks import (
 )
 from counterpose_core.errors import NotFound, QuotaExceeded
 from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.tables import rows, tenancy
-from counterpose_gateway.ledger.tables.outbox import deliveries, webhooks
+from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 SECRET_BYTES = 32
@@ -42,26 +41,26 @@ class Webhooks(LedgerPart):
             "created_at": self._clock(), "tenant": self._tenant or DEFAULT_TENANT,
         }  # fmt: skip
         with self._database.writing() as connection:
-            mine = tenancy.is_own(connection, webhooks.c.tenant)
-            count = select(func.count()).select_from(webhooks).where(mine)
+            mine = rows.is_own(connection, schema.webhooks.c.tenant)
+            count = select(func.count()).select_from(schema.webhooks).where(mine)
             known = connection.execute(count).scalar_one()
             if known >= MOST_WEBHOOKS:
                 raise QuotaExceeded(f"there are {known} webhooks, the most there may be; delete one first")
-            connection.execute(insert(webhooks).values(row))
+            connection.execute(insert(schema.webhooks).values(row))
             made = _webhook(_row(connection, webhook_id))
         return WebhookCreated(**made.model_dump(), secret=secret)
 
     def webhooks(self) -> WebhookList:
         """Return all webhooks, oldest first."""
-        query = select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id)
+        query = select(schema.webhooks).order_by(schema.webhooks.c.created_at, schema.webhooks.c.id)
         with self._database.reading() as connection:
-            query = query.where(tenancy.is_own(connection, webhooks.c.tenant))
+            query = query.where(rows.is_own(connection, schema.webhooks.c.tenant))
             return WebhookList(webhooks=[_webhook(row) for row in connection.execute(query).mappings()])
 
     def webhook(self, webhook_id: str) -> Webhook:
         """Return a webhook with its newest messages; raises `NotFound`."""
-        newest = select(deliveries).where(deliveries.c.webhook_id == webhook_id)
-        newest = newest.order_by(deliveries.c.id.desc()).limit(SHOWN)
+        newest = select(schema.deliveries).where(schema.deliveries.c.webhook_id == webhook_id)
+        newest = newest.order_by(schema.deliveries.c.id.desc()).limit(SHOWN)
         with self._database.reading() as connection:
             found = _webhook(_row(connection, webhook_id))
             told = [_delivery(row) for row in connection.execute(newest).mappings()]
@@ -72,13 +71,13 @@ class Webhooks(LedgerPart):
         with self._database.writing() as connection:
             # Locked: a run that ends meanwhile either finds it gone, or has its message deleted with it.
             _row(connection, webhook_id, locked=True)
-            connection.execute(delete(deliveries).where(deliveries.c.webhook_id == webhook_id))
-            connection.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
+            connection.execute(delete(schema.deliveries).where(schema.deliveries.c.webhook_id == webhook_id))
+            connection.execute(delete(schema.webhooks).where(schema.webhooks.c.id == webhook_id))
 
 
 def _row(connection: Connection, webhook_id: str, *, locked: bool = False) -> RowMapping:
-    mine = tenancy.is_own(connection, webhooks.c.tenant)
-    query = select(webhooks).where(webhooks.c.id == webhook_id, mine)
+    mine = rows.is_own(connection, schema.webhooks.c.tenant)
+    query = select(schema.webhooks).where(schema.webhooks.c.id == webhook_id, mine)
     row = rows.first(connection, query.with_for_update() if locked else query)
     if row is None:
         raise NotFound(f"no webhook has the id {webhook_id!r}; list the webhooks to find it")

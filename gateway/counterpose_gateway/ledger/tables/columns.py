@@ -1,9 +1,23 @@
-"""The ledger's types of text: what some database or encoding cannot store is replaced as it is written."""
+"""What the ledger's tables are made of; text that some database cannot store is replaced as it is written."""
 
 from __future__ import annotations
 
-from sqlalchemy import Dialect, String, Text
+from sqlalchemy import (
+    Dialect,
+    Index,
+    MetaData,
+    String,
+    Text,
+    TextClause,
+)
 from sqlalchemy.types import TypeDecorator
+
+metadata = MetaData()
+
+
+def partial(name: str, *columns: str, where: TextClause) -> Index:
+    """Return an index of the rows of a condition alone."""
+    return Index(name, *columns, sqlite_where=where, postgresql_where=where)
 
 
 def storable(value: str) -> str:
