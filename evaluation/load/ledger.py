@@ -62,10 +62,12 @@ def measure(load: Load) -> Iterator[LoadRow]:
 
 
 def _work(ledger: Ledger) -> int:
-    group = ledger.lease_group("worker", seconds=600)
+    group = ledger.items.lease("worker", seconds=600)
     if group is None:
         raise RuntimeError("the ledger ran out of items; load more")
-    ledger.finish_many([Ended(item_id=item.id, fence=item.fence, outcome=done()) for item in group.items])
+    ledger.items.finish_many(
+        [Ended(item_id=item.id, fence=item.fence, outcome=done()) for item in group.items]
+    )
     return len(group.items)
 
 

@@ -111,7 +111,7 @@ async def _ended(gateway: FakeGateway, run_id: str) -> None:
 
 
 def _has_ended(gateway: FakeGateway, run_id: str) -> bool:
-    glance = gateway.ledger.glance(run_id)
+    glance = gateway.ledger.status.glance(run_id)
     return glance is not None and glance.state in FINAL_RUN_STATES
 
 

@@ -156,7 +156,7 @@ def _result(started: Fleet) -> ItemResult:
     """Return what a worker has recorded of an edit, which is as large as any."""
     items = schema.items.c
     query = select(items.result).where(items.state == "done", items.kind == "edit").limit(1)
-    with started.ledger._database.reading() as connection:
+    with started.ledger._session.database.reading() as connection:
         return ItemResult.model_validate(connection.execute(query).scalar_one())
 
 

@@ -56,7 +56,7 @@ class FourStages:
 
 def create_staged_run(ledger: Ledger, *, sources: int = 2, per_source: int = 2) -> str:
     """A run in stages, with the number of sources of its first stage and of edits of each."""
-    return ledger.create_run(
+    return ledger.runs.create(
         kind=KIND, dataset="demo", config=config(), items=planned_items(sources, per_source),
         fingerprint="f" * 64, staged=True,
     ).id  # fmt: skip

@@ -43,10 +43,10 @@ class Gateway:
         """Start the process again and again."""
         while not self._world.is_closing:
             self._process, self._ledger = self._world.new_process("gateway")
-            self._followed = FollowedRuns(self._ledger)
+            self._followed = FollowedRuns(self._ledger.events)
             died = asyncio.Event()
             self._process.on_death.append(died.set)
-            self._process.start(asyncio.to_thread(self._ledger.go_on))
+            self._process.start(asyncio.to_thread(self._ledger.runs.go_on))
             await died.wait()
             self._process = None
             await asyncio.sleep(self._world.faults.seconds(0.5, 8.0))

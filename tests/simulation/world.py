@@ -111,14 +111,14 @@ class World:
         """Let the ledger audit itself when all is over: it must agree with the judge."""
         self.faults.are_over = True
         _, ledger = self.new_process("gateway")
-        for run in ledger.run_list().runs:
-            for wrong in ledger.audit(run.id):
+        for run in ledger.runs.page().runs:
+            for wrong in ledger.audit.run(run.id):
                 self.judge.found(f"audit: run {run.id}: {wrong}")
-        for wrong in ledger.audit_totals():
+        for wrong in ledger.audit.totals():
             self.judge.found(f"audit: {wrong}")
 
     async def _work(self, process: Process, ledger: Ledger, stop: asyncio.Event) -> None:
-        await asyncio.to_thread(ledger.go_on)
+        await asyncio.to_thread(ledger.runs.go_on)
         store, methods = store_on(self.disk, self.faults), self.methods
         planner = Planner(ledger, methods, lease_seconds=LEASE_SECONDS, most_items=10_000, store=store)
         worker = Worker(

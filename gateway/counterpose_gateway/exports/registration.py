@@ -40,11 +40,11 @@ def register(
     # Checked before the dataset is made: a run without images leaves no empty dataset behind.
     if not sources:
         raise DatasetEmpty("the run kept no image; there is nothing to register")
-    ledger.create_dataset(name, classes, quotas.check_datasets)
+    ledger.datasets.create(name, classes, quotas.check_datasets)
     # In chunks, so that other writers get their turn.
     for start in range(0, len(sources), _BATCH):
-        ledger.add_sources(name, sources[start : start + _BATCH], check=quotas.check)
-    return ledger.dataset(name)
+        ledger.datasets.add(name, sources[start : start + _BATCH], check=quotas.check)
+    return ledger.datasets.get(name)
 
 
 def _sources(records: Iterable[Record], store: BlobStore) -> Iterator[NewSource]:

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from counterpose_gateway.ledger.database.engine import LedgerPart
+from counterpose_core.types import Cost
+from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.tables import schema, totals
 from counterpose_gateway.records.measurements import Measurements, WorkerReading
 
 SEEN_SECONDS = 45.0
 """A worker that has not told of itself for so long is not counted: it tells each ten seconds."""
+
 FORGOTTEN_SECONDS = 3600.0
 """After so long, the reading of a worker that is gone is deleted."""
 
@@ -26,13 +28,16 @@ _OLDEST = select(func.min(schema.runs.c.created_at)).where(schema.RUNS_UNDER_WAY
 _MESSAGES = select(func.count()).select_from(schema.deliveries).where(schema.PENDING_DELIVERIES)
 
 
-class MeasurementRows(LedgerPart):
-    """The part of the ledger that keeps and tells measurements."""
+class MeasurementRows:
+    """What is measured, and the totals over all runs."""
 
-    def measurements(self) -> Measurements:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def read(self) -> Measurements:
         """Return what an operator watches; it reads some rows, however many runs there are."""
-        now = self._clock()
-        with self._database.reading() as connection:
+        now = self._session.clock()
+        with self._session.reading() as connection:
             oldest = connection.execute(_OLDEST).scalar_one()
             return Measurements(
                 active_runs=totals.active_runs(connection),
@@ -45,20 +50,30 @@ class MeasurementRows(LedgerPart):
                 workers=_seen_since(connection, now - SEEN_SECONDS),
             )
 
+    def active_runs(self) -> int:
+        """Return how many runs have not ended, as the ledger keeps it."""
+        with self._session.reading() as connection:
+            return totals.active_runs(connection)
+
+    def total_cost(self) -> Cost:
+        """Return the cost of the recorded items of all runs, deleted ones too, as the ledger keeps it."""
+        with self._session.reading() as connection:
+            return totals.total_cost(connection)
+
     def add_counts(self, counts: Mapping[str, float]) -> None:
         """Add what a process has counted since it told last."""
         if not counts:
             return
         # In one order, or two processes could each hold a row that the other waits for.
         rows = [{"series": series, "amount": amount} for series, amount in sorted(counts.items())]
-        with self._database.writing() as connection:
+        with self._session.writing() as connection:
             connection.execute(self._adding, rows)
 
     def note_worker(self, reading: WorkerReading) -> None:
         """Note what a worker does now, and delete the readings of those that are long gone."""
-        now = self._clock()
+        now = self._session.clock()
         values = {"worker": reading.worker, "seen_at": now, "reading": reading.model_dump(mode="json")}
-        with self._database.writing() as connection:
+        with self._session.writing() as connection:
             connection.execute(self._noting, values)
             connection.execute(
                 delete(schema.worker_readings).where(_workers.seen_at < now - FORGOTTEN_SECONDS)
@@ -66,7 +81,7 @@ class MeasurementRows(LedgerPart):
 
     def forget_worker(self, worker: str) -> None:
         """Delete the reading of a worker that has ended."""
-        with self._database.writing() as connection:
+        with self._session.writing() as connection:
             connection.execute(delete(schema.worker_readings).where(_workers.worker == worker))
 
     @property
@@ -83,7 +98,7 @@ class MeasurementRows(LedgerPart):
         return new.on_conflict_do_update(index_elements=[_workers.worker], set_=changed)
 
     def _insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
-        return sqlite.insert(table) if self._database.is_sqlite else postgresql.insert(table)
+        return sqlite.insert(table) if self._session.database.is_sqlite else postgresql.insert(table)
 
 
 def _seen_since(connection: Connection, moment: float) -> list[WorkerReading]:

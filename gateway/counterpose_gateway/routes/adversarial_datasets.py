@@ -36,7 +36,7 @@ async def create_adversarial_dataset(
 def register_adversarial_dataset(run_id: RunId, body: DatasetRegistration, context: Context) -> Dataset:
     """Register the kept images as a dataset; registering the same images again changes nothing."""
     summary = summary_of(ADVERSARIAL_DATASET, run_id, None, context)
-    items = context.ledger.items_of(run_id, ADVERSARIAL_DATASET.item)
+    items = context.ledger.items.of(run_id, ADVERSARIAL_DATASET.item)
     return register(
         body.name,
         summary.config.labels,

@@ -96,7 +96,7 @@ class GatewayContext(RunContext):
     @property
     def own_blobs(self) -> OwnBlobs:
         """The blobs that the caller may name: those of its tenant's objects."""
-        return OwnBlobs(self.store, self.ledger)
+        return OwnBlobs(self.store, self.ledger.blobs)
 
     @property
     def store_use(self) -> StoreUse | None:
@@ -112,7 +112,7 @@ class GatewayContext(RunContext):
 
     def delete_run(self, run_id: str) -> None:
         """Delete an ended run with what is kept of it here; raises as `Ledger.delete_run`."""
-        self.ledger.delete_run(run_id)
+        self.ledger.runs.delete(run_id)
         if self.columns is not None:
             self.columns.remove(run_id)
 

@@ -27,6 +27,6 @@ def list_runs(
     limit: PageSize = 50,
 ) -> RunList:
     """List runs of every kind, newest first, a page at a time."""
-    return context.ledger.run_list(
+    return context.ledger.runs.page(
         kind=kind, state=state, dataset=dataset, parent=parent, after=after, limit=limit
     )

@@ -106,8 +106,8 @@ def _of_kind(kind: RunKind) -> Callable[..., Awaitable[None]]:
 async def _require_quota(request: Request, context: GatewayContext) -> None:
     """Refuse a new run of a tenant without quota, whatever else is wrong with the request."""
     key = request.headers.get(IDEMPOTENCY_HEADER)
-    if key is None or not await asyncio.to_thread(context.ledger.has_run_for_key, key):
-        await asyncio.to_thread(context.ledger.require_quota)
+    if key is None or not await asyncio.to_thread(context.ledger.runs.has_key, key):
+        await asyncio.to_thread(context.ledger.access.require_quota)
 
 
 def _run_of(request: Request) -> StatusText:
@@ -134,20 +134,20 @@ def _add_verbs(router: APIRouter, noun: str) -> None:
     @router.post("/{run_id:segment}:cancel", name=f"Cancel a {noun}")
     def cancel(run_id: RunId, context: Context) -> Run:
         """Cancel the run; finished items are kept."""
-        return context.ledger.cancel(run_id)
+        return context.ledger.runs.cancel(run_id)
 
     @router.post("/{run_id:segment}:resume", name=f"Resume a {noun}")
     def resume(run_id: RunId, context: Context, body: RunResume | None = None) -> Run:
         """Resume the run: failed and cancelled items are tried again."""
         functions = {} if body is None else functions_again(run_id, body, context)
-        return context.ledger.resume(run_id, functions)
+        return context.ledger.runs.resume(run_id, functions)
 
 
 def _add_changes(router: APIRouter, noun: str) -> None:
     @router.patch("/{run_id:segment}", name=f"Rename a {noun}")
     def rename(run_id: RunId, body: RunRename, context: Context) -> Run:
         """Give the run a name for people; its id stays."""
-        return context.ledger.rename(run_id, body.name)
+        return context.ledger.runs.rename(run_id, body.name)
 
     @router.delete("/{run_id:segment}", status_code=204, name=f"Delete a {noun}")
     def delete(run_id: RunId, context: Context) -> None:
@@ -166,7 +166,7 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str) -> None:
         limit: PageSize = 50,
     ) -> RunList:
         """List the runs, newest first, a page at a time."""
-        return context.ledger.run_list(
+        return context.ledger.runs.page(
             kind=kind, state=state, dataset=dataset, parent=parent, after=after, limit=limit
         )
 
@@ -215,14 +215,14 @@ def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -
         Of a kind, state or class alone, pages before the last may be short or empty: go on until `after` is
         null.
         """
-        return context.ledger.item_page(
+        return context.ledger.items.page(
             run_id, shape, kind=kind, state=state, label=label, after=after, limit=limit
         )
 
     @router.get("/{run_id:segment}/items/{item_id}", response_model=shape, name=f"Get an item of a {noun}")
     def get_item(run_id: RunId, item_id: ItemId, context: Context) -> Any:
         """Return one item with its result."""
-        return context.ledger.item(run_id, item_id, shape)
+        return context.ledger.items.get(run_id, item_id, shape)
 
     @router.get(
         "/{run_id:segment}/results",

@@ -53,8 +53,8 @@ async def show_run(request: Request, run_id: str, context: Context, pages: Pages
 
 
 def _found(run_id: str, context: GatewayContext) -> tuple[ShownRun, list[Run]]:
-    run = context.ledger.run(run_id)
-    return ShownRun(run, context.ledger.now()), context.ledger.children(run_id)
+    run = context.ledger.runs.get(run_id)
+    return ShownRun(run, context.ledger.now()), context.ledger.runs.children(run_id)
 
 
 def _ended(request: Request, report: str, run_id: str, about: dict[str, Any]) -> Response:
@@ -70,7 +70,7 @@ async def show_live(request: Request, run_id: str, context: Context, pages: Page
         return Response(status_code=204, headers={"hx-refresh": "true", **SENT_WITH_PAGES})
 
     def make() -> str:
-        run = context.ledger.run(run_id)
+        run = context.ledger.runs.get(run_id)
         shown = ShownRun(run, context.ledger.now())
         return TEMPLATES.get_template("live.html.j2").render(shown=shown, **_live(run, context, pages))
 
@@ -80,7 +80,7 @@ async def show_live(request: Request, run_id: str, context: Context, pages: Page
 @router.get("/report")
 async def show_report(request: Request, run_id: str, context: Context) -> HTMLResponse:
     """Show the report alone, as the file that one can keep."""
-    run = await asyncio.to_thread(context.ledger.run, run_id)
+    run = await asyncio.to_thread(context.ledger.runs.get, run_id)
     document = await _report(request, run, context)
     return HTMLResponse(document, headers=SENT_WITH_PAGES | REPORT_HEADERS)
 
@@ -97,7 +97,7 @@ async def _report(request: Request, run: Run, context: GatewayContext) -> str:
 
 
 def _state_of(run: Run, context: GatewayContext) -> tuple[Hashable, ...]:
-    event = context.ledger.last_event(run.id).id
+    event = context.ledger.events.last(run.id).id
     return ("report", run.id, event, METHODS[run.kind].revision(run.id, context))
 
 
@@ -115,7 +115,7 @@ def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]
         "headline": None if summary is None else METHODS[run.kind].headline(summary),
         "suspicions": found,
         "baseline": _baseline(run),
-        "failure": context.ledger.commonest_failure(run.id),
+        "failure": context.ledger.items.commonest_failure(run.id),
         "newest": _newest(run, context),
         "images": _benchmark_images(run, context),
     }
@@ -130,7 +130,7 @@ def _newest(run: Run, context: GatewayContext) -> list[ShownPair]:
     if run.kind != "stress-test":
         return []
     for kind in ("confirmation", "edit", "intervention"):
-        if found := context.ledger.newest_items(run.id, Item, kind=kind, limit=SHOWN_NEWEST):
+        if found := context.ledger.items.newest(run.id, Item, kind=kind, limit=SHOWN_NEWEST):
             return newest_pairs(found, ShownRun(run, context.ledger.now()).models)
     return []
 
@@ -138,7 +138,7 @@ def _newest(run: Run, context: GatewayContext) -> list[ShownPair]:
 def _benchmark_images(run: Run, context: GatewayContext) -> list[ImageItem]:
     if run.kind != "shift-benchmark":
         return []
-    return context.ledger.newest_items(run.id, ImageItem, kind="image", limit=2 * SHOWN_NEWEST)
+    return context.ledger.items.newest(run.id, ImageItem, kind="image", limit=2 * SHOWN_NEWEST)
 
 
 def report_body(document: str, run_id: str) -> str:

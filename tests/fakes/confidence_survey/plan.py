@@ -18,7 +18,7 @@ async def plan(create: SurveyCreate, context: RunContext) -> Plan:
     """Plan an item for each image of the dataset."""
     dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
     require_quota(dataset.n_sources, context, "/dataset")
-    sources = await asyncio.to_thread(context.ledger.sources, create.dataset)
+    sources = await asyncio.to_thread(context.ledger.datasets.sources, create.dataset)
     config = SurveyConfig(request=create, classes=list(dataset.classes))
     items = [
         PlannedItem(

@@ -55,7 +55,7 @@ async def test_a_listener_too_many_is_refused_and_requests_and_health_go_on(gate
         assert refused(await gateway.http.get(path), "COUNTERPOSE_MAX_LISTENERS", 3)
     assert (await gateway.http.get(f"{RUNS}/{run}")).status_code == 200
     assert (await gateway.http.get("/healthz")).status_code == 200
-    gateway.ledger.cancel(run)
+    gateway.ledger.runs.cancel(run)
     assert {answer.status_code for answer in await asyncio.gather(*listening)} == {200}
     # Their places are free again.
     assert (await gateway.http.get(wait)).json()["state"] == "cancelled"
@@ -145,7 +145,7 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
 async def test_a_submission_takes_seven_transactions_and_a_refused_one_none(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 2)
     begun: list[bool] = []
-    event.listen(gateway.ledger._database.engine, "begin", lambda connection: begun.append(True))
+    event.listen(gateway.ledger._session.database.engine, "begin", lambda connection: begun.append(True))
     body = {"dataset": "demo", "classifiers": ["steady"], "seed": 1}
     # The digest of a dataset that changed is made when it is first asked for.
     await gateway.http.get("/v1/datasets/demo")

@@ -37,12 +37,12 @@ def answers(url: str) -> bool:
 
 def fill(ledger: Ledger, store: BlobStore) -> None:
     world = FakeWorld(store=SharedStore(store))
-    ledger.create_dataset("demo", None)
+    ledger.datasets.create("demo", None)
     sources = [
         NewSource(image=one.image, label=one.label, filename=one.filename, caption=None, width=8, height=8)
         for one in world.sources(2)
     ]
-    ledger.add_sources("demo", sources)
+    ledger.datasets.add("demo", sources)
 
 
 @pytest.mark.fault("F3")
@@ -72,6 +72,6 @@ def test_each_key_has_one_run_after_the_gateway_is_killed(database: str, url: st
     assert len(promised) >= kills // 2
     assert len(set(promised.values())) == len(promised)
     for run_id in promised.values():
-        assert ledger.run(run_id).request_counts.pending == SOURCES * ITEMS_A_SOURCE
-        assert ledger.audit(run_id) == []
+        assert ledger.runs.get(run_id).request_counts.pending == SOURCES * ITEMS_A_SOURCE
+        assert ledger.audit.run(run_id) == []
     ledger.close()

@@ -48,15 +48,15 @@ async def recorded_run(gateway: FakeGateway, **changes: object) -> str:
     await gateway.upload("demo", 20, ("sled", "boat"))
     run_id: str = (await gateway.http.post("/v1/stress-tests", json=BODY | changes)).json()["id"]
     await gateway.worker(concurrency=1).work_off()
-    assert gateway.ledger.run(run_id).state in FINAL_RUN_STATES
+    assert gateway.ledger.runs.get(run_id).state in FINAL_RUN_STATES
     return run_id
 
 
 async def test_summaries_from_columns_are_those_of_documents(tmp_path: Path, golden: Golden) -> None:
     async with fake_gateway(tmp_path) as gateway:
         ledger, run_id = gateway.ledger, await recorded_run(gateway)
-        run, items = ledger.run(run_id), list(ledger.items_of(run_id, Item))
-        assert list(ledger.recorded_items(run_id, chunk=7)) == [RecordedItem.of(item) for item in items]
+        run, items = ledger.runs.get(run_id), list(ledger.items.of(run_id, Item))
+        assert list(ledger.items.recorded(run_id, chunk=7)) == [RecordedItem.of(item) for item in items]
         found = summarize(run, read_columns(run, ledger))
         assert found == summarize(run, columns_of(items))
     # Ids of items begin with the run's id.
@@ -75,5 +75,5 @@ async def test_the_report_of_a_large_run_shows_the_same(
         whole = Report(STRESS_TEST, run_id, summary)(runs)
         assert 'class="pair of-3"' in whole
         monkeypatch.setattr("counterpose_gateway.methods.stress_test.method.MOST_READ", 10)
-        monkeypatch.setattr(gateway.ledger, "items_of", None)
+        monkeypatch.setattr(gateway.ledger.items, "of", None)
         assert Report(STRESS_TEST, run_id, summary)(runs) == whole

@@ -28,7 +28,7 @@ def transactions(ledger: Ledger) -> Callable[[], tuple[int, int]]:
         begun.clear()
         return counted
 
-    event.listen(ledger._database.engine, "begin", note)
+    event.listen(ledger._session.database.engine, "begin", note)
     return since
 
 
@@ -57,15 +57,15 @@ def test_a_run_with_its_items_event_and_totals_is_one_transaction(ledger: Ledger
 
 def test_a_lease_is_one_transaction_behind_a_look_that_locks_nothing(ledger: Ledger) -> None:
     run_id = create_run(ledger)
-    looks = 1 if ledger._database.is_sqlite else 0
+    looks = 1 if ledger._session.database.is_sqlite else 0
     since = transactions(ledger)
     group = lease(ledger)
     assert since() == (looks, 1)
-    assert ledger.lease_group("worker", seconds=30.0, run_id=run_id)
+    assert ledger.items.lease("worker", seconds=30.0, run_id=run_id)
     assert since() == (1, 1)
-    ledger.renew_groups([group], 30.0)
+    ledger.items.renew_many([group], 30.0)
     assert since() == (0, 1)
-    ledger.release(group)
+    ledger.items.release(group)
     assert since() == (0, 1)
 
 
@@ -74,17 +74,17 @@ def test_outcomes_with_counters_events_and_the_end_of_the_run_are_one_transactio
     group = lease(ledger)
     since = transactions(ledger)
     first, *others = group.items
-    ledger.finish(first.id, first.fence, done())
+    ledger.items.finish(first.id, first.fence, done())
     assert since() == (0, 1)
-    ledger.record_many([Ended(item_id=item.id, fence=item.fence, outcome=done()) for item in others])
+    ledger.items.record_many([Ended(item_id=item.id, fence=item.fence, outcome=done()) for item in others])
     assert since() == (0, 1)
-    assert ledger.active_runs() == 0
+    assert ledger.measurements.active_runs() == 0
 
 
 def test_a_run_is_cancelled_and_resumed_in_two_transactions_and_a_look(ledger: Ledger) -> None:
     run_id = create_run(ledger)
     since = transactions(ledger)
-    ledger.cancel(run_id)
+    ledger.runs.cancel(run_id)
     assert since() == (1, 2)
-    ledger.resume(run_id)
+    ledger.runs.resume(run_id)
     assert since() == (1, 2)

@@ -11,7 +11,6 @@ from sqlalchemy.exc import OperationalError
 
 from counterpose_gateway.ledger.database.errors import damaged
 
-CHECK_SECONDS = 1.0
 INTERRUPTION_SECONDS = 0.01
 
 _logger = logging.getLogger(__name__)

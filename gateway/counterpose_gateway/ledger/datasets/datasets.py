@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, update
+from sqlalchemy import (
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.datasets import Dataset, RejectedSource, Source
@@ -16,34 +23,40 @@ from counterpose_core.errors import (
     StorageFull,
     UnknownDataset,
 )
-from counterpose_core.text.near_names import did_you_mean
-from counterpose_gateway.ledger.blobs.loose_digests import loosen
-from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.datasets import import_states
+from counterpose_gateway.ledger.blobs import loosen
+from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.datasets import deletions, import_rows
+from counterpose_gateway.ledger.datasets.dataset_rows import (
+    dataset_row,
+    find_dataset,
+    locked_dataset,
+    stored_with,
+)
 from counterpose_gateway.ledger.datasets.digests import digest_of, empty_digest
+from counterpose_gateway.ledger.datasets.source_tables import read_table
 from counterpose_gateway.ledger.datasets.sources import add_sources, restate
 from counterpose_gateway.ledger.tables import rows, schema
+from counterpose_gateway.records.pace import never
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.records.sources import NewSource, Stored
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 _datasets = schema.datasets.c
 _sources = schema.sources.c
-_MOST_NEAR = 1000
-"""Datasets among which a misspelt name is looked for."""
-# Made once: each request for a run reads them.
-_DATASET = select(schema.datasets, schema.EXPIRES_AT).where(
-    _datasets.name == bindparam("of_name"), schema.KEPT_DATASETS
-)
-_LOCKED_DATASET = _DATASET.with_for_update()
+_ends = schema.dataset_ends.c
+
 _OF_DATASET = (
     select(schema.sources).where(_sources.dataset == bindparam("of_name")).order_by(_sources.ordinal)
 )  # fmt: skip
 
 
-class Datasets(LedgerPart):
-    """The part of the ledger for datasets and their sources."""
+class Datasets:
+    """Datasets and their sources."""
 
-    def create_dataset(
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def create(
         self,
         name: str,
         classes: Sequence[str] | None,
@@ -61,16 +74,16 @@ class Datasets(LedgerPart):
             DatasetNotReady: one of this name is being deleted.
             InvalidRequest: a dataset of this name has other classes.
         """
-        key, tenant = self._key(name), self._tenant or DEFAULT_TENANT
+        key, tenant = self._session.key(name), self._session.tenant or DEFAULT_TENANT
         row = {
             "name": key, "tenant": tenant, "classes": list(classes or []),
             "fixed_classes": int(classes is not None),
             "digest": empty_digest(classes or []), "n_sources": 0, "rejected": [],
-            "created_at": self._clock(),
+            "created_at": self._session.clock(),
         }  # fmt: skip
         try:
             # Inserted without a look-up: of two concurrent creators only one can find the name free.
-            with self._database.writing() as connection:
+            with self._session.writing() as connection:
                 connection.execute(insert(schema.datasets).values(row))
                 if expires_at is not None:
                     connection.execute(insert(schema.dataset_ends).values(dataset=key, expires_at=expires_at))
@@ -79,9 +92,9 @@ class Datasets(LedgerPart):
                     check(connection.execute(mine).scalar_one())
         except IntegrityError:
             self._refuse_other_classes(name, classes)
-        return self.dataset(name)
+        return self.get(name)
 
-    def add_sources(
+    def add(
         self,
         name: str,
         sources: Sequence[NewSource],
@@ -98,55 +111,59 @@ class Datasets(LedgerPart):
             DatasetNotReady: the dataset is being imported.
             UnknownDataset: no dataset has this name.
         """
-        with self._database.writing() as connection:
-            row = locked_dataset(connection, self._key(name))
-            import_states.require_ended(connection, row["name"])
+        with self._session.writing() as connection:
+            row = locked_dataset(connection, self._session.key(name))
+            import_rows.require_ended(connection, row["name"])
             added = add_sources(connection, row, sources)
             if check is not None and added.sources:
                 check(stored_with(connection, row).plus(len(added.sources), added.size))
             restate(connection, row, added, rejected)
-            loosen(connection, self._clock(), added.replaced)
+            loosen(connection, self._session.clock(), added.replaced)
         return len(added.sources)
 
     def stored(self, name: str) -> Stored:
         """Return what is stored in a dataset, which may not exist yet, and in all of its tenant."""
-        query = select(schema.datasets).where(_datasets.name == self._key(name))
-        with self._database.reading() as connection:
-            return stored_with(connection, rows.first(connection, query), self._tenant or DEFAULT_TENANT)
+        query = select(schema.datasets).where(_datasets.name == self._session.key(name))
+        with self._session.reading() as connection:
+            return stored_with(
+                connection, rows.first(connection, query), self._session.tenant or DEFAULT_TENANT
+            )
 
     def has_source(self, name: str, image: str, label: str, filename: str) -> bool:
         """Return whether a dataset has an image under this label and file name."""
-        query = select(_sources.id).where(_sources.dataset == self._key(name), _sources.image == image)
+        query = select(_sources.id).where(
+            _sources.dataset == self._session.key(name), _sources.image == image
+        )
         query = query.where(_sources.label == label, _sources.filename == filename)
-        with self._database.reading() as connection:
+        with self._session.reading() as connection:
             return rows.first(connection, query) is not None
 
-    def dataset(self, name: str) -> Dataset:
+    def get(self, name: str) -> Dataset:
         """Return the dataset.
 
         Raises:
             UnknownDataset: no dataset has this name.
         """
-        return self._digested(self._key(name))
+        return self._digested(self._session.key(name))
 
     def classes(self, name: str) -> list[str]:
-        """Return the classes of a dataset, which takes no time; raises as `dataset`."""
-        with self._database.reading() as connection:
-            return list(_dataset_row(connection, self._key(name))["classes"])
+        """Return the classes of a dataset, which takes no time; raises as `get`."""
+        with self._session.reading() as connection:
+            return list(dataset_row(connection, self._session.key(name))["classes"])
 
-    def has_dataset(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
         """Return whether a dataset has this name."""
-        with self._database.reading() as connection:
-            return connection.execute(_DATASET, {"of_name": self._key(name)}).first() is not None
+        with self._session.reading() as connection:
+            return find_dataset(connection, self._session.key(name)) is not None
 
     def has_fixed_classes(self, name: str) -> bool:
         """Return whether the dataset was made with a list of classes, so that other labels are refused."""
-        with self._database.reading() as connection:
-            return bool(_dataset_row(connection, self._key(name))["fixed_classes"])
+        with self._session.reading() as connection:
+            return bool(dataset_row(connection, self._session.key(name))["fixed_classes"])
 
-    def dataset_list(self) -> list[Dataset]:
+    def all(self) -> list[Dataset]:
         """Return every dataset by name."""
-        with self._database.reading() as connection:
+        with self._session.reading() as connection:
             mine = select(schema.datasets, schema.EXPIRES_AT).where(
                 rows.is_own(connection, _datasets.tenant), schema.KEPT_DATASETS
             )
@@ -154,7 +171,7 @@ class Datasets(LedgerPart):
             imported = set(connection.execute(select(schema.imports.c.dataset)).scalars())
         # Sorted here: PostgreSQL orders letters by the language that it was set up for.
         return [
-            rows.dataset(row, None, self._tenant) if row["digest"] and row["name"] not in imported
+            rows.dataset(row, None, self._session.tenant) if row["digest"] and row["name"] not in imported
             else self._digested(row["name"])
             for row in sorted(found, key=lambda row: str(row["name"]))
         ]  # fmt: skip
@@ -162,9 +179,9 @@ class Datasets(LedgerPart):
     def sources(self, name: str, *, most: int | None = None) -> list[Source]:
         """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
         query = _OF_DATASET if most is None else _OF_DATASET.where(_sources.ordinal < most)
-        with self._database.reading() as connection:
-            _dataset_row(connection, self._key(name))
-            found = connection.execute(query, {"of_name": self._key(name)}).mappings().all()
+        with self._session.reading() as connection:
+            dataset_row(connection, self._session.key(name))
+            found = connection.execute(query, {"of_name": self._session.key(name)}).mappings().all()
         return [rows.source(row) for row in found]
 
     def group_classes(self, name: str) -> dict[str, str]:
@@ -173,26 +190,66 @@ class Datasets(LedgerPart):
         Raises:
             UnknownDataset: no dataset has this name.
         """
-        key = self._key(name)
+        key = self._session.key(name)
         query = select(_sources.group, _sources.label).where(_sources.dataset == key).distinct()
-        with self._database.reading() as connection:
-            _dataset_row(connection, key)
+        with self._session.reading() as connection:
+            dataset_row(connection, key)
             found = connection.execute(query.where(_sources.group.is_not(None))).all()
         return {row.group: row.label for row in found}
 
     def is_source_image(self, image: str) -> bool:
         """Return whether a blob is an image that a user provided, not one that Counterpose made."""
         query = select(_sources.id).where(_sources.image == image)
-        if self._tenant is not None:
-            query = query.join(schema.datasets).where(_datasets.tenant == self._tenant)
-        with self._database.reading() as connection:
+        if self._session.tenant is not None:
+            query = query.join(schema.datasets).where(_datasets.tenant == self._session.tenant)
+        with self._session.reading() as connection:
             return rows.first(connection, query) is not None
+
+    def table(self, name: str, *, most: int | None = None) -> SourceTable:
+        """Return the sources of a dataset in the order they were added: all, or the first ``most``.
+
+        Raises:
+            UnknownDataset: no dataset has this name.
+        """
+        return read_table(self._session, self._session.key(name), most)
+
+    def end(self, name: str, expires_at: float | None) -> Dataset:
+        """Let a dataset end at a time, in seconds since the epoch, or never; raises `UnknownDataset`."""
+        with self._session.writing() as connection:
+            key = locked_dataset(connection, self._session.key(name))["name"]
+            connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
+            if expires_at is not None:
+                ends = {"dataset": key, "expires_at": expires_at}
+                connection.execute(insert(schema.dataset_ends).values(ends))
+        return self.get(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a dataset with its sources.
+
+        The first of its transactions takes it from everybody's sight; the others delete its rows in chunks.
+
+        Raises:
+            DatasetNotReady: it is being imported, or a run about it has not ended.
+            UnknownDataset: no dataset has this name.
+        """
+        deletions.delete_dataset(self._session, self._session.key(name))
+
+    def expire(self) -> int:
+        """Delete the datasets whose time is over; return their number.
+
+        One that is being imported, or that a run goes on with, is left for later.
+        """
+        return deletions.expire(self._session)
+
+    def go_on_deleting(self, stopped: Callable[[], bool] = never) -> None:
+        """Go on with deletions that a killed process has left half done."""
+        deletions.go_on(self._session, stopped)
 
     def _digested(self, key: str) -> Dataset:
         """Return a dataset, whose digest is made now if it changed since, unless it is being imported."""
-        with self._database.reading() as connection:
-            row = _dataset_row(connection, key)
-            found = rows.dataset(row, import_states.of_dataset(connection, key), self._tenant)
+        with self._session.reading() as connection:
+            row = dataset_row(connection, key)
+            found = rows.dataset(row, import_rows.of_dataset(connection, key), self._session.tenant)
             if found.imported is not None and not found.imported.has_ended:
                 # It would be another one at each part.
                 return found.model_copy(update={"digest": ""})
@@ -201,14 +258,14 @@ class Datasets(LedgerPart):
             digest = digest_of(connection, key, row["classes"])
         unchanged = (_datasets.name == key) & (_datasets.changes == row["changes"])
         # Kept for the next who asks; who cannot write it has it all the same.
-        with suppress(BackendUnavailable, StorageFull), self._database.writing() as connection:
+        with suppress(BackendUnavailable, StorageFull), self._session.writing() as connection:
             connection.execute(update(schema.datasets).where(unchanged).values(digest=digest))
         return found.model_copy(update={"digest": digest})
 
     def _refuse_other_classes(self, name: str, classes: Sequence[str] | None) -> None:
         try:
-            with self._database.reading() as connection:
-                row = _dataset_row(connection, self._key(name))
+            with self._session.reading() as connection:
+                row = dataset_row(connection, self._session.key(name))
         except UnknownDataset:
             raise DatasetNotReady(
                 f"dataset {name!r} is being deleted; retry in a moment, or choose another name",
@@ -219,44 +276,3 @@ class Datasets(LedgerPart):
             raise InvalidRequest(
                 f"a dataset {name!r} with other classes exists already; choose another name", pointer="/name"
             )
-
-
-def stored_with(connection: Connection, row: RowMapping | None, tenant: str | None = None) -> Stored:
-    """Return what is stored in the dataset of this row, if there is one, and in all datasets of its tenant.
-
-    ``tenant``: whose it is; default: the row's.
-    """
-    images, size = func.sum(_datasets.n_sources), func.sum(_datasets.stored_bytes)
-    mine = _datasets.tenant == (tenant if row is None else row["tenant"])
-    all_images, all_bytes = connection.execute(select(images, size).where(mine)).one()
-    return Stored(
-        images=0 if row is None else row["n_sources"],
-        bytes=0 if row is None else row["stored_bytes"],
-        all_images=int(all_images or 0),
-        all_bytes=int(all_bytes or 0),
-    )
-
-
-def locked_dataset(connection: Connection, key: str) -> RowMapping:
-    """Lock and return a dataset's row: every writer locks it before its import's and its shards'."""
-    return _dataset_row(connection, key, lock=True)
-
-
-def _dataset_row(connection: Connection, key: str, *, lock: bool = False) -> RowMapping:
-    row = connection.execute(_LOCKED_DATASET if lock else _DATASET, {"of_name": key}).mappings().first()
-    if row is None:
-        raise unknown_dataset(connection, key)
-    return row
-
-
-def unknown_dataset(connection: Connection, key: str) -> UnknownDataset:
-    """Return the error of a dataset that is missing, or another tenant's."""
-    name, own = rows.dataset_name(key), rows.is_own(connection, schema.datasets.c.tenant)
-    newest = (
-        select(_datasets.name)
-        .where(own, schema.KEPT_DATASETS)
-        .order_by(_datasets.created_at.desc())
-        .limit(_MOST_NEAR)
-    )
-    meant = did_you_mean(name, map(rows.dataset_name, connection.execute(newest).scalars()))
-    return UnknownDataset(f"no dataset is named {name!r}{meant}; create it, or list those that exist")

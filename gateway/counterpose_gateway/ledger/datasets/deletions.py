@@ -9,13 +9,12 @@ from contextlib import suppress
 
 from sqlalchemy import Connection, RowMapping, String, cast, delete, insert, or_, select
 
-from counterpose_core.contract.datasets import Dataset
 from counterpose_core.errors import DatasetNotReady, UnknownDataset
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.ledger.blobs.loose_digests import loosen
-from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.datasets import import_states
-from counterpose_gateway.ledger.datasets.datasets import Datasets, locked_dataset
+from counterpose_gateway.ledger.blobs import loosen
+from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.datasets import import_rows
+from counterpose_gateway.ledger.datasets.dataset_rows import locked_dataset
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.pace import in_chunks, never
 
@@ -26,89 +25,66 @@ _shards = schema.import_shards.c
 _runs = schema.runs.c
 
 
-class DatasetDeletions(Datasets, LedgerPart):
-    """The part of the ledger that forgets datasets."""
+def delete_dataset(session: Session, key: str) -> None:
+    """Delete the dataset of a key as `Datasets.delete` says."""
+    with session.writing() as connection:
+        row = locked_dataset(connection, key)
+        import_rows.require_ended(connection, key)
+        _require_unused(connection, row)
+        connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
+        connection.execute(insert(schema.dataset_ends).values(dataset=key, deleting=True))
+    _delete_rest(session, key)
 
-    def end_dataset(self, name: str, expires_at: float | None) -> Dataset:
-        """Let a dataset end at a time, in seconds since the epoch, or never; raises `UnknownDataset`."""
-        with self._database.writing() as connection:
-            key = locked_dataset(connection, self._key(name))["name"]
-            connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
-            if expires_at is not None:
-                ends = {"dataset": key, "expires_at": expires_at}
-                connection.execute(insert(schema.dataset_ends).values(ends))
-        return self.dataset(name)
 
-    def delete_dataset(self, name: str) -> None:
-        """Delete a dataset with its sources.
+def expire(session: Session) -> int:
+    """Delete datasets as `Datasets.expire` says."""
+    due = select(_ends.dataset).where(_ends.expires_at <= session.clock(), ~_ends.deleting)
+    with session.reading() as connection:
+        found = connection.execute(due).scalars().all()
+    deleted = 0
+    for key in found:
+        with suppress(DatasetNotReady, UnknownDataset):
+            delete_dataset(session, key)
+            deleted += 1
+    return deleted
 
-        The first of its transactions takes it from everybody's sight; the others delete its rows in chunks.
 
-        Raises:
-            DatasetNotReady: it is being imported, or a run about it has not ended.
-            UnknownDataset: no dataset has this name.
-        """
-        self._delete(self._key(name))
+def go_on(session: Session, stopped: Callable[[], bool] = never) -> None:
+    """Go on with deletions as `Datasets.go_on_deleting` says."""
+    with session.reading() as connection:
+        keys = connection.execute(select(_ends.dataset).where(_ends.deleting)).scalars().all()
+    for key in keys:
+        _delete_rest(session, key, stopped)
 
-    def _delete(self, key: str) -> None:
-        with self._database.writing() as connection:
-            row = locked_dataset(connection, key)
-            import_states.require_ended(connection, key)
-            _require_unused(connection, row)
-            connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
-            connection.execute(insert(schema.dataset_ends).values(dataset=key, deleting=True))
-        self._delete_rest(key)
 
-    def expire_datasets(self) -> int:
-        """Delete the datasets whose time is over; return their number.
+def _delete_rest(session: Session, key: str, stopped: Callable[[], bool] = never) -> None:
+    def delete_chunk(size: int) -> tuple[int, float]:
+        with session.erasing() as connection:
+            start = time.perf_counter()
+            some = select(_sources.ordinal, _sources.image, _sources.mask).where(_sources.dataset == key)
+            found = connection.execute(some.order_by(_sources.ordinal).limit(size)).all()
+            if found:
+                loosen(
+                    connection,
+                    session.clock(),
+                    [ref for row in found for ref in (row.image, row.mask) if ref],
+                )
+                mine = (_sources.dataset == key) & (_sources.ordinal <= found[-1].ordinal)
+                connection.execute(delete(schema.sources).where(mine))
+            return len(found), time.perf_counter() - start
 
-        One that is being imported, or that a run goes on with, is left for later.
-        """
-        due = select(_ends.dataset).where(_ends.expires_at <= self._clock(), ~_ends.deleting)
-        with self._database.reading() as connection:
-            found = connection.execute(due).scalars().all()
-        deleted = 0
-        for key in found:
-            with suppress(DatasetNotReady, UnknownDataset):
-                self._delete(key)
-                deleted += 1
-        return deleted
-
-    def go_on_deleting_datasets(self, stopped: Callable[[], bool] = never) -> None:
-        """Go on with deletions that a killed process has left half done."""
-        with self._database.reading() as connection:
-            keys = connection.execute(select(_ends.dataset).where(_ends.deleting)).scalars().all()
-        for key in keys:
-            self._delete_rest(key, stopped)
-
-    def _delete_rest(self, key: str, stopped: Callable[[], bool] = never) -> None:
-        def delete_chunk(size: int) -> tuple[int, float]:
-            with self._database.erasing() as connection:
-                start = time.perf_counter()
-                some = select(_sources.ordinal, _sources.image, _sources.mask).where(_sources.dataset == key)
-                found = connection.execute(some.order_by(_sources.ordinal).limit(size)).all()
-                if found:
-                    loosen(
-                        connection,
-                        self._clock(),
-                        [ref for row in found for ref in (row.image, row.mask) if ref],
-                    )
-                    mine = (_sources.dataset == key) & (_sources.ordinal <= found[-1].ordinal)
-                    connection.execute(delete(schema.sources).where(mine))
-                return len(found), time.perf_counter() - start
-
-        in_chunks(delete_chunk, DELETED_AT_ONCE, stopped=stopped)
-        if stopped():
+    in_chunks(delete_chunk, DELETED_AT_ONCE, stopped=stopped)
+    if stopped():
+        return
+    with session.erasing() as connection:
+        row = rows.first(connection, select(schema.datasets).where(schema.datasets.c.name == key))
+        if row is None or _is_wanted(connection, key):
             return
-        with self._database.erasing() as connection:
-            row = rows.first(connection, select(schema.datasets).where(schema.datasets.c.name == key))
-            if row is None or _is_wanted(connection, key):
-                return
-            connection.execute(delete(schema.import_shards).where(_shards.dataset == key))
-            connection.execute(delete(schema.imports).where(schema.imports.c.dataset == key))
-            connection.execute(delete(schema.datasets).where(schema.datasets.c.name == key))
-            connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
-            _forget_answers(connection, row)
+        connection.execute(delete(schema.import_shards).where(_shards.dataset == key))
+        connection.execute(delete(schema.imports).where(schema.imports.c.dataset == key))
+        connection.execute(delete(schema.datasets).where(schema.datasets.c.name == key))
+        connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
+        _forget_answers(connection, row)
 
 
 def _is_wanted(connection: Connection, key: str) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import select
 
-from counterpose_gateway.ledger.database.engine import Database, LedgerPart
-from counterpose_gateway.ledger.datasets.datasets import unknown_dataset
+from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.datasets.dataset_rows import unknown_dataset
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.source_table import Codes, SourceTable, Texts
 
@@ -18,62 +18,54 @@ _datasets = schema.datasets.c
 _sources = schema.sources.c
 
 
-class SourceTables(LedgerPart):
-    """The part of the ledger that plans of many items read sources by."""
-
-    def source_table(self, name: str, *, most: int | None = None) -> SourceTable:
-        """Return the sources of a dataset in the order they were added: all, or the first ``most``.
-
-        Raises:
-            UnknownDataset: no dataset has this name.
-        """
-        key = self._key(name)
-        with self._database.reading() as connection:
-            there = connection.execute(
-                select(_datasets.n_sources).where(_datasets.name == key, schema.KEPT_DATASETS)
-            ).scalar()
-            if there is None:
-                raise unknown_dataset(connection, key)
-        n = there if most is None else min(there, most)
-        reader = _SourcePages(self._database, key, n)
-        ids, images = Texts.of_digests(n), Texts.of_digests(n)
-        labels, groups = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
-        captioned = np.zeros(n, dtype=bool)
-        known_labels, known_groups = Codes(), Codes()
-        columns = (
-            _sources.id, _sources.image, _sources.label, _sources.group, _sources.caption.is_not(None),
-            _sources.mask, _sources.width, _sources.height,
-        )  # fmt: skip
-        masks: Texts | None = None
-        sides = set[int]()
-        found = 0
-        for row in reader.pages(*columns):
-            ids.values[found], images.values[found] = bytes.fromhex(row[0]), bytes.fromhex(row[1])
-            labels[found], groups[found] = known_labels.code(row[2]), known_groups.code(row[3])
-            captioned[found] = row[4]
-            if row[5] is not None:
-                masks = masks or Texts.of_digests(n)
-                masks.values[found] = bytes.fromhex(row[5])
-            sides.add(max(row[6], row[7]))
-            found += 1
-        return SourceTable(
-            ids=ids, images=images, labels=labels, label_names=known_labels.names, captioned=captioned,
-            details=reader, places=np.arange(found), groups=groups[:found], group_names=known_groups.names,
-            masks=masks, sides=frozenset(sides),
-        )  # fmt: skip
+def read_table(session: Session, key: str, most: int | None) -> SourceTable:
+    """Return the sources of the dataset of a key as `Datasets.table` says."""
+    with session.reading() as connection:
+        there = connection.execute(
+            select(_datasets.n_sources).where(_datasets.name == key, schema.KEPT_DATASETS)
+        ).scalar()
+        if there is None:
+            raise unknown_dataset(connection, key)
+    n = there if most is None else min(there, most)
+    reader = _SourcePages(session, key, n)
+    ids, images = Texts.of_digests(n), Texts.of_digests(n)
+    labels, groups = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
+    captioned = np.zeros(n, dtype=bool)
+    known_labels, known_groups = Codes(), Codes()
+    columns = (
+        _sources.id, _sources.image, _sources.label, _sources.group, _sources.caption.is_not(None),
+        _sources.mask, _sources.width, _sources.height,
+    )  # fmt: skip
+    masks: Texts | None = None
+    sides = set[int]()
+    found = 0
+    for row in reader.pages(*columns):
+        ids.values[found], images.values[found] = bytes.fromhex(row[0]), bytes.fromhex(row[1])
+        labels[found], groups[found] = known_labels.code(row[2]), known_groups.code(row[3])
+        captioned[found] = row[4]
+        if row[5] is not None:
+            masks = masks or Texts.of_digests(n)
+            masks.values[found] = bytes.fromhex(row[5])
+        sides.add(max(row[6], row[7]))
+        found += 1
+    return SourceTable(
+        ids=ids, images=images, labels=labels, label_names=known_labels.names, captioned=captioned,
+        details=reader, places=np.arange(found), groups=groups[:found], group_names=known_groups.names,
+        masks=masks, sides=frozenset(sides),
+    )  # fmt: skip
 
 
 class _SourcePages:
     """Reads a dataset's first ``n`` sources by their ordinals, each page in a transaction of its own."""
 
-    def __init__(self, database: Database, key: str, n: int) -> None:
-        self._database = database
+    def __init__(self, session: Session, key: str, n: int) -> None:
+        self._session = session
         self._key = key
         self._n = n
 
     def captions(self, numbers: Sequence[int]) -> Mapping[int, str]:
         wanted = (_sources.dataset == self._key) & _sources.ordinal.in_(numbers)
-        with self._database.reading() as connection:
+        with self._session.reading() as connection:
             found = connection.execute(select(_sources.ordinal, _sources.caption).where(wanted)).all()
         return {ordinal: caption for ordinal, caption in found if caption is not None}
 
@@ -84,6 +76,6 @@ class _SourcePages:
         for start in range(0, self._n, _READ_AT_ONCE):
             page = (_sources.ordinal >= start) & (_sources.ordinal < min(self._n, start + _READ_AT_ONCE))
             query = select(*columns).where(_sources.dataset == self._key, page)  # type: ignore[call-overload]
-            with self._database.reading() as connection:
+            with self._session.reading() as connection:
                 found = connection.execute(query.order_by(_sources.ordinal)).all()
             yield from found

@@ -10,14 +10,13 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, s
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from counterpose_core.errors import LeaseLost, QuotaExceeded
-from counterpose_gateway.ledger.access import usage as tenant_usage
-from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.database.lease_time import LeaseTime
+from counterpose_gateway.ledger import access
+from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.items import work
 from counterpose_gateway.ledger.runs.cancellations import stop
-from counterpose_gateway.ledger.runs.transitions import OPEN_STATES, Step, move_by, record
+from counterpose_gateway.ledger.runs.transitions import Step, move_by, record
 from counterpose_gateway.ledger.tables import rows, schema, totals
-from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, no_lease_left
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
 from counterpose_gateway.records.measurements import LEASE_LOST, Attempt
 
 HELD_SECONDS = 2.0
@@ -41,12 +40,15 @@ def _lease_of_ready(*wanted: ColumnElement[bool]) -> ReturningUpdate[*tuple[Any,
 
 
 _LEASE_ITEM = _lease_of_ready(_items.id == bindparam("which"))
+
 _LEASE_GROUP = _lease_of_ready(
     _items.item_group == bindparam("which"), _items.attempts < MAX_ATTEMPTS - 1
 )  # fmt: skip
+
 _NAMED = _items.id.in_(bindparam("ids", expanding=True))
 _LEASED = select(_items.id, _items.fence).where(_NAMED, rows.LEASED)
 _RENEW = update(schema.items).where(_NAMED).values(due_at=bindparam("until"))
+
 _RELEASE = (
     update(schema.items)
     .where(_NAMED)
@@ -70,202 +72,184 @@ AGAIN = _Again.AGAIN
 """One look found nothing; there may be work in another run."""
 
 
-class Leases(LedgerPart):
-    """The part of the ledger that workers call."""
-
-    _lease_time: LeaseTime
-
-    def lease_group(self, worker: str, *, seconds: float, run_id: str | None = None) -> LeasedGroup | None:
-        """Lease all ready items of one group of one run, as `lease_groups`."""
-        return next(iter(self.lease_groups(worker, seconds=seconds, most=1, run_id=run_id)), None)
-
-    def lease_groups(
-        self, worker: str, *, seconds: float, most: int, run_id: str | None = None
-    ) -> list[LeasedGroup]:
-        """Lease up to ``most`` groups of one run, each with all its ready items, in one transaction.
-
-        The run that was served longest ago comes first. An item's last attempt is leased alone: if it kills
-        its worker, it takes no other item with it.
-        """
-        if run_id is not None:
-            if not self._may_have_work_in(run_id):
-                return []
-            self._lease_time.note()
-            try:
-                with self._database.writing() as connection:
-                    run = rows.locked_run(connection, run_id)
-                    return self._leases_of(connection, run, worker, seconds, most)
-            except _SpentError as spent:
-                stop(self._database, self._clock, spent.run_id, spent.why)
-                return []
-        # Idle workers ask twice a second each; without work they must not queue for SQLite's write lock.
-        if self._database.is_sqlite and not self._may_have_work():
+def lease_groups(
+    session: Session, worker: str, *, seconds: float, most: int, run_id: str | None = None
+) -> list[LeasedGroup]:
+    """Lease groups as `Items.lease_many` says."""
+    if run_id is not None:
+        if not _may_have_work_in(session, run_id):
             return []
-        self._lease_time.note()
-        while True:
-            try:
-                leased = self._leases_of_next(worker, seconds, most)
-            except _SpentError as spent:
-                stop(self._database, self._clock, spent.run_id, spent.why)
-                continue
-            if not isinstance(leased, _Again):
-                return leased
-
-    def renew(self, group: LeasedGroup, seconds: float) -> list[str]:
-        """Renew the leases that are still ours and return their item ids.
-
-        Raises:
-            LeaseLost: no lease is left: all items were recorded, cancelled or leased to others.
-        """
-        kept = self.renew_groups([group], seconds)
-        if not kept:
-            raise no_lease_left(group)
-        return kept
-
-    def renew_groups(self, groups: Sequence[LeasedGroup], seconds: float) -> list[str]:
-        """Renew what is still ours of groups of one run, in one transaction, and return the item ids.
-
-        Raises:
-            LeaseLost: the run is being cancelled.
-        """
-        self._lease_time.note()
-        run_id = groups[0].run_id
-        fences = {item.id: item.fence for group in groups for item in group.items}
-        with self._database.writing() as connection:
-            # Locks the run before its items, like every writer: otherwise two could wait for each other.
-            run = rows.locked_counters(connection, run_id)
-            if run["state"] == "cancelling":
-                raise LeaseLost(f"run {run_id!r} is being cancelled; drop its results")
-            found = connection.execute(_LEASED, {"ids": list(fences)})
-            # The fence decides, not the worker's name: a process may restart under the same name.
-            kept = [item_id for item_id, fence in found if fence == fences[item_id]]
-            if kept:
-                connection.execute(_RENEW, {"ids": kept, "until": self._lease_time() + seconds})
-        return kept
-
-    def release(self, group: LeasedGroup) -> None:
-        """Return the items that are still leased: a worker that stops cleanly costs no attempt."""
-        with self._database.writing() as connection:
-            run = rows.locked_counters(connection, group.run_id)
-            fences = {item.id: item.fence for item in group.items}
-            found = connection.execute(_LEASED, {"ids": list(fences)})
-            held = [item_id for item_id, fence in found if fence == fences[item_id]]
-            if held:
-                connection.execute(_RELEASE, {"ids": held})
-                _set(connection, run, {"idle_until": None})
-
-    def _may_have_work(self) -> bool:
-        with self._database.reading() as connection:
-            return work.may_have_work(connection, self._lease_time())
-
-    def _may_have_work_in(self, run_id: str) -> bool:
-        with self._database.reading_last_commit() as connection:
-            return work.run_may_have_work(connection, run_id, self._lease_time())
-
-    def _leases_of_next(self, worker: str, seconds: float, most: int) -> list[LeasedGroup] | _Again:
-        """Look at one run; `AGAIN` if it had nothing ready, or ended before its row was free."""
-        # One transaction per run: on PostgreSQL a worker that held one run's row and waited for another's
-        # could wait for a worker that waits for the first.
-        with self._database.writing() as connection:
-            work.awaken(connection, self._lease_time())
-            run = work.locked_run_to_serve(connection)
-            if run is not None:
-                return self._leases_of(connection, run, worker, seconds, most) or AGAIN
-            held = work.run_to_serve(connection)
-        if held is None:
+        session.lease_time.note()
+        try:
+            with session.writing() as connection:
+                run = rows.locked_run(connection, run_id)
+                return _leases_of(session, connection, run, worker, seconds, most)
+        except _SpentError as spent:
+            stop(session, spent.run_id, spent.why)
             return []
-        # Every run to serve is held, such as the only one: this worker waits for it like any other writer.
-        with self._database.writing() as connection:
-            return (
-                self._leases_of(connection, rows.locked_run(connection, held), worker, seconds, most) or AGAIN
-            )
-
-    def _leases_of(
-        self, connection: Connection, run: RowMapping, worker: str, seconds: float, most: int
-    ) -> list[LeasedGroup]:
-        if run["state"] not in OPEN_STATES:
-            return []
-        if (refusal := tenant_usage.refusal(connection, run["tenant"], self._clock())) is not None:
-            return self._hold(connection, run, refusal)
-        now, groups, lost = self._lease_time(), list[LeasedGroup](), list[Attempt]()
-        found = work.earliest_item(connection, run)
-        while found is not None and found["due_at"] <= now and len(groups) < most:
-            if found["attempts"] >= MAX_ATTEMPTS:
-                break
-            leased = self._lease(connection, run, found, worker, now, until=now + seconds)
-            if found["state"] == "leased":
-                # Leased together, they ran out together: nobody came back with the outcomes.
-                lost += [Attempt(item.kind, LEASE_LOST) for item in leased if item.attempt > 1]
-            groups.append(_group(run, found["item_group"], leased))
-            found = work.earliest_item(connection, run)
-        if groups:
-            self._mark_served(connection, run, found, now)
-        elif found is None or found["due_at"] > now:
-            _set(connection, run, {"idle_until": _waiting_until(found, now)})
-        else:
-            self._fail_exhausted(connection, run, found["item_group"], now)
-        totals.add(connection, run["id"], attempts=lost)
-        return groups
-
-    def _hold(self, connection: Connection, run: RowMapping, why: QuotaExceeded) -> list[LeasedGroup]:
-        """Lease nothing more of a run: what is being worked on is recorded, and then the run ends.
-
-        Raises:
-            _SpentError: nothing is being worked on any more; the transaction has changed nothing.
-        """
-        now = self._lease_time()
-        working = select(_items.id).where(_items.run_id == run["id"], rows.OPEN, _items.state == "leased")
-        if connection.execute(working.where(_items.due_at > now).limit(1)).first() is None:
-            raise _SpentError(run["id"], why)
-        _set(connection, run, {"idle_until": now + HELD_SECONDS})
+    # Idle workers ask twice a second each; without work they must not queue for SQLite's write lock.
+    if session.database.is_sqlite and not _may_have_work(session):
         return []
+    session.lease_time.note()
+    while True:
+        try:
+            leased = _leases_of_next(session, worker, seconds, most)
+        except _SpentError as spent:
+            stop(session, spent.run_id, spent.why)
+            continue
+        if not isinstance(leased, _Again):
+            return leased
 
-    def _lease(
-        self,
-        connection: Connection,
-        run: RowMapping,
-        found: RowMapping,
-        worker: str,
-        now: float,
-        *,
-        until: float,
-    ) -> Sequence[LeasedItem]:
-        # Those on their last attempt are left out of their group: they are leased one by one.
-        statement = _LEASE_ITEM if found["attempts"] == MAX_ATTEMPTS - 1 else _LEASE_GROUP
-        given = {
-            "run": run["id"], "open_stage": run["stage"], "now": now, "until": until, "of_worker": worker,
-            "which": found["id"] if statement is _LEASE_ITEM else found["item_group"],
-        }  # fmt: skip
-        leased = [rows.leased_item(row) for row in connection.execute(statement, given).mappings()]
-        # RETURNING guarantees no order.
-        return sorted(leased, key=lambda item: item.ordinal)
 
-    def _mark_served(
-        self, connection: Connection, run: RowMapping, following: RowMapping | None, now: float
-    ) -> None:
-        values: dict[str, Any] = {"served_at": now, "state": "in_progress"}
-        if run["state"] == "queued":
-            values["started_at"] = run["started_at"] or max(self._clock(), run["created_at"])
-            record(connection, run["id"], "in_progress", rows.counts(run).model_dump(), "started")
-        # Known now rather than by the next worker, whose look would cost a transaction.
-        idle = following is None or following["due_at"] > now
-        _set(connection, run, {**values, "idle_until": _waiting_until(following, now) if idle else None})
+def renew_groups(session: Session, groups: Sequence[LeasedGroup], seconds: float) -> list[str]:
+    """Renew groups as `Items.renew_many` says."""
+    session.lease_time.note()
+    run_id = groups[0].run_id
+    fences = {item.id: item.fence for group in groups for item in group.items}
+    with session.writing() as connection:
+        # Locks the run before its items, like every writer: otherwise two could wait for each other.
+        run = rows.locked_counters(connection, run_id)
+        if run["state"] == "cancelling":
+            raise LeaseLost(f"run {run_id!r} is being cancelled; drop its results")
+        found = connection.execute(_LEASED, {"ids": list(fences)})
+        # The fence decides, not the worker's name: a process may restart under the same name.
+        kept = [item_id for item_id, fence in found if fence == fences[item_id]]
+        if kept:
+            connection.execute(_RENEW, {"ids": kept, "until": session.lease_time() + seconds})
+    return kept
 
-    def _fail_exhausted(self, connection: Connection, run: RowMapping, item_group: str, now: float) -> None:
-        # Their workers died without recording them, and no other worker would.
-        spent = and_(
-            _items.run_id == run["id"], _items.item_group == item_group, _items.attempts >= MAX_ATTEMPTS,
-            _ready(now),
-        )  # fmt: skip
-        detail = f"{MAX_ATTEMPTS} workers took this item and none came back"
-        values = {"state": "failed", "worker": None, "code": LeaseLost.code, "detail": detail}
-        failing = update(schema.items).where(spent).values(values).returning(_items.kind)
-        kinds = connection.execute(failing).scalars().all()
-        attempts = [Attempt(kind, outcome) for kind in kinds for outcome in (LEASE_LOST, "failed")]
-        changes = {"pending": -len(kinds), "failed": len(kinds)}
-        move_by(
-            connection, run, [Step(changes=changes, message=detail, attempts=attempts)], now=self._clock()
+
+def release(session: Session, group: LeasedGroup) -> None:
+    """Return items as `Items.release` says."""
+    with session.writing() as connection:
+        run = rows.locked_counters(connection, group.run_id)
+        fences = {item.id: item.fence for item in group.items}
+        found = connection.execute(_LEASED, {"ids": list(fences)})
+        held = [item_id for item_id, fence in found if fence == fences[item_id]]
+        if held:
+            connection.execute(_RELEASE, {"ids": held})
+            _set(connection, run, {"idle_until": None})
+
+
+def _may_have_work(session: Session) -> bool:
+    with session.reading() as connection:
+        return work.may_have_work(connection, session.lease_time())
+
+
+def _may_have_work_in(session: Session, run_id: str) -> bool:
+    with session.reading_last_commit() as connection:
+        return work.run_may_have_work(connection, run_id, session.lease_time())
+
+
+def _leases_of_next(session: Session, worker: str, seconds: float, most: int) -> list[LeasedGroup] | _Again:
+    """Look at one run; `AGAIN` if it had nothing ready, or ended before its row was free."""
+    # One transaction per run: on PostgreSQL a worker that held one run's row and waited for another's
+    # could wait for a worker that waits for the first.
+    with session.writing() as connection:
+        work.awaken(connection, session.lease_time())
+        run = work.locked_run_to_serve(connection)
+        if run is not None:
+            return _leases_of(session, connection, run, worker, seconds, most) or AGAIN
+        held = work.run_to_serve(connection)
+    if held is None:
+        return []
+    # Every run to serve is held, such as the only one: this worker waits for it like any other writer.
+    with session.writing() as connection:
+        return (
+            _leases_of(session, connection, rows.locked_run(connection, held), worker, seconds, most) or AGAIN
         )
+
+
+def _leases_of(
+    session: Session, connection: Connection, run: RowMapping, worker: str, seconds: float, most: int
+) -> list[LeasedGroup]:
+    if run["state"] not in rows.OPEN_STATES:
+        return []
+    if (refusal := access.refusal(connection, run["tenant"], session.clock())) is not None:
+        return _hold(session, connection, run, refusal)
+    now, groups, lost = session.lease_time(), list[LeasedGroup](), list[Attempt]()
+    found = work.earliest_item(connection, run)
+    while found is not None and found["due_at"] <= now and len(groups) < most:
+        if found["attempts"] >= MAX_ATTEMPTS:
+            break
+        leased = _lease(session, connection, run, found, worker, now, until=now + seconds)
+        if found["state"] == "leased":
+            # Leased together, they ran out together: nobody came back with the outcomes.
+            lost += [Attempt(item.kind, LEASE_LOST) for item in leased if item.attempt > 1]
+        groups.append(_group(run, found["item_group"], leased))
+        found = work.earliest_item(connection, run)
+    if groups:
+        _mark_served(session, connection, run, found, now)
+    elif found is None or found["due_at"] > now:
+        _set(connection, run, {"idle_until": _waiting_until(found, now)})
+    else:
+        _fail_exhausted(session, connection, run, found["item_group"], now)
+    totals.add(connection, run["id"], attempts=lost)
+    return groups
+
+
+def _hold(session: Session, connection: Connection, run: RowMapping, why: QuotaExceeded) -> list[LeasedGroup]:
+    """Lease nothing more of a run: what is being worked on is recorded, and then the run ends.
+
+    Raises:
+        _SpentError: nothing is being worked on any more; the transaction has changed nothing.
+    """
+    now = session.lease_time()
+    working = select(_items.id).where(_items.run_id == run["id"], rows.OPEN, _items.state == "leased")
+    if connection.execute(working.where(_items.due_at > now).limit(1)).first() is None:
+        raise _SpentError(run["id"], why)
+    _set(connection, run, {"idle_until": now + HELD_SECONDS})
+    return []
+
+
+def _lease(
+    session: Session,
+    connection: Connection,
+    run: RowMapping,
+    found: RowMapping,
+    worker: str,
+    now: float,
+    *,
+    until: float,
+) -> Sequence[LeasedItem]:
+    # Those on their last attempt are left out of their group: they are leased one by one.
+    statement = _LEASE_ITEM if found["attempts"] == MAX_ATTEMPTS - 1 else _LEASE_GROUP
+    given = {
+        "run": run["id"], "open_stage": run["stage"], "now": now, "until": until, "of_worker": worker,
+        "which": found["id"] if statement is _LEASE_ITEM else found["item_group"],
+    }  # fmt: skip
+    leased = [rows.leased_item(row) for row in connection.execute(statement, given).mappings()]
+    # RETURNING guarantees no order.
+    return sorted(leased, key=lambda item: item.ordinal)
+
+
+def _mark_served(
+    session: Session, connection: Connection, run: RowMapping, following: RowMapping | None, now: float
+) -> None:
+    values: dict[str, Any] = {"served_at": now, "state": "in_progress"}
+    if run["state"] == "queued":
+        values["started_at"] = run["started_at"] or max(session.clock(), run["created_at"])
+        record(connection, run["id"], "in_progress", rows.counts(run).model_dump(), "started")
+    # Known now rather than by the next worker, whose look would cost a transaction.
+    idle = following is None or following["due_at"] > now
+    _set(connection, run, {**values, "idle_until": _waiting_until(following, now) if idle else None})
+
+
+def _fail_exhausted(
+    session: Session, connection: Connection, run: RowMapping, item_group: str, now: float
+) -> None:
+    # Their workers died without recording them, and no other worker would.
+    spent = and_(
+        _items.run_id == run["id"], _items.item_group == item_group, _items.attempts >= MAX_ATTEMPTS,
+        _ready(now),
+    )  # fmt: skip
+    detail = f"{MAX_ATTEMPTS} workers took this item and none came back"
+    values = {"state": "failed", "worker": None, "code": LeaseLost.code, "detail": detail}
+    failing = update(schema.items).where(spent).values(values).returning(_items.kind)
+    kinds = connection.execute(failing).scalars().all()
+    attempts = [Attempt(kind, outcome) for kind in kinds for outcome in (LEASE_LOST, "failed")]
+    changes = {"pending": -len(kinds), "failed": len(kinds)}
+    move_by(connection, run, [Step(changes=changes, message=detail, attempts=attempts)], now=session.clock())
 
 
 def _ready(now: float) -> ColumnElement[bool]:

@@ -8,91 +8,71 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, bindparam, select, update
 
 from counterpose_core.types import Cost, ItemState
-from counterpose_gateway.ledger.blobs.uses import note_uses, refs_in
-from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.database.lease_time import LeaseTime
+from counterpose_gateway.ledger.blobs import note_uses, refs_in
+from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs.transitions import Step, move_by
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import MAX_ATTEMPTS, RETRY_SECONDS
 from counterpose_gateway.records.measurements import Attempt
-from counterpose_gateway.records.outcomes import Done, Ended, Failed, Filtered, Outcome, lease_lost, run_of
+from counterpose_gateway.records.outcomes import Done, Ended, Failed, Filtered, Outcome, run_of
 
 _items = schema.items.c
-
 _CONCLUDE = update(schema.items).where(_items.id == bindparam("key"))
+
 _LEASED = select(
     _items.id, _items.fence, _items.attempts, _items.ordinal, _items.due_at, _items.kind, _items.edit_type,
     _items.label,
 ).where(_items.id.in_(bindparam("ids", expanding=True)), rows.LEASED)  # fmt: skip
 
 
-class Outcomes(LedgerPart):
-    """The part of the ledger that workers tell what became of their items."""
+def record(session: Session, ended: Sequence[Ended]) -> list[Ended]:
+    """Record outcomes as `Items.record_many` says."""
+    if not ended:
+        return []
+    run_id = run_of(ended[0])
+    # Written before the transaction: the lock is held for the ledger's own work alone.
+    documents = {id(each.outcome): _document(each.outcome) for each in ended}
+    made = {key: set(refs_in(document)) for key, document in documents.items()}
+    with session.writing() as connection:
+        run = rows.locked_counters(connection, run_id)
+        # The leases of a run that is being cancelled are void before all its items are cancelled.
+        leased = {} if run["state"] == "cancelling" else _leased(connection, ended)
+        held: list[tuple[RowMapping, Outcome]] = []
+        lost: list[Ended] = []
+        for each in ended:
+            # Taken away: a second outcome of the item in one call is as late as one in the next call.
+            item = leased.pop((each.item_id, each.fence), None)
+            if item is None:
+                lost.append(each)
+            else:
+                held.append((item, each.outcome))
+        if held:
+            _record(session, connection, run, held, documents)
+            refs = {ref for _, outcome in held for ref in made[id(outcome)]}
+            note_uses(connection, run_id, sorted(refs))
+    return lost
 
-    _lease_time: LeaseTime
 
-    def finish(self, item_id: str, fence: int, outcome: Outcome) -> None:
-        """Record the one outcome of a leased item, as `finish_many`."""
-        self.finish_many([Ended(item_id=item_id, fence=fence, outcome=outcome)])
-
-    def finish_many(self, ended: Sequence[Ended]) -> None:
-        """Record outcomes of leased items of one run in one transaction; the run ends with its last item.
-
-        Raises:
-            LeaseLost: some items were leased again, cancelled or recorded since; the others are recorded.
-        """
-        if lost := self.record_many(ended):
-            raise lease_lost(lost)
-
-    def record_many(self, ended: Sequence[Ended]) -> list[Ended]:
-        """Record outcomes as `finish_many`, and return those whose leases are lost."""
-        if not ended:
-            return []
-        run_id = run_of(ended[0])
-        # Written before the transaction: the lock is held for the ledger's own work alone.
-        documents = {id(each.outcome): _document(each.outcome) for each in ended}
-        made = {key: set(refs_in(document)) for key, document in documents.items()}
-        with self._database.writing() as connection:
-            run = rows.locked_counters(connection, run_id)
-            # The leases of a run that is being cancelled are void before all its items are cancelled.
-            leased = {} if run["state"] == "cancelling" else _leased(connection, ended)
-            held: list[tuple[RowMapping, Outcome]] = []
-            lost: list[Ended] = []
-            for each in ended:
-                # Taken away: a second outcome of the item in one call is as late as one in the next call.
-                item = leased.pop((each.item_id, each.fence), None)
-                if item is None:
-                    lost.append(each)
-                else:
-                    held.append((item, each.outcome))
-            if held:
-                self._record(connection, run, held, documents)
-                refs = {ref for _, outcome in held for ref in made[id(outcome)]}
-                note_uses(connection, run_id, sorted(refs))
-        return lost
-
-    def _record(
-        self,
-        connection: Connection,
-        run: RowMapping,
-        found: Sequence[tuple[RowMapping, Outcome]],
-        documents: Mapping[int, Any],
-    ) -> None:
-        now = self._lease_time()
-        concluded = [
-            {**_conclusion(item, outcome, now), "key": item["id"], "result": documents[id(outcome)]}
-            for item, outcome in found
-        ]
-        connection.execute(_CONCLUDE, concluded)
-        again = [values["due_at"] for values in concluded if values["state"] == "pending"]
-        if again and run["idle_until"] is not None:
-            # The run's other items may be leased for longer than these are paused.
-            sooner = {"idle_until": min(run["idle_until"], *again)}
-            connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(sooner))
-        steps = [
-            _step(item, outcome, values) for (item, outcome), values in zip(found, concluded, strict=True)
-        ]
-        move_by(connection, run, steps, now=self._clock())
+def _record(
+    session: Session,
+    connection: Connection,
+    run: RowMapping,
+    found: Sequence[tuple[RowMapping, Outcome]],
+    documents: Mapping[int, Any],
+) -> None:
+    now = session.lease_time()
+    concluded = [
+        {**_conclusion(item, outcome, now), "key": item["id"], "result": documents[id(outcome)]}
+        for item, outcome in found
+    ]
+    connection.execute(_CONCLUDE, concluded)
+    again = [values["due_at"] for values in concluded if values["state"] == "pending"]
+    if again and run["idle_until"] is not None:
+        # The run's other items may be leased for longer than these are paused.
+        sooner = {"idle_until": min(run["idle_until"], *again)}
+        connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(sooner))
+    steps = [_step(item, outcome, values) for (item, outcome), values in zip(found, concluded, strict=True)]
+    move_by(connection, run, steps, now=session.clock())
 
 
 def _leased(connection: Connection, ended: Sequence[Ended]) -> dict[tuple[str, int], RowMapping]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, RowMapping, and_, bindparam, literal_column, select, update
 
-from counterpose_gateway.ledger.runs.transitions import OPEN_STATES
 from counterpose_gateway.ledger.tables import rows, schema
 
 AWAKENED_AT_ONCE = 100
@@ -58,7 +57,7 @@ def run_may_have_work(connection: Connection, run_id: str, now: float) -> bool:
     if row is None:
         return True
     state, idle_until = row
-    return state in OPEN_STATES and (idle_until is None or idle_until <= now)
+    return state in rows.OPEN_STATES and (idle_until is None or idle_until <= now)
 
 
 def awaken(connection: Connection, now: float) -> None:

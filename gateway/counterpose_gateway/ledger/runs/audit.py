@@ -7,23 +7,25 @@ import math
 from sqlalchemy import RowMapping, func, select
 
 from counterpose_core.types import FINAL_RUN_STATES, Cost
-from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.runs.transitions import OPEN_STATES
+from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.tables import rows, schema, totals
 
 _items = schema.items.c
 
 
-class Audit(LedgerPart):
-    """The part of the ledger that checks its invariants."""
+class Audit:
+    """Checks the invariants of the ledger."""
 
-    def audit(self, run_id: str) -> list[str]:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def run(self, run_id: str) -> list[str]:
         """Return every violated invariant of a run in words; an empty list means that all hold.
 
         Raises:
             NotFound: the run does not exist.
         """
-        with self._database.reading() as connection:
+        with self._session.reading() as connection:
             visible = rows.is_own(connection, schema.runs.c.tenant)
             run = rows.first(connection, select(schema.runs).where(schema.runs.c.id == run_id, visible))
             if run is None:
@@ -45,9 +47,9 @@ class Audit(LedgerPart):
             *_rest(run, first_ready),
         ]
 
-    def audit_totals(self) -> list[str]:
+    def totals(self) -> list[str]:
         """Return in words which totals over all runs are not what the runs say; empty if none."""
-        with self._database.reading() as connection:
+        with self._session.reading() as connection:
             kept = totals.active_runs(connection), totals.total_cost(connection)
             kept_open = totals.open_items(connection)
             open_items = connection.execute(select(func.sum(schema.runs.c.pending)).where(rows.KEPT))
@@ -84,7 +86,7 @@ def _accounting(run: RowMapping, counted: dict[str, int]) -> list[str]:
         found.append(f"{sum(actual.values())} items for a total of {run['total']}")
     # Of a run that is being planned, cancelled or resumed some items are open, and nobody works on them.
     untouched = run["state"] in ("validating", "cancelling", "resuming")
-    if not untouched and (run["state"] in OPEN_STATES) != (actual["pending"] > 0):
+    if not untouched and (run["state"] in rows.OPEN_STATES) != (actual["pending"] > 0):
         found.append(f"the run is {run['state']} with {actual['pending']} items open")
     return found
 

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from sqlalchemy import Connection, RowMapping, bindparam, select, update
 
 from counterpose_core.contract.base import Problem
-from counterpose_core.contract.runs import Run
 from counterpose_core.errors import CounterposeError, RunNotCancellable
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.ledger.database.engine import Database, LedgerPart
+from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs.transitions import change, end
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.pace import in_chunks, never
@@ -21,60 +20,29 @@ CANCELLED_AT_ONCE = 1_000
 
 _runs = schema.runs.c
 _items = schema.items.c
+STATE = select(_runs.state).where(_runs.id == bindparam("run"), rows.OWN, rows.KEPT)
 
-_STATE = select(_runs.state).where(_runs.id == bindparam("run"), rows.OWN, rows.KEPT)
 
-
-class Cancellations(LedgerPart):
-    """The part of the ledger that ends runs before their time."""
-
-    def run_cancelled(self, run_id: str) -> bool:
-        """Return whether the run is cancelled, being cancelled, or stopped by a problem."""
-        with self._database.reading_last_commit() as connection:
-            row = connection.execute(_STATE, rows.named(connection, run_id)).mappings().first()
-            if row is None:
-                raise rows.absent(connection, run_id)
-        return row["state"] in ("cancelling", "cancelled", "failed")
-
-    def cancel(self, run_id: str) -> Run:
-        """End the run now: finished items are kept, all others are cancelled, their leases are void.
-
-        Called again for a run whose cancellation was interrupted, it goes on with it.
-
-        Raises:
-            RunNotCancellable: it has ended already.
-        """
-        with self._database.writing() as connection:
-            run = rows.locked_run(connection, run_id)
-            if run["state"] in FINAL_RUN_STATES:
-                raise RunNotCancellable(
-                    f"run {run_id!r} is already {run['state']}; "
-                    "only a run that has not ended can be cancelled"
-                )
-            begin_cancelling(connection, run, now=self._clock(), message="cancelled")
-        cancel_rest(self._database, self._clock, run_id)
-        with self._database.reading() as connection:
-            return rows.run(
-                connection.execute(select(schema.runs).where(_runs.id == run_id)).mappings().one()
+def cancel(session: Session, run_id: str) -> None:
+    """End a run as `Runs.cancel` says."""
+    with session.writing() as connection:
+        run = rows.locked_run(connection, run_id)
+        if run["state"] in FINAL_RUN_STATES:
+            raise RunNotCancellable(
+                f"run {run_id!r} is already {run['state']}; only a run that has not ended can be cancelled"
             )
-
-    def stop_run(self, run_id: str, why: CounterposeError) -> None:
-        """End a run as failed with this problem and cancel its open items; one that has ended stays as it is.
-
-        Raises:
-            NotFound: the run does not exist.
-        """
-        stop(self._database, self._clock, run_id, why)
+        begin_cancelling(connection, run, now=session.clock(), message="cancelled")
+    cancel_rest(session, run_id)
 
 
-def stop(database: Database, clock: Callable[[], float], run_id: str, why: CounterposeError) -> None:
-    """End a run as `Cancellations.stop_run` says."""
-    with database.writing() as connection:
+def stop(session: Session, run_id: str, why: CounterposeError) -> None:
+    """End a run as `Runs.stop` says."""
+    with session.writing() as connection:
         run = rows.locked_run(connection, run_id)
         if run["state"] in FINAL_RUN_STATES:
             return
-        begin_cancelling(connection, run, now=clock(), message=why.detail, problem=Problem.of(why))
-    cancel_rest(database, clock, run_id)
+        begin_cancelling(connection, run, now=session.clock(), message=why.detail, problem=Problem.of(why))
+    cancel_rest(session, run_id)
 
 
 def begin_cancelling(
@@ -99,15 +67,14 @@ def begin_cancelling(
 
 
 def cancel_rest(
-    database: Database,
-    clock: Callable[[], float],
+    session: Session,
     run_id: str,
     stopped: Callable[[], bool] = never,
 ) -> None:
     """Cancel the open items of a ``cancelling`` run in chunks and end it; other runs are left alone."""
 
     def cancel_chunk(size: int) -> tuple[int, float]:
-        with database.writing() as connection:
+        with session.writing() as connection:
             start = time.perf_counter()
             run = rows.locked_counters(connection, run_id)
             # Two processes may do this at once; one of them ends the run.
@@ -118,7 +85,7 @@ def cancel_rest(
                 query = select(_runs.problem).where(_runs.id == run_id)
                 known = connection.execute(query).scalar_one()
                 problem = None if known is None else Problem.model_validate(known)
-                _end(connection, run, problem, now=clock(), message="cancelled", cancelled=cancelled)
+                _end(connection, run, problem, now=session.clock(), message="cancelled", cancelled=cancelled)
                 return cancelled, time.perf_counter() - start
             values = {"pending": run["pending"] - cancelled, "cancelled": run["cancelled"] + cancelled}
             change(connection, run, values, f"{cancelled} more items are cancelled")

@@ -8,20 +8,19 @@ from sqlalchemy import RowMapping, insert, select
 
 from counterpose_core.contract.shift_thresholds import ShiftThresholdDecision
 from counterpose_core.shift_benchmark.shift_thresholds import ShiftDecision
-from counterpose_gateway.ledger.database.engine import LedgerPart
+from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.tables import rows, schema
 
 _decisions = schema.shift_decisions.c
 
 
-class ShiftDecisions(LedgerPart):
-    """The part of the ledger for reviewers' decisions on a benchmark's images."""
+class Decisions:
+    """Reviewers' decisions on the thresholds of a benchmark's shifts."""
 
-    def now(self) -> dt.datetime:
-        """The ledger's time, in UTC: decisions are dated by it as runs are."""
-        return dt.datetime.fromtimestamp(self._clock(), dt.UTC)
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    def add_shift_decision(self, run_id: str, decision: ShiftDecision) -> ShiftThresholdDecision:
+    def add(self, run_id: str, decision: ShiftDecision) -> ShiftThresholdDecision:
         """Keep a decision, from now on the one in force for its shift.
 
         Raises:
@@ -33,17 +32,17 @@ class ShiftDecisions(LedgerPart):
             "percentile": decision.percentile, "threshold": decision.threshold,
             "failing_above": list(decision.failing_above),
         }  # fmt: skip
-        with self._database.writing() as connection:
+        with self._session.writing() as connection:
             rows.locked_run(connection, run_id)
             statement = insert(schema.shift_decisions).values(row).returning(*_decisions)
             return _decision(connection.execute(statement).mappings().one())
 
-    def shift_decisions(self, run_id: str) -> list[ShiftThresholdDecision]:
+    def of_run(self, run_id: str) -> list[ShiftThresholdDecision]:
         """Return every decision on a run, oldest first."""
         query = select(schema.shift_decisions).where(_decisions.run_id == run_id).order_by(_decisions.id)
-        if self._tenant is not None:
-            query = query.join(schema.runs).where(schema.runs.c.tenant == self._tenant)
-        with self._database.reading() as connection:
+        if self._session.tenant is not None:
+            query = query.join(schema.runs).where(schema.runs.c.tenant == self._session.tenant)
+        with self._session.reading() as connection:
             return [_decision(row) for row in connection.execute(query).mappings()]
 
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection, RowMapping, select, update
 
-from counterpose_core.contract.runs import Run
 from counterpose_core.errors import RunNotResumable
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.ledger.access import usage as tenant_usage
-from counterpose_gateway.ledger.database.engine import Database, LedgerPart
+from counterpose_gateway.ledger import access
+from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs.transitions import change, move
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.pace import in_chunks, never
@@ -20,48 +19,30 @@ RESUMED_AT_ONCE = 1_000
 """Failed and cancelled items up to which a run is resumed in one transaction."""
 
 _TRIED_AGAIN = ("failed", "cancelled")
+
 # As if it had never been served: the user who resumes a run waits for it now.
 _AWAKENED = {
     "state": "resuming", "ended_at": None, "problem": None, "served_at": 0.0, "idle_until": None,
     "planning_attempts": 0, "planning_due_at": 0.0,
 }  # fmt: skip
+
 _runs = schema.runs.c
 _items = schema.items.c
 
 
-class Resumptions(LedgerPart):
-    """The part of the ledger that lets ended runs go on."""
-
-    def resume(self, run_id: str, functions: Mapping[str, str] | None = None) -> Run:
-        """Put failed and cancelled items of an ended run back to pending, with fresh attempts.
-
-        A run whose next stage could not be planned, or that was cancelled during planning, is planned again;
-        of one whose first stage is not stored whole, the rest is planned. Called again for a run whose
-        resumption was interrupted, it goes on with it.
-
-        Args:
-            run_id: the run.
-            functions: new addresses of functions of the run, by name.
-
-        Raises:
-            RunNotResumable: it has not ended, or every item ended well.
-            QuotaExceeded: its tenant has used up this month's quota.
-        """
-        with self._database.writing() as connection:
-            run = rows.locked_run(connection, run_id)
-            if functions:
-                again = (run["functions"] or {}) | dict(functions)
-                connection.execute(update(schema.runs).where(_runs.id == run_id).values(functions=again))
-            if run["state"] != "resuming":
-                refusal = tenant_usage.refusal(connection, run["tenant"], self._clock())
-                if refusal is not None:
-                    raise refusal
-                _begin(connection, run, now=self._clock())
-        resume_rest(self._database, self._clock, run_id)
-        with self._database.reading() as connection:
-            return rows.run(
-                connection.execute(select(schema.runs).where(_runs.id == run_id)).mappings().one()
-            )
+def resume(session: Session, run_id: str, functions: Mapping[str, str] | None) -> None:
+    """Let a run go on as `Runs.resume` says."""
+    with session.writing() as connection:
+        run = rows.locked_run(connection, run_id)
+        if functions:
+            again = (run["functions"] or {}) | dict(functions)
+            connection.execute(update(schema.runs).where(_runs.id == run_id).values(functions=again))
+        if run["state"] != "resuming":
+            refusal = access.refusal(connection, run["tenant"], session.clock())
+            if refusal is not None:
+                raise refusal
+            _begin(connection, run, now=session.clock())
+    resume_rest(session, run_id)
 
 
 def _begin(connection: Connection, run: RowMapping, *, now: float) -> None:
@@ -82,8 +63,7 @@ def _begin(connection: Connection, run: RowMapping, *, now: float) -> None:
 
 
 def resume_rest(
-    database: Database,
-    clock: Callable[[], float],
+    session: Session,
     run_id: str,
     stopped: Callable[[], bool] = never,
 ) -> None:
@@ -91,13 +71,13 @@ def resume_rest(
     reopening = _Reopening()
 
     def reopen_chunk(size: int) -> tuple[int, float]:
-        with database.writing() as connection:
+        with session.writing() as connection:
             start = time.perf_counter()
             run = rows.locked_counters(connection, run_id)
             # Two processes may do this at once; one of them lets the run go on.
             if run["state"] != "resuming":
                 return 0, 0.0
-            some = reopening.chunk(connection, run, size, now=clock())
+            some = reopening.chunk(connection, run, size, now=session.clock())
             return some, time.perf_counter() - start
 
     in_chunks(reopen_chunk, stopped=stopped)

@@ -1,48 +1,52 @@
-"""Runs: created with the items of their first stage, listed, watched, cancelled, resumed."""
+"""Runs: created with the items of their first stage, found, ended before their time, and let go on."""
 
 from __future__ import annotations
 
+import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, select, union, update
 from sqlalchemy.exc import IntegrityError
 
-from counterpose_core.contract.runs import Run, RunEvent, RunList
-from counterpose_core.errors import IdempotencyConflict, NotFound
+from counterpose_core.contract.runs import Run, RunList
+from counterpose_core.errors import CounterposeError, IdempotencyConflict, NotFound
 from counterpose_core.types import (
-    FINAL_RUN_STATES,
-    Cost,
     RunKind,
     RunState,
 )
 from counterpose_gateway.ledger.database import cursors
-from counterpose_gateway.ledger.database.engine import LedgerPart
-from counterpose_gateway.ledger.database.lease_time import LeaseTime
-from counterpose_gateway.ledger.runs.new_items import NewItems, insert_items, new_items
-from counterpose_gateway.ledger.runs.transitions import end_state, record
-from counterpose_gateway.ledger.tables import rows, schema, totals
-from counterpose_gateway.ledger.webhooks import outbox
-from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.runs import cancellations, creation, deletions, resumptions
+from counterpose_gateway.ledger.tables import rows, schema
+from counterpose_gateway.records.items import LargeRun, PlannedItem
+from counterpose_gateway.records.pace import never
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 CREATOR_SECONDS = 30.0
 """How long a run waits for the rest of its items from who created it, before a worker plans them."""
 
 _runs = schema.runs.c
-_items = schema.items.c
-_events = schema.events.c
-_RUN = select(schema.runs).where(_runs.id == bindparam("run"), rows.OWN, rows.KEPT)
-_NEW_RUN = insert(schema.runs).returning(schema.runs)
+_NAMED_AT_ONCE = 500
+
+_RESTS = {
+    "cancelling": cancellations.cancel_rest,
+    "resuming": resumptions.resume_rest,
+    "deleting": deletions.delete_rest,
+}
+"""What goes on with a run, by the state that it is left in."""
+
+_logger = logging.getLogger(__name__)
 
 
-class Runs(LedgerPart):
-    """The part of the ledger that the gateway's run routes call."""
+class Runs:
+    """The runs of a ledger."""
 
-    _lease_time: LeaseTime
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    def create_run(
+    def create(
         self,
         *,
         kind: RunKind,
@@ -80,57 +84,42 @@ class Runs(LedgerPart):
         """
         # 128 random bits: the id of one run reveals nothing about another's.
         run_id = secrets.token_hex(16)
-        row = self._new_run(run_id, len(items), staged) | {
+        row = creation.new_run(self._session, run_id, len(items), staged) | {
             "kind": kind, "dataset": dataset, "config": config, "fingerprint": fingerprint,
-            "parent": parent, "trace": trace, "tenant": self._tenant or DEFAULT_TENANT,
+            "parent": parent, "trace": trace, "tenant": self._session.tenant or DEFAULT_TENANT,
         }  # fmt: skip
         if idempotency_key is not None:
-            row["idempotency_key"] = rows.request_key(self._tenant, idempotency_key)
+            row["idempotency_key"] = rows.request_key(self._session.tenant, idempotency_key)
         if plan_sources is not None:
             row |= self._more_to_plan(plan_sources)
         # Made before the transaction: the lock is held for the writing alone.
-        planned = new_items(run_id, items)
+        planned = creation.new_items(run_id, items)
         try:
-            return self._write_run(row, planned, functions)
+            return creation.write_run(self._session, row, planned, functions)
         except IntegrityError:
             # Two calls with one key raced; the unique column accepted one of them, whose run is the answer.
-            known = None if idempotency_key is None else self.run_for_key(idempotency_key, fingerprint)
+            known = None if idempotency_key is None else self.for_key(idempotency_key, fingerprint)
             if known is None:
                 raise
-            return self.run(known)
-
-    def _write_run(self, row: dict[str, Any], planned: NewItems, functions: Mapping[str, str] | None) -> Run:
-        with self._database.writing() as connection:
-            continued = {} if row["parent"] is None else _run_row(connection, row["parent"])
-            row["functions"] = dict(functions or {}) or continued.get("functions")
-            # As it is stored: its caller needs no transaction more to read it.
-            run = rows.run(connection.execute(_NEW_RUN, row).mappings().one())
-            insert_items(connection, planned)
-            counts = {name: row[name] for name in ("total", *rows.COUNTED)}
-            record(connection, run.id, row["state"], counts, "created")
-            if row["ended_at"] is not None:
-                outbox.tell_end(connection, {"name": None, "problem": None, **row})
-            going_on = int(row["state"] not in FINAL_RUN_STATES)
-            totals.add(connection, run.id, active=going_on, opened=row["pending"])
-        return run
+            return self.get(known)
 
     def _more_to_plan(self, plan_sources: Mapping[str, int]) -> dict[str, Any]:
         return {
             "state": "validating",
             "plan_sources": dict(plan_sources),
             "planning_fence": 1,
-            "planning_due_at": self._lease_time() + CREATOR_SECONDS,
+            "planning_due_at": self._session.lease_time() + CREATOR_SECONDS,
         }
 
     @property
     def _mine(self) -> list[ColumnElement[bool]]:
         """The condition on runs that are shown, if not all are."""
-        return [] if self._tenant is None else [_runs.tenant == self._tenant]
+        return [] if self._session.tenant is None else [_runs.tenant == self._session.tenant]
 
     def tenant_of(self, run_id: str) -> str:
         """Return whose a run is; raises `NotFound`."""
-        with self._database.reading() as connection:
-            return str(_run_row(connection, run_id)["tenant"])
+        with self._session.reading() as connection:
+            return str(rows.run_row(connection, run_id)["tenant"])
 
     def functions(self, run_id: str) -> dict[str, str]:
         """Return the addresses of the classifiers that the caller's program serves, by name.
@@ -138,23 +127,23 @@ class Runs(LedgerPart):
         Raises:
             NotFound: the run does not exist.
         """
-        with self._database.reading() as connection:
-            return dict(_run_row(connection, run_id)["functions"] or {})
+        with self._session.reading() as connection:
+            return dict(rows.run_row(connection, run_id)["functions"] or {})
 
-    def has_run_for_key(self, idempotency_key: str) -> bool:
+    def has_key(self, idempotency_key: str) -> bool:
         """Whether this key made a run, of whatever request."""
-        key = rows.request_key(self._tenant, idempotency_key)
-        with self._database.reading() as connection:
+        key = rows.request_key(self._session.tenant, idempotency_key)
+        with self._session.reading() as connection:
             return rows.first(connection, select(_runs.id).where(_runs.idempotency_key == key)) is not None
 
-    def run_for_key(self, idempotency_key: str, fingerprint: str) -> str | None:
+    def for_key(self, idempotency_key: str, fingerprint: str) -> str | None:
         """Return the run that this key made, or None.
 
         Raises:
             IdempotencyConflict: it was made with another ``fingerprint``.
         """
-        with self._database.reading() as connection:
-            mine = _runs.idempotency_key == rows.request_key(self._tenant, idempotency_key)
+        with self._session.reading() as connection:
+            mine = _runs.idempotency_key == rows.request_key(self._session.tenant, idempotency_key)
             query = select(_runs.id, _runs.fingerprint).where(mine)
             row = rows.first(connection, query)
         if row is None:
@@ -166,19 +155,19 @@ class Runs(LedgerPart):
             )
         return str(row["id"])
 
-    def run(self, run_id: str, kind: RunKind | None = None) -> Run:
+    def get(self, run_id: str, kind: RunKind | None = None) -> Run:
         """Return the current state of the run.
 
         Raises:
             NotFound: the run does not exist, or it is not of the requested ``kind``.
         """
-        with self._database.reading() as connection:
-            found = rows.run(_run_row(connection, run_id))
+        with self._session.reading() as connection:
+            found = rows.run(rows.run_row(connection, run_id))
         if kind is not None and found.kind != kind:
             raise NotFound(f"run {run_id!r} is a {found.kind}, not a {kind}; ask for it under its own kind")
         return found
 
-    def run_list(
+    def page(
         self,
         *,
         kind: RunKind | None = None,
@@ -197,75 +186,119 @@ class Runs(LedgerPart):
             if value is not None:
                 query = query.where(column == value)
         if after is not None:
-            created_at, run_id = cursors.read_pair(after, self._tenant)
+            created_at, run_id = cursors.read_pair(after, self._session.tenant)
             older = (_runs.created_at == created_at) & (_runs.id < run_id)
             query = query.where((_runs.created_at < created_at) | older)
-        with self._database.reading() as connection:
+        with self._session.reading() as connection:
             found = connection.execute(query).mappings().all()
         page = found[:limit]
         more = len(found) > limit
-        cursor = cursors.write_pair(page[-1]["created_at"], page[-1]["id"], self._tenant) if more else None
+        cursor = (
+            cursors.write_pair(page[-1]["created_at"], page[-1]["id"], self._session.tenant) if more else None
+        )
         return RunList(runs=[rows.run(row) for row in page], after=cursor)
 
     def children(self, *run_ids: str) -> list[Run]:
         """Return the runs that continue one of some runs, oldest first; none if these do not exist."""
         query = select(schema.runs).where(_runs.parent.in_(run_ids), rows.KEPT, *self._mine)
         query = query.order_by(_runs.created_at, _runs.id)
-        with self._database.reading() as connection:
+        with self._session.reading() as connection:
             return [rows.run(row) for row in connection.execute(query).mappings()]
 
-    def events(self, run_id: str, *, after: int, limit: int = 500) -> list[RunEvent]:
-        """Return the events of a run with larger ids than ``after``, oldest first."""
-        query = select(schema.events).where(_events.run_id == run_id, _events.id > after)
-        if self._tenant is not None:
-            query = query.join(schema.runs, _runs.id == _events.run_id).where(*self._mine)
-        with self._database.reading() as connection:
-            found = connection.execute(query.order_by(_events.id).limit(limit)).mappings().all()
-        return [rows.event(row) for row in found]
+    def rename(self, run_id: str, name: str | None) -> Run:
+        """Give a run a name, or take it away; raises `NotFound`."""
+        with self._session.writing() as connection:
+            rows.locked_run(connection, run_id)
+            connection.execute(update(schema.runs).where(_runs.id == run_id).values(name=name))
+        return self.get(run_id)
 
-    def last_event(self, run_id: str) -> RunEvent:
-        """Return the newest event of a run.
+    def cancelled(self, run_id: str) -> bool:
+        """Return whether the run is cancelled, being cancelled, or stopped by a problem."""
+        with self._session.reading_last_commit() as connection:
+            row = connection.execute(cancellations.STATE, rows.named(connection, run_id)).mappings().first()
+            if row is None:
+                raise rows.absent(connection, run_id)
+        return row["state"] in ("cancelling", "cancelled", "failed")
+
+    def cancel(self, run_id: str) -> Run:
+        """End the run now: finished items are kept, all others are cancelled, their leases are void.
+
+        Called again for a run whose cancellation was interrupted, it goes on with it.
+
+        Raises:
+            RunNotCancellable: it has ended already.
+        """
+        cancellations.cancel(self._session, run_id)
+        return self.get(run_id)
+
+    def stop(self, run_id: str, why: CounterposeError) -> None:
+        """End a run as failed with this problem and cancel its open items; one that has ended stays as it is.
 
         Raises:
             NotFound: the run does not exist.
         """
-        query = select(schema.events).where(_events.run_id == run_id).order_by(_events.id.desc())
-        with self._database.reading() as connection:
-            _run_row(connection, run_id)
-            row = rows.first(connection, query)
-        if row is None:
-            raise NotFound(f"run {run_id!r} has no event yet; ask for its state")
-        return rows.event(row)
+        cancellations.stop(self._session, run_id, why)
 
-    def rename(self, run_id: str, name: str | None) -> Run:
-        """Give a run a name, or take it away; raises `NotFound`."""
-        with self._database.writing() as connection:
-            rows.locked_run(connection, run_id)
-            connection.execute(update(schema.runs).where(_runs.id == run_id).values(name=name))
-        return self.run(run_id)
+    def resume(self, run_id: str, functions: Mapping[str, str] | None = None) -> Run:
+        """Put failed and cancelled items of an ended run back to pending, with fresh attempts.
 
-    def active_runs(self) -> int:
-        """Return how many runs have not ended, as the ledger keeps it."""
-        with self._database.reading() as connection:
-            return totals.active_runs(connection)
+        A run whose next stage could not be planned, or that was cancelled during planning, is planned again;
+        of one whose first stage is not stored whole, the rest is planned. Called again for a run whose
+        resumption was interrupted, it goes on with it.
 
-    def total_cost(self) -> Cost:
-        """Return the cost of the recorded items of all runs, deleted ones too, as the ledger keeps it."""
-        with self._database.reading() as connection:
-            return totals.total_cost(connection)
+        Args:
+            run_id: the run.
+            functions: new addresses of functions of the run, by name.
 
-    def _new_run(self, run_id: str, total: int, staged: bool) -> dict[str, Any]:
-        now = self._clock()
-        zeros = dict.fromkeys(rows.COUNTED, 0)
-        without_items = ("finalizing", None) if staged else (end_state(zeros), now)
-        state, ended_at = ("queued", None) if total else without_items
-        times = {"created_at": now, "started_at": None, "ended_at": ended_at, "served_at": 0.0}
-        counters = {"total": total, **zeros, "pending": total}
-        return {"id": run_id, "state": state, "staged": staged, **counters, **times}
+        Raises:
+            RunNotResumable: it has not ended, or every item ended well.
+            QuotaExceeded: its tenant has used up this month's quota.
+        """
+        resumptions.resume(self._session, run_id, functions)
+        return self.get(run_id)
 
+    def delete(self, run_id: str) -> None:
+        """Delete an ended run with its items, events and decisions.
 
-def _run_row(connection: Connection, run_id: str) -> RowMapping:
-    row = connection.execute(_RUN, rows.named(connection, run_id)).mappings().first()
-    if row is None:
-        raise rows.absent(connection, run_id)
-    return row
+        The first of its transactions takes the run from everybody's sight; the others delete its rows in
+        chunks. Its images are noted (`loose_digests`): they go unless another run or a dataset has them.
+
+        Raises:
+            NotFound: the run does not exist, or it was deleted before.
+            RunNotDeletable: it has not ended, or it continues a run that still exists.
+        """
+        deletions.delete_run(self._session, run_id)
+
+    def go_on(self, stopped: Callable[[], bool] = never) -> None:
+        """Go on with interrupted cancellations, resumptions and deletions, until ``stopped`` says so.
+
+        Another process may be doing the same; each chunk is done by one of them. An error is logged: the next
+        process that starts tries again.
+        """
+        try:
+            with self._session.reading() as connection:
+                query = select(_runs.id, _runs.state).where(_runs.state.in_(_RESTS))
+                interrupted = connection.execute(query).all()
+            for run_id, state in interrupted:
+                _RESTS[state](self._session, run_id, stopped)
+        except CounterposeError as error:
+            _logger.warning("interrupted changes of runs are left for later: %s", error.detail)
+
+    def large(self, *, least_items: int, known: Collection[str]) -> Sequence[LargeRun]:
+        """Return the runs of at least so many items that go on, and those ``known`` that there still are."""
+        columns = select(_runs.id, _runs.kind, _runs.state, _runs.total - _runs.pending)
+        # Each by its own partial index: most runs have ended.
+        going_on = (schema.RUNS_TO_SERVE, schema.IDLE_RUNS, schema.RUNS_TO_PLAN)
+        queries = [columns.where(condition, _runs.total >= least_items) for condition in going_on]
+        queries.append(columns.where(_runs.id.in_(list(known)), rows.KEPT))
+        with self._session.reading() as connection:
+            return [LargeRun._make(row) for row in connection.execute(union(*queries))]
+
+    def existing(self, run_ids: Collection[str]) -> Collection[str]:
+        """Return which of these runs there are."""
+        wanted, found = list(run_ids), set[str]()
+        with self._session.reading() as connection:
+            for start in range(0, len(wanted), _NAMED_AT_ONCE):
+                named = _runs.id.in_(wanted[start : start + _NAMED_AT_ONCE])
+                found.update(connection.execute(select(_runs.id).where(named, rows.KEPT)).scalars())
+        return found

@@ -11,13 +11,10 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from counterpose_core.contract.base import Problem
 from counterpose_core.errors import error_for
 from counterpose_core.types import Cost, RunState
-from counterpose_gateway.ledger.access.usage import add_usage
+from counterpose_gateway.ledger import webhooks
+from counterpose_gateway.ledger.access import add_usage
 from counterpose_gateway.ledger.tables import rows, schema, totals
-from counterpose_gateway.ledger.webhooks import outbox
 from counterpose_gateway.records.measurements import Attempt
-
-OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
-"""The states of runs whose open items are worked on."""
 
 _NEW_EVENT = insert(schema.events)
 
@@ -66,7 +63,7 @@ def move_by(connection: Connection, run: RowMapping, steps: Sequence[Step], *, n
     connection.execute(_NEW_EVENT, events)
     gone_on = totals.change_of_state(run["state"], events[-1]["state"])
     if gone_on < 0:
-        outbox.tell_end(connection, {**run, **values})
+        webhooks.tell_end(connection, {**run, **values})
     totals.add(
         connection, run["id"], active=gone_on,
         opened=counters["pending"] - run["pending"], cost=spent,
@@ -113,7 +110,7 @@ def change(connection: Connection, run: RowMapping, values: Mapping[str, Any], m
     counts = {name: changed[name] for name in ("total", *rows.COUNTED)}
     record(connection, run["id"], changed["state"], counts, message)
     if gone_on < 0:
-        outbox.tell_end(connection, changed)
+        webhooks.tell_end(connection, changed)
     totals.add(connection, run["id"], active=gone_on, opened=changed["pending"] - run["pending"])
 
 

@@ -29,7 +29,7 @@ from counterpose_core.contract.base import Problem
 from counterpose_core.contract.datasets import Dataset, DatasetImport, Source
 from counterpose_core.contract.runs import AnyItem, RequestCounts, Run, RunEvent
 from counterpose_core.errors import NotFound
-from counterpose_core.types import FINAL_ITEM_STATES
+from counterpose_core.types import FINAL_ITEM_STATES, RunState
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
@@ -43,6 +43,9 @@ _BETWEEN_KEYS = " "
 COUNTED = ("pending", "done", "filtered", "failed", "cancelled")
 """The counters of a run; ``pending`` includes leased items."""
 
+OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
+"""The states of runs whose open items are worked on."""
+
 KEPT: ColumnElement[bool] = schema.runs.c.state != "deleting"
 """The condition on runs that still exist for others: of a run that is being deleted, some rows are left."""
 
@@ -50,7 +53,8 @@ KEPT: ColumnElement[bool] = schema.runs.c.state != "deleting"
 _MINE = bindparam("tenant", type_=String)
 OWN: ColumnElement[bool] = or_(_MINE.is_(None), schema.runs.c.tenant == _MINE)
 """The condition on runs that the transaction may see, for statements that are made once; see `named`."""
-_LOCKED_RUN = select(schema.runs).where(schema.runs.c.id == bindparam("run"), OWN, KEPT).with_for_update()
+_RUN = select(schema.runs).where(schema.runs.c.id == bindparam("run"), OWN, KEPT)
+_LOCKED_RUN = _RUN.with_for_update()
 _LOCKED_COUNTERS = (
     select(*(column for column in schema.runs.c if column.name not in ("config", "functions", "problem")))
     .where(schema.runs.c.id == bindparam("run"), OWN, KEPT)
@@ -89,13 +93,22 @@ def first(connection: Connection, query: Select[*tuple[object, ...]]) -> RowMapp
     return connection.execute(query.limit(1)).mappings().first()
 
 
+def run_row(connection: Connection, run_id: str) -> RowMapping:
+    """Return the run's row.
+
+    Raises:
+        NotFound: the run does not exist.
+    """
+    return _found(connection, _RUN, run_id)
+
+
 def locked_run(connection: Connection, run_id: str) -> RowMapping:
     """Lock and return the run's row: every writer locks it first, so no two wait for each other.
 
     Raises:
         NotFound: the run does not exist.
     """
-    return _locked(connection, _LOCKED_RUN, run_id)
+    return _found(connection, _LOCKED_RUN, run_id)
 
 
 def locked_counters(connection: Connection, run_id: str) -> RowMapping:
@@ -104,10 +117,10 @@ def locked_counters(connection: Connection, run_id: str) -> RowMapping:
     Raises:
         NotFound: the run does not exist.
     """
-    return _locked(connection, _LOCKED_COUNTERS, run_id)
+    return _found(connection, _LOCKED_COUNTERS, run_id)
 
 
-def _locked(connection: Connection, query: Select[*tuple[object, ...]], run_id: str) -> RowMapping:
+def _found(connection: Connection, query: Select[*tuple[object, ...]], run_id: str) -> RowMapping:
     row = connection.execute(query, named(connection, run_id)).mappings().first()
     if row is None:
         raise absent(connection, run_id)

@@ -1,4 +1,4 @@
-"""Tables of tenants: keys, quotas, blobs that they may read, and webhooks with their outbox."""
+"""Tables of tenants: keys, quotas, blobs that they may read, and webhooks with their webhooks."""
 
 from __future__ import annotations
 
@@ -136,6 +136,6 @@ deliveries = Table(
     ),
     sqlite_autoincrement=True,
 )
-"""The outbox. ``message``: the id that the target sees, the same in each try. ``body``: what is sent, made
+"""The webhooks. ``message``: the id that the target sees, the same in each try. ``body``: what is sent, made
 when the run ended. ``fence`` and ``due_at``: the lease of the gateway that delivers it, as items are leased.
 """

@@ -89,7 +89,7 @@ def _reference(create: AdversarialDatasetCreate, context: RunContext) -> list[So
     if create.reference is None:
         return []
     named_dataset(create.reference, "/reference", context.ledger)
-    return spread(context.ledger.sources(create.reference), create.reference_images)
+    return spread(context.ledger.datasets.sources(create.reference), create.reference_images)
 
 
 def _check_budget(create: AdversarialDatasetCreate, labels: int) -> None:

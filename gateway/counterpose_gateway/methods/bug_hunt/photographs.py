@@ -52,7 +52,7 @@ async def photographs_of(
     for field, number in (("described", own[0].number), ("alone", None)):
         pointer = f"/photographs/{field}"
         dataset = await asyncio.to_thread(named_dataset, named[field], pointer, context.ledger)
-        sources = await asyncio.to_thread(context.ledger.sources, dataset.name)
+        sources = await asyncio.to_thread(context.ledger.datasets.sources, dataset.name)
         found[number] = [each for each in sources if each.label == own[0].label][:MOST_PHOTOGRAPHS]
         if not found[number]:
             raise InvalidRequest(

@@ -50,10 +50,10 @@ async def plan(create: DatasetInterfaceCreate, context: RunContext) -> Plan:
 def _plan(create: DatasetInterfaceCreate, context: RunContext) -> Plan:
     dataset = named_dataset(create.dataset, "/dataset", context.ledger)
     require_quota(len(create.classes or dataset.classes), context, "/classes")
-    sources = context.ledger.sources(create.dataset)
+    sources = context.ledger.datasets.sources(create.dataset)
     config, items = plan_interface(
         create, dataset=dataset, sources=sources, suite=context.suite, store=context.store,
-        holds=context.ledger.holds,
+        holds=context.ledger.blobs.holds,
     )  # fmt: skip
     # The configuration lists the images of each class: the plan is made of no dataset again.
     return Plan(dataset.name, config, items, sources={})

@@ -95,7 +95,7 @@ def _of_operations(
     table = None
     if run.state in FINAL_RUN_STATES and config.operation_proof is None:
         with suppress(UnknownDataset):
-            table = context.ledger.source_table(run.dataset)
+            table = context.ledger.datasets.table(run.dataset)
     return summarize_operations(run, _operations(items), config, table, after)
 
 
@@ -127,9 +127,9 @@ def _headline(summary: StressTestSummary) -> Headline:
 
 def _joined_state(run_id: str, context: RecordedRuns) -> Hashable:
     """Return the events of the runs that a child run joins, and the dataset, whose images may be left."""
-    run = context.ledger.run(run_id)
+    run = context.ledger.runs.get(run_id)
     try:
-        digest = context.ledger.dataset(run.dataset).digest
+        digest = context.ledger.datasets.get(run.dataset).digest
     except UnknownDataset:
         digest = ""
     return digest, revision_of_proof(run, context.ledger)

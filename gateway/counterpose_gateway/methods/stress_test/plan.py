@@ -100,13 +100,13 @@ def _read(
 ) -> tuple[StressTestCreate, Dataset, SourceTable, SourceTable | None]:
     dataset = named_dataset(create.dataset, "/dataset", context.ledger)
     if create.applied_from is not None:
-        context.ledger.run(create.applied_from, "stress-test")
+        context.ledger.runs.get(create.applied_from, "stress-test")
     # Multiplied out before the sources are read: too large a plan would not fit into memory.
     create = with_operations(create, context.suite)
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
-    table = context.ledger.source_table
+    table = context.ledger.datasets.table
     return create, dataset, table(create.dataset), backgrounds_of(create, context)
 
 

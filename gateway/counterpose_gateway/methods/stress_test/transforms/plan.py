@@ -94,7 +94,7 @@ def backgrounds_of(create: StressTestCreate, context: RunContext) -> SourceTable
         return None
     if not named_dataset(name, "/transforms/backgrounds", context.ledger).n_sources:
         raise DatasetEmpty(f"dataset {name!r} holds no image", pointer="/transforms/backgrounds")
-    return context.ledger.source_table(name)
+    return context.ledger.datasets.table(name)
 
 
 def _is_unset(create: StressTestCreate, name: str) -> bool:

@@ -103,14 +103,14 @@ def test_most_of_those_plans_have_two_stages() -> None:
 def in_ledger(folder: Path, sources: Sequence[Source]) -> SourceTable:
     """The same sources as the ledger reads them, in pages."""
     ledger = new_ledger(folder)
-    ledger.create_dataset("demo", None)
+    ledger.datasets.create("demo", None)
     fields = ("image", "label", "filename", "caption", "width", "height", "group")
-    ledger.add_sources(
+    ledger.datasets.add(
         "demo", [NewSource(**{name: getattr(one, name) for name in fields}) for one in sources]
     )
-    table = ledger.source_table("demo")
-    assert ids(table) == [one.id for one in ledger.sources("demo")]
-    assert ids(ledger.source_table("demo", most=3)) == ids(table)[:3]
+    table = ledger.datasets.table("demo")
+    assert ids(table) == [one.id for one in ledger.datasets.sources("demo")]
+    assert ids(ledger.datasets.table("demo", most=3)) == ids(table)[:3]
     return table
 
 

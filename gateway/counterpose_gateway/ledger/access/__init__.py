@@ -1,1 +1,0 @@
-"""Who may call, and how much each tenant may use."""

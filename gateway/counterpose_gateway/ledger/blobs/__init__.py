@@ -1,1 +1,0 @@
-"""Whose blobs are, and which may go."""

@@ -1,1 +1,0 @@
-"""Webhooks and the outbox of what they are told."""
