@@ -195,10 +195,12 @@ def _to_go_on_with(
         meetings = list(_fitting(sources.fresh_of(conjunction.object_class), conjunction, phrases))
     kept = {place for place, images in each.places.items() if images["both"].done}
     begun = [replace(one, parts=("first", "second")) for one in meetings if one.place in kept]
+    singles = _share_of_edits(conjunction, seen)
     # Its own images tell more than those of single changes; one imagined is kept, so that it is above 0.
-    share = _share_of_edits(conjunction, seen) * (len(kept) + 1) / (len(each.places) + 1)
+    share = singles * (len(kept) + 1) / (len(each.places) + 1)
     left = [one for one in meetings if one.place not in each.places]
-    return begun + left[: max(0, math.ceil((MOST_PAIRS - len(begun)) / share))]
+    # A pair that is begun is one only if both of its other images are kept.
+    return begun + left[: max(0, math.ceil((MOST_PAIRS - len(begun) * singles) / share))]
 
 
 def _share_of_edits(conjunction: Conjunction, seen: SeenItems) -> float:

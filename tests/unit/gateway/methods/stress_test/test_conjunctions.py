@@ -19,6 +19,7 @@ from counterpose_gateway.methods.stress_test.conjunctions import (
     FIRST_SLOT,
     ITEMS_OF_A_TEST,
     LEAST_BUDGET,
+    MOST_PAIRS,
     further_items,
     look_items,
 )
@@ -257,6 +258,21 @@ async def test_conjunctions_share_what_is_left_in_turns() -> None:
     alone = further_items(run.config, ITEMS_OF_A_TEST, looked)
     assert len({item.slot for item in alone}) == 1
     assert len(alone) >= ITEMS_OF_A_TEST - len(PARTS)
+
+
+async def test_a_pair_that_is_begun_counts_as_much_as_it_probably_will_be_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sources(world: FakeWorld) -> list[Source]:
+        places = [(label, number) for label in ("plate", "sled") for number in range(160)]
+        return [world.source(label, number, caption=caption(label, number)) for label, number in places]
+
+    run = await run_of(Meeting, sources=sources)
+    looked = SeenItems.of([item for item in run.items if item.stage < 3], run.config)
+    monkeypatch.setattr(SeenItems, "share_of_pairs", lambda self, edit_type: 0.7)
+    planned = [each for each in further_items(run.config, 10_000, looked) if each.slot == FIRST_SLOT]
+    images = {each.item_group for each in planned}
+    assert 0.7**2 * len(images) >= MOST_PAIRS
 
 
 def test_the_look_makes_images_with_both_conditions_only(run: StagedRun) -> None:
