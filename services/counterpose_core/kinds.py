@@ -63,6 +63,11 @@ class Kind:
     items: tuple[ItemKind, ...]
     about: str
 
+    @property
+    def resource(self) -> str:
+        """What the SDK calls its runs: the attribute of a client, and the module."""
+        return self.path.replace("-", "_")
+
 
 _KINDS = (
     Kind(
