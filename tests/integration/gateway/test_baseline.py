@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest_asyncio
 
 from counterpose import AsyncClient, AsyncStressTest
-from counterpose._cli.tables import summary_text
+from counterpose._cli.stress_test import stress_test_text
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from counterpose_core.contract.suite_fit import KnownImages
@@ -89,7 +89,7 @@ async def test_a_live_and_a_refused_run_begin_with_what_the_models_answer_to_the
     assert {mistake.p for mistake in mine.mistakes} == {0.8}
     assert (steady.accuracy.estimate, steady.accuracy.n, steady.unanswered) == (1.0, 36, 12)
     assert "steady failed on 12 of your images: no such colour" in str(steady)
-    for said in (str(summary), summary_text(summary)):
+    for said in (str(summary), stress_test_text(summary)):
         assert said.index(leaning) < said.index(summary.verdict.splitlines()[0])
     report = html.unescape(await run.report())
     assert leaning in report[report.index('id="baseline"') :]

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from counterpose import AsyncClient
-from counterpose._cli.tables import stress_test_text
+from counterpose._cli.stress_test import stress_test_text
 from counterpose_core.contract.proofs import FindingHistory
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate
 from counterpose_core.contract.stress_tests import StressTestSummary
