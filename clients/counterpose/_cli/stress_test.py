@@ -249,7 +249,8 @@ def apply(
 ) -> None:
     """Apply one finding's edit or operation to every image of the run's dataset, or another's.
 
-    The report shows the effect by class.
+    An operation whose finding is of one class, to the images of that class. The report shows the effect by
+    class.
     """
 
     def create() -> StressTest:
@@ -259,9 +260,12 @@ def apply(
         applied = found.apply(finding, dataset=where, seed=seed)
         request = applied.run.resolved_config["request"]
         edits = map(Intervention.model_validate, request["interventions"])
-        operations = (request.get("transforms") or {}).get("operations", ())
-        changes = ", ".join([*(edit.in_words() for edit in edits), *operations])
-        print_note(f"every image of {applied.run.dataset}: {changes}; seed {request['seed']}")
+        chosen = request.get("transforms") or {}
+        changes = ", ".join([*(edit.in_words() for edit in edits), *chosen.get("operations", ())])
+        left_out = chosen.get("excluded", {})
+        classes = [name for name in applied.run.resolved_config.get("classes", ()) if name not in left_out]
+        of = f"the class {classes[0]!r} in " if left_out and len(classes) == 1 else ""
+        print_note(f"every image of {of}{applied.run.dataset}: {changes}; seed {request['seed']}")
         return applied
 
     create_and_follow(create, output)

@@ -48,7 +48,7 @@ BUDGET_PARTS = 3
 ITEMS_OF_A_TEST = MOST_PAIRS * len(PARTS)
 """Images that a test needs: shared among more, the budget would bring none of them to a small p."""
 
-LEAST_BUDGET = 400
+LEAST_CONJUNCTION_BUDGET = 400
 """Items from which on two conditions are looked at: those of some 90 to 135 images at five edits each.
 
 With fewer, changes need them all: on 48 images three conjunctions beside eight changes left each too few
@@ -96,7 +96,7 @@ def look_items(config: StressTestConfig, budget: int, seen: SeenItems) -> list[P
         budget: the items that may be planned for all hypotheses; conjunctions get a part of them.
         seen: all items so far.
     """
-    if budget < LEAST_BUDGET:
+    if budget < LEAST_CONJUNCTION_BUDGET:
         return []
     phrases, sources = Phrases(seen.columns), CaptionedSources(config, seen.captioned)
     explained = _explained(config, seen)

@@ -18,7 +18,7 @@ from counterpose_gateway.methods.stress_test.conjunctions import (
     BUDGET_PARTS,
     FIRST_SLOT,
     ITEMS_OF_A_TEST,
-    LEAST_BUDGET,
+    LEAST_CONJUNCTION_BUDGET,
     MOST_PAIRS,
     further_items,
     look_items,
@@ -112,7 +112,7 @@ async def run_of(
 @pytest.fixture(scope="module", autouse=True)
 def _few_items_are_enough() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{look_items.__module__}.LEAST_BUDGET", 0)
+        patch.setattr(f"{look_items.__module__}.LEAST_CONJUNCTION_BUDGET", 0)
         yield
 
 
@@ -199,10 +199,10 @@ def test_where_one_change_explains_the_mistakes_no_two_conditions_are_looked_at(
 
 
 def test_a_run_of_few_items_keeps_them_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{look_items.__module__}.LEAST_BUDGET", LEAST_BUDGET)
+    monkeypatch.setattr(f"{look_items.__module__}.LEAST_CONJUNCTION_BUDGET", LEAST_CONJUNCTION_BUDGET)
     run = asyncio.run(run_of(Meeting))
     assert run.config.confirmation is not None
-    assert run.config.confirmation.budget < LEAST_BUDGET
+    assert run.config.confirmation.budget < LEAST_CONJUNCTION_BUDGET
     assert parts(run) == []
 
 
