@@ -36,7 +36,7 @@ class WrittenDown:
 
     def __init__(self, ours: int = 1000, n_items: int = FIRST) -> None:
         self.calls: list[str] = []
-        self.stored: list[PlannedItem] = []
+        self.written: list[PlannedItem] = []
         self._ours = ours
         # One stands in for the three parts that planning uses: no two of them share a verb that it calls.
         self.runs = self.items = self.stages = self
@@ -66,7 +66,7 @@ class WrittenDown:
 
     def store(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> float:
         self.calls.append(f"store {len(items)}")
-        self.stored += items
+        self.written += items
         return 0.0
 
     def open(self, leased: LeasedStage, n_items: int) -> None:
@@ -113,7 +113,7 @@ def test_a_plan_is_stored_in_chunks_and_opened_after_the_last(monkeypatch: pytes
     ledger = WrittenDown()
     plan(FourStages(many=7), ledger)
     assert ledger.calls == ["clear", "store 3", "store 3", "store 1", "open 7"]
-    assert [item.item_key for item in ledger.stored] == [f"many-{number}" for number in range(7)]
+    assert [item.item_key for item in ledger.written] == [f"many-{number}" for number in range(7)]
 
 
 def test_a_plan_without_items_opens_an_empty_stage() -> None:
@@ -165,7 +165,7 @@ def test_a_plan_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def items() -> Iterator[PlannedItem]:
         for item in items_of_stage(str(number) for number in range(20)):
-            furthest[0] = max(furthest[0], item.ordinal - len(ledger.stored))
+            furthest[0] = max(furthest[0], item.ordinal - len(ledger.written))
             yield item
 
     plan(Planning(StagePlan(items())), ledger)
