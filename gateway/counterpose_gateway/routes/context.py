@@ -111,7 +111,7 @@ class GatewayContext(RunContext):
             self.joined.clear()
 
     def delete_run(self, run_id: str) -> None:
-        """Delete an ended run with what is kept of it here; raises as `Ledger.delete_run`."""
+        """Delete an ended run with what is kept of it here; raises as `Runs.delete`."""
         self.ledger.runs.delete(run_id)
         if self.columns is not None:
             self.columns.remove(run_id)

@@ -39,7 +39,7 @@ class Added:
 
 
 def add_sources(connection: Connection, row: RowMapping, sources: Sequence[NewSource]) -> Added:
-    """Insert those that the dataset does not have; as `Datasets.add_sources` says. Its row is locked."""
+    """Insert those that the dataset does not have; as `Datasets.add` says. Its row is locked."""
     name, known = row["name"], _known(connection, row["name"], sources)
     seen: Counter[NewSource] = Counter()
     added: list[NewSource] = []
