@@ -22,6 +22,7 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 _keys = schema.access_keys.c
 _log = schema.access_log.c
+_LOGGED = ("holder", "method", "path", "status", "tenant")
 _quotas = schema.tenant_quotas.c
 _usage = schema.tenant_usage.c
 
@@ -110,14 +111,7 @@ class Access:
         query = select(schema.access_log).order_by(_log.id.desc()).limit(most)
         with self._session.reading() as connection:
             return [
-                AccessEntry(
-                    _moment(row["at"]),
-                    row["holder"],
-                    row["method"],
-                    row["path"],
-                    row["status"],
-                    row["tenant"],
-                )
+                AccessEntry(at=_moment(row["at"]), **{name: row[name] for name in _LOGGED})
                 for row in connection.execute(query).mappings()
             ]
 
@@ -132,8 +126,8 @@ class Access:
     def quotas(self) -> Mapping[str, Quota]:
         """Return the quota of each tenant that has one, by name."""
         with self._session.reading() as connection:
-            rows = connection.execute(select(schema.tenant_quotas).order_by(_quotas.tenant)).all()
-        return {row.tenant: Quota(row.images, row.gpu_seconds) for row in rows}
+            found = connection.execute(select(schema.tenant_quotas).order_by(_quotas.tenant)).all()
+        return {row.tenant: Quota(row.images, row.gpu_seconds) for row in found}
 
     def require_quota(self, wanted: int = 0) -> None:
         """Refuse a run of ``wanted`` images, or any run, that the tenant has no quota for.

@@ -32,12 +32,11 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT
 CREATOR_SECONDS = 120.0
 """How long a job waits for its run from who created it, before another gateway makes it."""
 
-_jobs = schema.jobs.c
-_attempts = schema.job_attempts.c
-
 REPORTED_SECONDS = 4.0
 """An attempt's workers report together: one that finds a report younger than this writes none."""
 
+_jobs = schema.jobs.c
+_attempts = schema.job_attempts.c
 _runs = schema.runs.c
 
 

@@ -20,13 +20,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from counterpose_core.errors import (
-    BackendUnavailable,
-    DiskFailed,
-    InvalidRequest,
-    LedgerDamaged,
-    StorageFull,
-)
+from counterpose_core.errors import BackendUnavailable, DiskFailed, InvalidRequest, LedgerDamaged, StorageFull
 from counterpose_gateway.ledger.database.errors import damaged, translation
 from counterpose_gateway.ledger.database.file_check import check_file
 from counterpose_gateway.ledger.database.revisions import known_revisions, migration_config, refuse_unknown

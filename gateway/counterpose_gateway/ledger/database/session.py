@@ -39,9 +39,7 @@ class Session:
         return dataset_key(self.tenant, name)
 
     def lease_first(
-        self,
-        look: Callable[[Connection], Found | None],
-        lease: Callable[[Connection, Found], Leased | None],
+        self, look: Callable[[Connection], Found | None], lease: Callable[[Connection, Found], Leased | None]
     ) -> Leased | None:
         """Lease what ``look`` finds; look again if another worker took it first, until nothing is found."""
         with self.reading() as connection:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, RowMapping, bindparam, func, select
 
-from counterpose_core.errors import (
-    UnknownDataset,
-)
+from counterpose_core.errors import UnknownDataset
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.sources import Stored

@@ -6,14 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import (
-    ColumnElement,
-    ScalarSelect,
-    Text,
-    cast,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, ScalarSelect, Text, cast, func, select
 
 from counterpose_core.contract.runs import AnyItem, CommonestFailure, Item, PageOfItems
 from counterpose_core.errors import NotFound
@@ -22,10 +15,7 @@ from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.items import leases, outcomes, pages
 from counterpose_gateway.ledger.tables import rows, schema
-from counterpose_gateway.records.items import (
-    LeasedGroup,
-    no_lease_left,
-)
+from counterpose_gateway.records.items import LeasedGroup, no_lease_left
 from counterpose_gateway.records.outcomes import Ended, Outcome, lease_lost
 from counterpose_gateway.records.recorded_items import RecordedItem, Stamp
 

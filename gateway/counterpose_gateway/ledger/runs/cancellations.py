@@ -66,11 +66,7 @@ def begin_cancelling(
     change(connection, run, values, f"{message}: {run['pending']} items are being cancelled")
 
 
-def cancel_rest(
-    session: Session,
-    run_id: str,
-    stopped: Callable[[], bool] = never,
-) -> None:
+def cancel_rest(session: Session, run_id: str, stopped: Callable[[], bool] = never) -> None:
     """Cancel the open items of a ``cancelling`` run in chunks and end it; other runs are left alone."""
 
     def cancel_chunk(size: int) -> tuple[int, float]:

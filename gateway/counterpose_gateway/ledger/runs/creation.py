@@ -10,9 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, column, insert, table
 
 from counterpose_core.contract.runs import Run
-from counterpose_core.types import (
-    FINAL_RUN_STATES,
-)
+from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import webhooks
 from counterpose_gateway.ledger.blobs import note_uses, refs_in
 from counterpose_gateway.ledger.database.session import Session

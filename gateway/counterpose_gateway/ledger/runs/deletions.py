@@ -49,11 +49,7 @@ def delete_run(session: Session, run_id: str) -> None:
     delete_rest(session, run_id)
 
 
-def delete_rest(
-    session: Session,
-    run_id: str,
-    stopped: Callable[[], bool] = never,
-) -> None:
+def delete_rest(session: Session, run_id: str, stopped: Callable[[], bool] = never) -> None:
     """Delete the rows of a run that is being deleted in chunks, the run's own last."""
     for place, before in _PLACES:
         _delete_rows(session, run_id, place, before, stopped)
@@ -66,11 +62,7 @@ def delete_rest(
 
 
 def _delete_rows(
-    session: Session,
-    run_id: str,
-    place: Column[Any],
-    after: int | str,
-    stopped: Callable[[], bool],
+    session: Session, run_id: str, place: Column[Any], after: int | str, stopped: Callable[[], bool]
 ) -> None:
     table = place.table
     assert isinstance(table, Table)  # a column of the schema

@@ -62,11 +62,7 @@ def _begin(connection: Connection, run: RowMapping, *, now: float) -> None:
     _Reopening().chunk(connection, rows.locked_counters(connection, run["id"]), RESUMED_AT_ONCE + 1, now=now)
 
 
-def resume_rest(
-    session: Session,
-    run_id: str,
-    stopped: Callable[[], bool] = never,
-) -> None:
+def resume_rest(session: Session, run_id: str, stopped: Callable[[], bool] = never) -> None:
     """Open the items of a ``resuming`` run in chunks and let it go on; other runs are left alone."""
     reopening = _Reopening()
 

@@ -12,10 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.runs import Run, RunList
 from counterpose_core.errors import CounterposeError, IdempotencyConflict, NotFound
-from counterpose_core.types import (
-    RunKind,
-    RunState,
-)
+from counterpose_core.types import RunKind, RunState
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import cancellations, creation, deletions, resumptions

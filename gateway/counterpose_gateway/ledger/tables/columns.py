@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    Dialect,
-    Index,
-    MetaData,
-    String,
-    Text,
-    TextClause,
-)
+from sqlalchemy import Dialect, Index, MetaData, String, Text, TextClause
 from sqlalchemy.types import TypeDecorator
 
 metadata = MetaData()

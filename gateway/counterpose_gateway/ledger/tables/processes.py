@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    JSON,
-    Column,
-    Float,
-    Integer,
-    Table,
-)
+from sqlalchemy import JSON, Column, Float, Integer, Table
 
 from counterpose_gateway.ledger.tables.columns import Line, Prose, metadata
 

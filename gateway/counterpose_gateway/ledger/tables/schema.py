@@ -20,11 +20,8 @@ from counterpose_gateway.ledger.tables.processes import (
     worker_readings,
 )
 from counterpose_gateway.ledger.tables.runs import (
-    ENDED_ITEMS,
     IDLE_RUNS,
-    OPEN_ITEMS,
     OPEN_JOBS,
-    RUNS_OF_PARENTS,
     RUNS_TO_PLAN,
     RUNS_TO_SERVE,
     RUNS_UNDER_WAY,
@@ -51,8 +48,8 @@ from counterpose_gateway.ledger.tables.tenants import (
 )
 
 __all__ = [
-    "ENDED_ITEMS", "EXPIRES_AT", "GROUPED_SOURCES", "IDLE_RUNS", "KEPT_DATASETS", "MASKED_SOURCES",
-    "OPEN_ITEMS", "OPEN_JOBS", "OPEN_SHARDS", "PENDING_DELIVERIES", "RUNS_OF_PARENTS", "RUNS_TO_PLAN",
+    "EXPIRES_AT", "GROUPED_SOURCES", "IDLE_RUNS", "KEPT_DATASETS", "MASKED_SOURCES",
+    "OPEN_JOBS", "OPEN_SHARDS", "PENDING_DELIVERIES", "RUNS_TO_PLAN",
     "RUNS_TO_SERVE", "RUNS_UNDER_WAY", "access_keys", "access_log", "blob_uses", "dataset_ends",
     "datasets", "deleted_runs", "deliveries", "events", "idempotency_keys", "import_shards", "imports",
     "items", "job_attempts", "jobs", "kept_blobs", "lease_readings", "loose_digests", "metadata",

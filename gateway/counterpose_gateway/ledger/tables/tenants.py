@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    Table,
-    text,
-)
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, Table, text
 
 from counterpose_gateway.ledger.tables.columns import Line, Prose, metadata
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
