@@ -16,7 +16,7 @@ from rich.text import Text
 from counterpose_core.commands import SHORT_ID, next_step
 from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
-from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
+from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenSummary
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary, ShiftSummary
@@ -116,11 +116,11 @@ def _findings(summary: StressTestSummary) -> list[str]:
 
 @summary_text.register
 def interface_text(summary: DatasetInterfaceSummary) -> str:
-    """Each learned class, then the classes that are missing, and the cost.
+    """Each learned class with its state, then the classes that are missing, and the cost.
 
     Similarities are CLIP's cosines, from -1 to 1.
     """
-    header = ("class", "images", "steps", "loss", "token", "class name", "real images")
+    header = ("class", "state", "images", "steps", "loss", "token", "class name", "real images")
     rows = [(name, *_token_cells(token)) for name, token in summary.tokens.items()]
     missing = [f"missing {name}: {reason}" for name, reason in summary.missing.items()]
     return "\n".join([*_unless_empty(header, rows), *missing, "", f"cost: {summary.cost}"])
@@ -128,12 +128,12 @@ def interface_text(summary: DatasetInterfaceSummary) -> str:
 
 @summary_text.register
 def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
-    """Each image source's shifts with kept share, impact and slope, then counts, cost and notes."""
+    """Each image source's shifts with state, kept share, impact and slope, then counts, cost and notes."""
     blocks: list[str] = []
     for name, image_source in summary.image_sources.items():
         blocks.append(f"{name}: {len(image_source.common)} classes common to all shifts")
         rows = [(shift, *_shift_cells(found)) for shift, found in image_source.shifts.items()]
-        blocks += [str(Table(("shift", "kept", "impact", "slope", "note"), rows)), ""]
+        blocks += [str(Table(("shift", "state", "kept", "impact", "slope"), rows)), ""]
     lost = {**summary.dropped, **summary.failed_codes}
     reasons = f" ({'; '.join(f'{reason}: {count}' for reason, count in lost.items())})" if lost else ""
     counts = f"images: {_counts(summary.counts)}{reasons}"
@@ -362,16 +362,16 @@ def _threshold(applied: ThresholdInForce) -> str:
     return "not applied" if applied.threshold is None else f"{applied.threshold:.3f}"
 
 
-def _token_cells(token: TokenResult) -> tuple[Cell, ...]:
+def _token_cells(token: TokenSummary) -> tuple[Cell, ...]:
     loss = f"{token.losses[0]:.3f} to {token.losses[-1]:.3f}" if token.losses else None
     similarities = (token.object_similarity, token.name_similarity, token.real_similarity)
-    return (str(token.n_images), str(token.steps), loss, *similarities)
+    return (token.state, str(token.n_images), str(token.steps), loss, *similarities)
 
 
 def _shift_cells(shift: ShiftSummary) -> tuple[Cell, ...]:
     effect = shift.effect
     figures = (None, None) if effect is None else (effect.impact, effect.slope.slope)
-    return (shift.share_kept, *figures, "confounded" if shift.confounded else "")
+    return (shift.state, shift.share_kept, *figures)
 
 
 def _progress(run: Run) -> str:
