@@ -13,7 +13,7 @@ from counterpose_gateway.exports.registration import register
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.methods.adversarial_dataset.export import adversarial_records
 from counterpose_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
-from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
@@ -26,7 +26,7 @@ router = run_router(ADVERSARIAL_DATASET)
 
 @router.post("", status_code=202)
 async def create_adversarial_dataset(
-    body: AdversarialDatasetCreate, context: Context, response: Response, key: IdempotencyKey = None
+    body: AdversarialDatasetCreate, context: Submitting, response: Response, key: IdempotencyKey = None
 ) -> Run:
     """Create an adversarial dataset; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(ADVERSARIAL_DATASET, body, context, key), router, response)

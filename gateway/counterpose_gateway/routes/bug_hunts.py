@@ -12,7 +12,7 @@ from counterpose_core.contract.runs import Run
 from counterpose_gateway.methods.bug_hunt.dry_run import dry_run
 from counterpose_gateway.methods.bug_hunt.measurement import start_measurement
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
-from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
 from counterpose_gateway.runs.submission import require_services, submit
@@ -22,7 +22,7 @@ router = run_router(BUG_HUNT)
 
 @router.post("", status_code=202)
 async def create_bug_hunt(
-    body: BugHuntCreate, context: Context, response: Response, key: IdempotencyKey = None
+    body: BugHuntCreate, context: Submitting, response: Response, key: IdempotencyKey = None
 ) -> Run:
     """Create a bug hunt; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(BUG_HUNT, body, context, key), router, response)
@@ -42,7 +42,7 @@ async def estimate_bug_hunt(body: BugHuntQuestion, context: Context) -> BugHuntE
 async def measure_descriptions(
     run_id: RunId,
     body: DescriptionsCreate,
-    context: Context,
+    context: Submitting,
     response: Response,
     key: IdempotencyKey = None,
 ) -> Run:

@@ -14,7 +14,7 @@ from counterpose_core.contract.dataset_interfaces import (
 from counterpose_core.contract.runs import Run
 from counterpose_gateway.methods.dataset_interface.generate import generate
 from counterpose_gateway.methods.dataset_interface.method import DATASET_INTERFACE
-from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
 from counterpose_gateway.runs.submission import submit
@@ -24,7 +24,7 @@ router = run_router(DATASET_INTERFACE)
 
 @router.post("", status_code=202)
 async def create_dataset_interface(
-    body: DatasetInterfaceCreate, context: Context, response: Response, key: IdempotencyKey = None
+    body: DatasetInterfaceCreate, context: Submitting, response: Response, key: IdempotencyKey = None
 ) -> Run:
     """Create a dataset interface; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(DATASET_INTERFACE, body, context, key), router, response)

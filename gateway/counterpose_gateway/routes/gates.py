@@ -9,7 +9,7 @@ from counterpose_core.contract.gates import GateCreate, GateSummary, RegressionS
 from counterpose_core.contract.runs import Run
 from counterpose_gateway.methods.gate.method import GATE
 from counterpose_gateway.methods.gate.regression_set import freeze
-from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
 from counterpose_gateway.runs.submission import submit
@@ -19,7 +19,7 @@ router = run_router(GATE)
 
 @router.post("", status_code=202)
 async def create_gate(
-    body: GateCreate, context: Context, response: Response, key: IdempotencyKey = None
+    body: GateCreate, context: Submitting, response: Response, key: IdempotencyKey = None
 ) -> Run:
     """Create a gate on the counterfactuals of an ended run; it is durable before the answer."""
     return accepted(await submit(GATE, body, context, key), router, response)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -10,11 +9,10 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sse_starlette import EventSourceResponse
 
-from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.types import ItemKind, ItemState, RunKind, RunState
 from counterpose_gateway.http.strict_json import StrictRoute
-from counterpose_gateway.routes.context import IN_DIGITS, After, Context, GatewayContext, PageSize, RunId
+from counterpose_gateway.routes.context import IN_DIGITS, After, Context, PageSize, RunId
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.progress import (
     LONGEST_WAIT_SECONDS,
@@ -93,21 +91,12 @@ def run_router(method: AnyMethod) -> APIRouter:
 
 def _of_kind(kind: RunKind) -> Callable[..., Awaitable[None]]:
     async def check(request: Request, context: Context) -> None:
-        if request.method == "POST" and request.url.path == f"/v1/{kind}s":
-            await _require_quota(request, context)
         run_id = request.path_params.get("run_id")
         if run_id is not None:
             # Kept for the route: the row is read once a request.
             request.state.run = await context.status.read(run_id, kind)
 
     return check
-
-
-async def _require_quota(request: Request, context: GatewayContext) -> None:
-    """Refuse a new run of a tenant without quota, whatever else is wrong with the request."""
-    key = request.headers.get(IDEMPOTENCY_HEADER)
-    if key is None or not await asyncio.to_thread(context.ledger.has_run_for_key, key):
-        await asyncio.to_thread(context.ledger.require_quota)
 
 
 def _run_of(request: Request) -> StatusText:

@@ -19,7 +19,7 @@ from counterpose_core.contract.shift_thresholds import (
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from counterpose_gateway.methods.shift_benchmark import decisions
 from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
-from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
@@ -43,7 +43,7 @@ Found = Annotated[bool, Query(description="Also images that were found and not g
 
 @router.post("", status_code=202)
 async def create_shift_benchmark(
-    body: ShiftBenchmarkCreate, context: Context, response: Response, key: IdempotencyKey = None
+    body: ShiftBenchmarkCreate, context: Submitting, response: Response, key: IdempotencyKey = None
 ) -> Run:
     """Create a shift benchmark; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(SHIFT_BENCHMARK, body, context, key), router, response)

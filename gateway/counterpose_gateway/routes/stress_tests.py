@@ -14,7 +14,7 @@ from counterpose_core.contract.stress_tests import StressTestCreate, StressTestS
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
-from counterpose_gateway.routes.context import IN_DIGITS, Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import IN_DIGITS, Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
@@ -30,7 +30,7 @@ FindingNumber = Annotated[int, Path(ge=1, description="Number of the finding in 
 
 @router.post("", status_code=202)
 async def create_stress_test(
-    body: StressTestCreate, context: Context, response: Response, key: IdempotencyKey = None
+    body: StressTestCreate, context: Submitting, response: Response, key: IdempotencyKey = None
 ) -> Run:
     """Create a stress test; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(STRESS_TEST, body, context, key), router, response)
@@ -41,7 +41,7 @@ async def prove_finding(
     run_id: RunId,
     number: FindingNumber,
     body: ProofCreate,
-    context: Context,
+    context: Submitting,
     response: Response,
     key: IdempotencyKey = None,
 ) -> Run:

@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.transfers import TransferCreate, TransferSummary
 from counterpose_gateway.methods.transfer.method import TRANSFER
-from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
 from counterpose_gateway.routes.runs import accepted, run_router
 from counterpose_gateway.runs.submission import submit
@@ -18,7 +18,7 @@ router = run_router(TRANSFER)
 
 @router.post("", status_code=202)
 async def create_transfer(
-    body: TransferCreate, context: Context, response: Response, key: IdempotencyKey = None
+    body: TransferCreate, context: Submitting, response: Response, key: IdempotencyKey = None
 ) -> Run:
     """Create a transfer of the images of an ended run; it is durable before the answer."""
     return accepted(await submit(TRANSFER, body, context, key), router, response)

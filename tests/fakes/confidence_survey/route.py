@@ -6,7 +6,7 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from counterpose_core.contract.runs import Run
-from counterpose_gateway.routes.context import Context, IdempotencyKey
+from counterpose_gateway.routes.context import Context, IdempotencyKey, Submitting
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Layout, export_response
 from counterpose_gateway.routes.reports import report_response
 from counterpose_gateway.routes.runs import accepted, run_router
@@ -21,7 +21,7 @@ router = run_router(CONFIDENCE_SURVEY)
 
 @router.post("", status_code=202)
 async def create_survey(
-    body: SurveyCreate, context: Context, response: Response, key: IdempotencyKey = None
+    body: SurveyCreate, context: Submitting, response: Response, key: IdempotencyKey = None
 ) -> Run:
     """Plan a survey."""
     return accepted(await submit(CONFIDENCE_SURVEY, body, context, key), router, response)
