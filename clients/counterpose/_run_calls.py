@@ -22,7 +22,7 @@ from counterpose_core.contract.base import RequestBody, ResponseBody
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.contract.signed_urls import SignedUrl, SignedUrlCreate
 from counterpose_core.errors import CounterposeError, error_for
-from counterpose_core.types import RunKind
+from counterpose_core.kinds import KINDS, RunKind
 
 EVENT_STREAM_TIMEOUT_S = 60.0
 """Four heartbeats of the gateway: a stream silent for longer is dead."""
@@ -168,7 +168,7 @@ class RunCalls(Generic[AnyItem, Summary]):
     @property
     def root(self) -> str:
         """The path of this kind of run."""
-        return f"/v1/{self.kind}s"
+        return f"/v1/{KINDS[self.kind].path}"
 
     def path(self, run_id: str, rest: str = "") -> str:
         """The path of one run."""
