@@ -21,6 +21,7 @@ from counterpose_gateway.records.items import LeasedGroup, LeasedItem, LeasedSta
 from counterpose_gateway.records.outcomes import Done, Failed, Outcome
 from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.records.source_table import SourceTable
+from counterpose_gateway.records.tenants import DEFAULT_TENANT, Allowance, Quota, Used
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.stages import StageResults
@@ -82,8 +83,9 @@ class HeldLedger:
         self.ended = dict(ended or {})
         self.runs = self.items = self.access = self
 
-    def require_quota(self, wanted: int = 0) -> None:
-        """Refuse nothing: no tenant has a quota here."""
+    def allowance(self) -> Allowance:
+        """No tenant has a quota here."""
+        return Allowance(DEFAULT_TENANT, Quota(), Used(), _BEGAN)
 
     def get(self, run_id: str, kind: RunKind | None = None) -> Run:
         """An ended run; raises `NotFound`."""

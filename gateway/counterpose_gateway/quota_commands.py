@@ -8,8 +8,7 @@ import sys
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.access import Quota
-from counterpose_gateway.records.tenants import tenant_named
+from counterpose_gateway.records.tenants import Quota, tenant_named
 
 
 def add_commands(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -10,7 +9,6 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 from sse_starlette import EventSourceResponse
 
-from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.kinds import KINDS, Kind
 from counterpose_core.types import ItemKind, ItemState, RunKind, RunState
@@ -19,10 +17,10 @@ from counterpose_gateway.routes.context import (
     IN_DIGITS,
     After,
     Context,
-    GatewayContext,
     IdempotencyKey,
     PageSize,
     RunId,
+    Submitting,
 )
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
@@ -130,21 +128,12 @@ def run_router(
 
 def _of_kind(kind: Kind) -> Callable[..., Awaitable[None]]:
     async def check(request: Request, context: Context) -> None:
-        if request.method == "POST" and request.url.path == prefix_of(kind):
-            await _require_quota(request, context)
         run_id = request.path_params.get("run_id")
         if run_id is not None:
             # Kept for the route: the row is read once a request.
             request.state.run = await context.status.read(run_id, kind.name)
 
     return check
-
-
-async def _require_quota(request: Request, context: GatewayContext) -> None:
-    """Refuse a new run of a tenant without quota, whatever else is wrong with the request."""
-    key = request.headers.get(IDEMPOTENCY_HEADER)
-    if key is None or not await asyncio.to_thread(context.ledger.runs.has_key, key):
-        await asyncio.to_thread(context.ledger.access.require_quota)
 
 
 def _run_of(request: Request) -> StatusText:
@@ -274,7 +263,7 @@ def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -
 
 
 def _add_create(router: APIRouter, method: AnyMethod) -> None:
-    async def create(body: Any, context: Context, response: Response, key: IdempotencyKey = None) -> Run:
+    async def create(body: Any, context: Submitting, response: Response, key: IdempotencyKey = None) -> Run:
         """Create a run; it is durable before the answer, and a worker takes it up."""
         return accepted(await submit(method, body, context, key), router, response)
 

@@ -12,7 +12,7 @@ from counterpose_core.contract.stress_test_estimates import StressTestEstimate, 
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
-from counterpose_gateway.routes.context import IN_DIGITS, Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import IN_DIGITS, Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.runs import accepted, run_router
 from counterpose_gateway.routes.thresholds import judged_by
 from counterpose_gateway.runs.submission import require_services
@@ -28,7 +28,7 @@ async def prove_finding(
     run_id: RunId,
     number: FindingNumber,
     body: ProofCreate,
-    context: Context,
+    context: Submitting,
     response: Response,
     key: IdempotencyKey = None,
 ) -> Run:

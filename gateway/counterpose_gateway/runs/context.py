@@ -13,6 +13,7 @@ from counterpose_core.suite import Suite
 from counterpose_core.text.word_policy import WordPolicy
 from counterpose_core.types import RunKind
 from counterpose_gateway.columns import ColumnFolder
+from counterpose_gateway.records.tenants import Allowance
 from counterpose_gateway.runs.cache import RunCache
 from counterpose_gateway.runs.joined import JoinedWork
 from counterpose_gateway.services.ports import Services
@@ -69,6 +70,7 @@ class RunContext(RecordedRuns):
     ``joined``: the processes that make summaries and reports; None makes them in the caller's thread.
     ``credentials``: signs exported images; None signs none.
     ``policy``: what no text of a request or an edit may say.
+    ``allowance``: the tenant's, as it was read for this request; None has it read when it is asked for.
     ``pairs``: how the counterfactuals of an ended run are read, by its kind.
     """
 
@@ -76,6 +78,7 @@ class RunContext(RecordedRuns):
     suite: Suite
     cache: RunCache
     max_items_per_run: int
+    allowance: Allowance | None = None
     functions_allowed: bool = False
     joined: JoinedWork | None = None
     credentials: Credentials | None = None

@@ -18,6 +18,7 @@ from counterpose_core.contract.editor import (
     SchedulerOverride,
     StepsOverride,
 )
+from counterpose_core.contract.findings import FindingState
 from counterpose_core.contract.runs import Provenance, RequestCounts, RunItem
 from counterpose_core.contract.tokens import DroppedImage, TextualInversionPreset
 from counterpose_core.types import BlobRef, Cost, Estimate, Name, Seed
@@ -186,6 +187,14 @@ class TokenResult(Provenance):
         default=None, description="The same for the plain name's images, or null if there are none."
     )
     real_similarity: Estimate | None = Field(default=None, description="The same for the class's own images.")
+    state: FindingState | None = Field(
+        default=None,
+        exclude_if=lambda state: state is None,
+        description="Verdict of the summary: `holds` if the interval of `resemblance` lies above that of "
+        "`name_resemblance`, so that the token's images are shown to look more like the class's own than "
+        "those by its name; `breaks` if below; `cannot-tell` if they overlap. Absent where one of them was "
+        "not measured, and from items.",
+    )
     resemblance: Estimate | None = Field(
         default=None,
         description="CLIP cosine between the token's images and the mean of the class's own images; n counts "
@@ -222,14 +231,15 @@ class DatasetInterfaceSummary(ResponseBody):
         return "\n".join([*lines, f"cost: {self.cost}"])
 
 
-_HEADER = f"{'class':20} {'images':>6} {'steps':>6} {'resemblance by token':>28} {'by name':>28}"
+_HEADER = f"{'class':20} {'state':11} {'images':>6} {'steps':>6} {'resemblance by token':>28} {'by name':>28}"
 
 
 def _line(name: str, token: TokenResult) -> str:
-    by_token, by_name = (
-        "-" if figure is None else str(figure) for figure in (token.resemblance, token.name_resemblance)
+    state, by_token, by_name = (
+        "-" if figure is None else str(figure)
+        for figure in (token.state, token.resemblance, token.name_resemblance)
     )
-    return f"{name:20} {token.n_images:>6,} {token.steps:>6,} {by_token:>28} {by_name:>28}"
+    return f"{name:20} {state:11} {token.n_images:>6,} {token.steps:>6,} {by_token:>28} {by_name:>28}"
 
 
 class ImagesCreate(ClientBody):

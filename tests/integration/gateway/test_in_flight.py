@@ -142,7 +142,7 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
     assert working == [0, 1, 10, 11, 2, 3, 4]
 
 
-async def test_a_submission_takes_seven_transactions_and_a_refused_one_none(gateway: FakeGateway) -> None:
+async def test_a_submission_takes_five_transactions_and_a_refused_one_none(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 2)
     begun: list[bool] = []
     event.listen(gateway.ledger._session.database.engine, "begin", lambda connection: begun.append(True))
@@ -152,8 +152,8 @@ async def test_a_submission_takes_seven_transactions_and_a_refused_one_none(gate
     begun.clear()
     assert (await gateway.http.post(RUNS, json=body)).status_code == 202
     # The dataset, how many images it has, a page of them, and the run, which is answered as it was written;
-    # and the tenant's quota: before the body is read, before the plan is made, and for what it asks.
-    assert len(begun) == 7
+    # and the tenant's quota, once.
+    assert len(begun) == 5
     waits = [asyncio.create_task(gateway.http.post(RUNS, content=_endless())) for _ in range(2)]
     await poll_until(lambda: room_of(gateway).requests.is_full)
     before = len(begun)

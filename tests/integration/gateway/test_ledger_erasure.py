@@ -6,8 +6,8 @@ import pytest
 
 from counterpose_core.errors import DatasetNotReady, QuotaExceeded, UnknownDataset
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.access import Quota
 from counterpose_gateway.records.sources import NewSource
+from counterpose_gateway.records.tenants import Quota
 from fakes.ledgers import Clock, create_run, done
 
 IMAGES = ["a" * 64, "b" * 64]

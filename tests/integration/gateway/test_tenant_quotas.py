@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger.access import Quota
 from counterpose_gateway.main import main
+from counterpose_gateway.records.tenants import Quota
 from fakes import ports
 from fakes.access_keys import new_access_key
 from fakes.benchmarks import benchmark_services, uploaded

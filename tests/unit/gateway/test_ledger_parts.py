@@ -7,12 +7,15 @@ import inspect
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import counterpose_gateway
 from counterpose_gateway import ledger
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database.session import Session
+
+if TYPE_CHECKING:
+    pass
 
 MOST_VERBS = 20
 MOST_ARROWS = 170
@@ -92,8 +95,8 @@ def test_nobody_repeats_a_part() -> None:
 
 
 def test_a_class_that_repeats_a_part_is_found() -> None:
-    holding = "class Holdings(Protocol):\n    def holds(self, ref: str) -> bool: ...\n"
-    assert list(repeating(holding)) == ["Holdings repeats blobs"]
+    holding = "class Blobs(Protocol):\n    def holds(self, ref: str) -> bool: ...\n"
+    assert list(repeating(holding)) == ["Blobs repeats blobs"]
     lease = "    def lease(self, clusters: object, seconds: float) -> None: ...\n"
     put_off = "    def put_off(self, leased: object, seconds: float, message: str) -> None: ...\n"
     assert list(repeating(f"class Looks:\n{lease}{put_off}")) == ["Looks repeats jobs"]

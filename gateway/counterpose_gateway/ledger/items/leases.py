@@ -165,7 +165,8 @@ def _leases_of(
 ) -> list[LeasedGroup]:
     if run["state"] not in rows.OPEN_STATES:
         return []
-    if (refusal := access.refusal(connection, run["tenant"], session.clock())) is not None:
+    allowance = access.allowance(connection, run["tenant"], session.clock())
+    if (refusal := allowance.refusal()) is not None:
         return _hold(session, connection, run, refusal)
     now, groups, lost = session.lease_time(), list[LeasedGroup](), list[Attempt]()
     found = work.earliest_item(connection, run)

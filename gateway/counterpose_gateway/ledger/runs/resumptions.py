@@ -38,8 +38,8 @@ def resume(session: Session, run_id: str, functions: Mapping[str, str] | None) -
             again = (run["functions"] or {}) | dict(functions)
             connection.execute(update(schema.runs).where(_runs.id == run_id).values(functions=again))
         if run["state"] != "resuming":
-            refusal = access.refusal(connection, run["tenant"], session.clock())
-            if refusal is not None:
+            allowance = access.allowance(connection, run["tenant"], session.clock())
+            if (refusal := allowance.refusal()) is not None:
                 raise refusal
             _begin(connection, run, now=session.clock())
     resume_rest(session, run_id)
