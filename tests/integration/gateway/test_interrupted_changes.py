@@ -11,7 +11,8 @@ from sqlalchemy import func, select
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import BackendUnavailable, LeaseLost, NotFound, RunNotDeletable
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.runs import deletions, interrupted, resumptions
+from counterpose_gateway.ledger.runs import deletions, resumptions
+from counterpose_gateway.ledger.runs import runs as runs_part
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records import pace
 from counterpose_gateway.records.outcomes import Failed
@@ -228,7 +229,7 @@ def test_an_error_while_going_on_is_left_for_the_next_process(
         raise BackendUnavailable("the ledger is locked")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(interrupted._RESTS, "resuming", lost)
+        patch.setitem(runs_part._RESTS, "resuming", lost)
         ledger.runs.go_on()
     assert "left for later" in caplog.text
     ledger.runs.go_on()
