@@ -79,8 +79,9 @@ def http_page() -> str:
         "# HTTP",
         GENERATED,
         "The gateway serves this document as `/openapi.json`. Errors are problem+json ([errors](errors.md)); "
-        "the document lists the codes of each answer as `x-problem-codes`. openapi-python-client generates a "
-        "client from it with the configuration `tests/contract/openapi_python_client.yaml`.",
+        "the document lists the codes of each operation as `x-problem-codes`, and with the answers that it "
+        "refers to those that operations share. openapi-python-client generates a client from it with the "
+        "configuration `tests/contract/openapi_python_client.yaml`.",
         "\n".join(["| endpoint | what it does |", "| --- | --- |", *_endpoints(document)]),
         "## Bodies",
         *(_schema(name, schema) for name, schema in document["components"]["schemas"].items()),
@@ -122,7 +123,9 @@ def _type(schema: Mapping[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
-    kind = str(schema.get("type", "any"))
+    kind = schema.get("type", "any")
+    if isinstance(kind, list):
+        return " or ".join(_type({**schema, "type": each}) for each in kind)
     if kind == "array":
         return f"list of {_type(schema.get('items', {}))}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):

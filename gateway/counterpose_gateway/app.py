@@ -68,7 +68,7 @@ FIELD_RULES = (FieldRule(QuotaExceeded, _above_quota), FieldRule(UnknownEditType
 DESCRIPTION = (
     "Counterfactual stress tests for image classifiers. Bodies are strict JSON: each key once, no value in "
     "place of one of another type, and integers without a fraction (7, not 7.0). Errors are problem "
-    "documents; `x-problem-codes` lists the codes of an answer."
+    "documents; `x-problem-codes` lists the codes of an operation, and of answers that operations share."
 )
 
 

@@ -15,12 +15,15 @@ OF_JOB = ("StressTestOfJob", "ShiftBenchmarkOfJob", "BugHuntOfJob", "GateOfJob")
 def with_known_ids(document: dict[str, Any], live: Live) -> dict[str, Any]:
     """Return the document with the parameters that name something known, or one thing that is not."""
     document = copy.deepcopy(document)
+    shared = document["components"]["parameters"]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             # A key that was used with another body is refused, and short keys are drawn again and again.
-            parameters = [
-                each for each in operation.get("parameters", ()) if each["name"] != "idempotency-key"
+            given = [
+                copy.deepcopy(shared[each["$ref"].rpartition("/")[2]]) if "$ref" in each else each
+                for each in operation.get("parameters", ())
             ]
+            parameters = [each for each in given if each["name"] != "idempotency-key"]
             operation["parameters"] = parameters
             for parameter in parameters:
                 _narrow(parameter, method, path, live)
@@ -139,7 +142,7 @@ def _narrow_field(fields: dict[str, Any], name: str, choices: dict[str, Any] | N
         del fields[name]
         return
     for each in fields[name].get("anyOf", [fields[name]]):
-        if each.get("type") == "array":
+        if "array" in each.get("type", ()):
             each["items"] = choices
         elif each.get("type") != "null" and "const" not in each:
             each |= choices
@@ -148,9 +151,10 @@ def _narrow_field(fields: dict[str, Any], name: str, choices: dict[str, Any] | N
 def _spell_integers(part: Any) -> None:
     """Draw integers from a few: to a schema 7.0 is one, too, and the gateway wants 7."""
     if isinstance(part, dict):
-        if part.get("type") == "integer":
+        if "integer" in (types := part.get("type", ())):
             low, high = part["minimum"], part.get("maximum", part.get("exclusiveMaximum", 1) - 1)
             part["enum"] = sorted({low, min(low + 1, high), min(low + 7, high), high})
+            part["enum"] += [None] if "null" in types else []
         for each in part.values():
             _spell_integers(each)
     elif isinstance(part, list):

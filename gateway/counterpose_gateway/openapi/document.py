@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from fastapi.routing import APIRoute
 
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, FieldProblem, Problem
-from counterpose_gateway.openapi.problems import by_status, problems_of
+from counterpose_gateway.openapi.problems import HEALTH, problems_of
 
 Document = dict[str, Any]
 _Links = dict[str, dict[str, Any]]
 
 CODES = "x-problem-codes"
-"""Extension of an answer: the codes of the problems that it may have."""
+"""Extension of an operation, and of the answers that it refers to: the codes of the problems it may have."""
 _UNUSED = ("HTTPValidationError", "ValidationError")
 """FastAPI's own bodies of 422, which no answer here has."""
 _ONE_RUN = "/{run_id}"
@@ -29,8 +30,9 @@ def operation_id(route: APIRoute) -> str:
 
 
 def complete(document: Document) -> Document:
-    """Add the problems and the links of every operation, and write bounds of integers as integers."""
-    schemas = document["components"]["schemas"]
+    """Add the problems and the links of every operation, and write each thing once and as it is."""
+    components = document["components"]
+    schemas = components["schemas"]
     # FastAPI does not find these models, because no route has one as its return type.
     for model in (Problem, FieldProblem):
         schema = model.model_json_schema(ref_template=_SCHEMA_REF)
@@ -38,17 +40,21 @@ def complete(document: Document) -> Document:
         schemas[model.__name__] = schema
     for name in _UNUSED:
         schemas.pop(name, None)
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            _complete_operation(method.upper(), path, operation)
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            _complete_operation(operation)
+    components["responses"] = _refer_to_problems(document["paths"])
     _add_links(document["paths"])
     for part in _objects(document):
         _write_integers(part)
         _close_map(part)
+        _leave_title_out(part)
+        _write_null(part)
+    components["parameters"] = _refer_to_parameters(document["paths"])
     return document
 
 
-def _complete_operation(method: str, path: str, operation: Document) -> None:
+def _complete_operation(operation: Document) -> None:
     for parameter in operation.get("parameters", ()):
         _refuse_null(parameter["schema"])
     answers = operation["responses"]
@@ -56,12 +62,47 @@ def _complete_operation(method: str, path: str, operation: Document) -> None:
         _type_content(answer.get("content", {}))
     # FastAPI describes a body of its own for 422, which no answer here has.
     answers.pop("422", None)
-    for status, codes in by_status(problems_of(method, path, operation)).items():
-        answers[status] = {
-            "description": f"Problem: {', '.join(f'`{code}`' for code in codes)}",
-            "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": _SCHEMA_REF.format(model="Problem")}}},
-            CODES: codes,
-        }
+
+
+def _refer_to_problems(paths: Document) -> Document:
+    """Give every operation its problems, and return the answers that they share, with the codes of all."""
+    groups: dict[str, list[tuple[Document, dict[str, int]]]] = {}
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            codes = {each.code: each.status for each in problems_of(method.upper(), path, operation)}
+            group = "Health" if path in HEALTH else "Reading" if method == "get" else "Writing"
+            groups.setdefault(group, []).append((operation, codes))
+    shared = {}
+    for group, operations in groups.items():
+        common = set.intersection(*(set(codes) for _, codes in operations))
+        for status, name in (("4XX", f"{group}Refused"), ("5XX", f"{group}Failed")):
+            shared[name] = {
+                "description": "Problem",
+                "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": _SCHEMA_REF.format(model="Problem")}}},
+                CODES: sorted(code for code in common if str(operations[0][1][code])[0] == status[0]),
+            }
+            for operation, _ in operations:
+                operation["responses"][status] = {"$ref": f"#/components/responses/{name}"}
+        for operation, codes in operations:
+            operation[CODES] = sorted(set(codes) - common)
+    return shared
+
+
+def _refer_to_parameters(paths: Document) -> Document:
+    """Refer to parameters that several operations have, and return them by their names."""
+    lists = [
+        operation["parameters"]
+        for methods in paths.values()
+        for operation in methods.values()
+        if "parameters" in operation
+    ]
+    times = Counter(repr(each) for parameters in lists for each in parameters)
+    shared: Document = {}
+    for parameters in lists:
+        for place, each in enumerate(parameters):
+            if times[repr(each)] > 1 and shared.setdefault(each["name"], each) == each:
+                parameters[place] = {"$ref": f"#/components/parameters/{each['name']}"}
+    return shared
 
 
 def _refuse_null(schema: Document) -> None:
@@ -95,6 +136,20 @@ def _close_map(schema: Document) -> None:
         ((pattern, value),) = schema.pop("patternProperties").items()
         schema["propertyNames"] = {**schema.get("propertyNames", {}), "pattern": pattern}
         schema["additionalProperties"] = value
+
+
+def _leave_title_out(schema: Document) -> None:
+    """Leave out titles that pydantic makes of the names: they say nothing more."""
+    if isinstance(schema.get("title"), str) and "version" not in schema:
+        del schema["title"]
+
+
+def _write_null(schema: Document) -> None:
+    """Write "a number or null" as two types, not as two schemas."""
+    match schema.get("anyOf"):
+        case [{"type": str(one), **rest}, {"type": "null"}] if not {"enum", "const"} & rest.keys():
+            del schema["anyOf"]
+            schema |= rest | {"type": [one, "null"]}
 
 
 def _objects(part: Any) -> Iterator[Document]:

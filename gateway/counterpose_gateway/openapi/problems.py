@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
@@ -171,14 +171,6 @@ def problems_of(method: str, path: str, described: Mapping[str, Any]) -> Errors:
     by_rule = (error for applies, errors in RULES if applies(operation) for error in errors)
     own = (error for key in own_keys(method, path) for error in OWN.get(key, ()))
     return tuple({error.code: error for error in (*by_rule, *own)}.values())
-
-
-def by_status(errors: Iterable[type[CounterposeError]]) -> dict[str, list[str]]:
-    """Return the codes of each status, both sorted."""
-    found: dict[str, list[str]] = {}
-    for error in sorted(errors, key=lambda error: (error.status, error.code)):
-        found.setdefault(str(error.status), []).append(error.code)
-    return found
 
 
 # Of the closed list: a kind that is missing here would document none of its conflicts.
