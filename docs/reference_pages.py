@@ -15,6 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from counterpose._cli.main import app
 from counterpose_core.contract.editor_backends import CAPABILITIES, OPERATIONS, Capabilities
+from counterpose_core.kinds import KINDS
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
 from counterpose_gateway.methods import METHODS
@@ -123,7 +124,7 @@ def _type(schema: Mapping[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
-    kind = schema.get("type", "any")
+    kind: str | list[str] = schema.get("type", "any")
     if isinstance(kind, list):
         return " or ".join(_type({**schema, "type": each}) for each in kind)
     if kind == "array":
@@ -158,7 +159,7 @@ def settings_page() -> str:
 def suites_page() -> str:
     """Which methods each suite can run, and what its editor can do, by what they declare."""
     suites = [load_suite(name) for name in suite_names()]
-    methods = sorted(METHODS.values(), key=lambda method: method.title)
+    methods = sorted(METHODS.values(), key=lambda method: KINDS[method.kind].title)
     abilities = list(Capabilities.model_fields)
     parts = [
         "# Suites and methods",
@@ -168,7 +169,7 @@ def suites_page() -> str:
         "[Suites](../how-to/suites.md) tells what each is for.",
         _matrix(
             "method",
-            [method.title for method in methods],
+            [KINDS[method.kind].title for method in methods],
             suites,
             lambda at, suite: _lacks(methods[at], suite),
         ),

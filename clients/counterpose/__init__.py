@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from counterpose._lazy import lazily
 from counterpose._version import __version__
+from counterpose_core.kinds import KINDS as _KINDS
 
 if TYPE_CHECKING:
     from counterpose._async.adversarial_datasets import AsyncAdversarialDataset
@@ -205,15 +206,9 @@ __all__ = [
 
 # Under these names in the blocking half, and with "Async" before them in the other.
 _TWICE = {
-    "adversarial_datasets": ("AdversarialDataset",),
-    "bug_hunts": ("BugHunt",),
     "client": ("Client",),
-    "dataset_interfaces": ("DatasetInterface",),
-    "gates": ("Gate",),
     "images": ("GeneratedImage", "GeneratedImages"),
-    "shift_benchmarks": ("ShiftBenchmark",),
-    "stress_tests": ("StressTest",),
-    "transfers": ("Transfer",),
+    **{kind.resource: (kind.title.title().replace(" ", ""),) for kind in _KINDS.values()},
 }
 _HOMES = {
     **{f"counterpose._sync.{module}": names for module, names in _TWICE.items()},

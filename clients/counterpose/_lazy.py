@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 
@@ -29,3 +30,27 @@ def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], 
         return found
 
     return get
+
+
+class _Resource(cached_property[Any]):
+    def __init__(self, module: str) -> None:
+        super().__init__(self._make)
+        self._module = module
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        self._name, self._owner = name, owner
+
+    def _make(self, client: Any) -> Any:
+        package = self._owner.__module__.rpartition(".")[0]
+        home = importlib.import_module(f"{package}.{self._module or self._name}")
+        return getattr(home, self._owner.__annotations__[self._name])(client)
+
+
+def resource(module: str = "") -> Any:
+    """Return a client's attribute whose class is imported and made on first use; its annotation names it.
+
+    Args:
+        module: where the class is, beside the client; default: the module with the attribute's name.
+    """
+    return _Resource(module)

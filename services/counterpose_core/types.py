@@ -8,6 +8,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from counterpose_core.kinds import ItemKind as ItemKind
+from counterpose_core.kinds import RunKind as RunKind
 from counterpose_core.text_form import TextForm
 
 EditType = Literal["subject", "object", "background", "adjective", "domain"]
@@ -15,32 +17,6 @@ EditType = Literal["subject", "object", "background", "adjective", "domain"]
 
 PerturbationType = Literal["subject", "object", "background", "adjective", "domain", "placebo"]
 """The types of edits that the perturber makes: an edit type, or a placebo (other wording, same meaning)."""
-
-ItemKind = Literal[
-    "edit",
-    "reconstruction",
-    "placebo",
-    "lance-r",
-    "intervention",
-    "caption",
-    "confirmation",
-    "transforms",
-    "token",
-    "image",
-    "sample",
-    "clustering",
-    "combination",
-]
-"""The kinds of items of a run.
-
-``lance-r`` is an edit by LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose;
-``caption`` is the caption of a source image that is kept for confirmation, ``confirmation`` an edit of it by
-a change of words that the run's screen chose;
-``token`` is a class that a dataset interface learns as a token, ``image`` an image of a shift benchmark or a
-transfer, a pair of images of a gate, or a real image that an adversarial dataset is compared with, ``sample``
-a generated image of a bug hunt or an adversarial dataset, ``clustering`` the clusters of a hunt's failures,
-``combination`` the likeliest sentences for them.
-"""
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
 RunState = Literal[
@@ -57,16 +33,6 @@ RunState = Literal[
 ]
 ServiceName = Literal["captioner", "perturber", "editor", "scorer", "classifiers"]
 """The five services; a suite may leave some out."""
-
-RunKind = Literal[
-    "stress-test",
-    "dataset-interface",
-    "shift-benchmark",
-    "bug-hunt",
-    "adversarial-dataset",
-    "transfer",
-    "gate",
-]
 
 JobState = Literal["queued", "in_progress", "completed", "failed", "cancelling", "cancelled"]
 """State of a Ray job: ``in_progress`` while its workers report, ``completed`` when its run has."""

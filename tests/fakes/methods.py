@@ -16,10 +16,11 @@ def never(*arguments: object, **options: object) -> Any:
 
 def method_of(kind: RunKind, **abilities: Any) -> AnyMethod:
     """Return a method of a kind whose fields are the given ones."""
-    fields = {
-        "title": kind,
+    fields: dict[str, Any] = {
         "needs": (),
+        "create": never,
         "item": Item,
+        "summary": never,
         "plan": never,
         "process": never,
         "summarize": never,

@@ -5,17 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from functools import cached_property
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import httpx
 
-from counterpose import _async
 from counterpose._base_client import BaseClient
 from counterpose._calls import Call, problem_of, reading
+from counterpose._lazy import resource
 from counterpose._retries import Delivery, Pause, Reply, translated_errors
 from counterpose_core.contract.usage import Usage
+
+if TYPE_CHECKING:
+    from counterpose._async.adversarial_datasets import AsyncAdversarialDatasets
+    from counterpose._async.bug_hunts import AsyncBugHunts
+    from counterpose._async.dataset_interfaces import AsyncDatasetInterfaces
+    from counterpose._async.datasets import AsyncDatasets
+    from counterpose._async.gates import AsyncGates
+    from counterpose._async.jobs import AsyncJobs
+    from counterpose._async.listings import AsyncClassifiers, AsyncServices
+    from counterpose._async.runs import AsyncRuns
+    from counterpose._async.shift_benchmarks import AsyncShiftBenchmarks
+    from counterpose._async.stress_tests import AsyncStressTests
+    from counterpose._async.token_files import AsyncTokenFiles
+    from counterpose._async.transfers import AsyncTransfers
+    from counterpose._async.webhooks import AsyncWebhooks
 
 T = TypeVar("T")
 
@@ -35,75 +49,34 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
         InvalidRequest: the address is not valid, or a setting is passed that ``http`` overrides.
     """
 
-    @cached_property
-    def stress_tests(self) -> _async.AsyncStressTests:
-        """``/v1/stress-tests``."""
-        return _async.AsyncStressTests(self)
-
-    @cached_property
-    def dataset_interfaces(self) -> _async.AsyncDatasetInterfaces:
-        """``/v1/dataset-interfaces``."""
-        return _async.AsyncDatasetInterfaces(self)
-
-    @cached_property
-    def shift_benchmarks(self) -> _async.AsyncShiftBenchmarks:
-        """``/v1/shift-benchmarks``."""
-        return _async.AsyncShiftBenchmarks(self)
-
-    @cached_property
-    def bug_hunts(self) -> _async.AsyncBugHunts:
-        """``/v1/bug-hunts``."""
-        return _async.AsyncBugHunts(self)
-
-    @cached_property
-    def adversarial_datasets(self) -> _async.AsyncAdversarialDatasets:
-        """``/v1/adversarial-datasets``."""
-        return _async.AsyncAdversarialDatasets(self)
-
-    @cached_property
-    def transfers(self) -> _async.AsyncTransfers:
-        """``/v1/transfers``."""
-        return _async.AsyncTransfers(self)
-
-    @cached_property
-    def gates(self) -> _async.AsyncGates:
-        """``/v1/gates``."""
-        return _async.AsyncGates(self)
-
-    @cached_property
-    def runs(self) -> _async.AsyncRuns:
-        """Runs of every kind."""
-        return _async.AsyncRuns(self)
-
-    @cached_property
-    def jobs(self) -> _async.AsyncJobs:
-        """``/v1/jobs``."""
-        return _async.AsyncJobs(self)
-
-    @cached_property
-    def webhooks(self) -> _async.AsyncWebhooks:
-        """``/v1/webhooks``."""
-        return _async.AsyncWebhooks(self)
-
-    @cached_property
-    def datasets(self) -> _async.AsyncDatasets:
-        """``/v1/datasets``."""
-        return _async.AsyncDatasets(self)
-
-    @cached_property
-    def token_files(self) -> _async.AsyncTokenFiles:
-        """``/v1/token-files``."""
-        return _async.AsyncTokenFiles(self)
-
-    @cached_property
-    def classifiers(self) -> _async.AsyncClassifiers:
-        """``/v1/classifiers``."""
-        return _async.AsyncClassifiers(self)
-
-    @cached_property
-    def services(self) -> _async.AsyncServices:
-        """``/v1/services``."""
-        return _async.AsyncServices(self)
+    stress_tests: AsyncStressTests = resource()
+    """``/v1/stress-tests``."""
+    dataset_interfaces: AsyncDatasetInterfaces = resource()
+    """``/v1/dataset-interfaces``."""
+    shift_benchmarks: AsyncShiftBenchmarks = resource()
+    """``/v1/shift-benchmarks``."""
+    bug_hunts: AsyncBugHunts = resource()
+    """``/v1/bug-hunts``."""
+    adversarial_datasets: AsyncAdversarialDatasets = resource()
+    """``/v1/adversarial-datasets``."""
+    transfers: AsyncTransfers = resource()
+    """``/v1/transfers``."""
+    gates: AsyncGates = resource()
+    """``/v1/gates``."""
+    runs: AsyncRuns = resource()
+    """Runs of every kind."""
+    jobs: AsyncJobs = resource()
+    """``/v1/jobs``."""
+    webhooks: AsyncWebhooks = resource()
+    """``/v1/webhooks``."""
+    datasets: AsyncDatasets = resource()
+    """``/v1/datasets``."""
+    token_files: AsyncTokenFiles = resource()
+    """``/v1/token-files``."""
+    classifiers: AsyncClassifiers = resource("listings")
+    """``/v1/classifiers``."""
+    services: AsyncServices = resource("listings")
+    """``/v1/services``."""
 
     async def usage(self) -> Usage:
         """Return what your tenant's runs have used this month, and its quota."""

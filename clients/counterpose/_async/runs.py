@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable
-from typing import get_args
 
-from counterpose._async.adversarial_datasets import AsyncAdversarialDataset
-from counterpose._async.bug_hunts import AsyncBugHunt
-from counterpose._async.dataset_interfaces import AsyncDatasetInterface
-from counterpose._async.gates import AsyncGate
 from counterpose._async.paging import pages
-from counterpose._async.shift_benchmarks import AsyncShiftBenchmark
-from counterpose._async.stress_tests import AsyncStressTest
-from counterpose._async.transfers import AsyncTransfer
+from counterpose._async.run_handle import AsyncAnyRun
 from counterpose._run_ids import LAST, absent_run, is_beginning, last_run, only_run
 from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound
-from counterpose_core.types import RunKind
-
-AsyncOneRun = (
-    AsyncStressTest
-    | AsyncDatasetInterface
-    | AsyncShiftBenchmark
-    | AsyncBugHunt
-    | AsyncAdversarialDataset
-    | AsyncTransfer
-    | AsyncGate
-)
-KINDS: dict[RunKind, type[AsyncOneRun]] = {each._calls.kind: each for each in get_args(AsyncOneRun)}
-"""The handle of each kind of run."""
+from counterpose_core.kinds import KINDS, RunKind
 
 
 class AsyncRuns:
@@ -38,18 +19,22 @@ class AsyncRuns:
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
+        # The client has a resource of each kind, which knows the handle of its runs.
+        self._handles: dict[RunKind, type[AsyncAnyRun]] = {
+            name: getattr(sender, kind.resource)._handle for name, kind in KINDS.items()
+        }
 
-    async def list(self, *, kind: RunKind | None = None) -> builtins.list[AsyncOneRun]:
+    async def list(self, *, kind: RunKind | None = None) -> builtins.list[AsyncAnyRun]:
         """Return the runs of every kind, or of one, newest first."""
         found = [
             handle(self._sender, run)
-            for handle in _of_kind(kind)
+            for handle in self._of_kind(kind)
             async for page in pages(self._sender, handle._calls.list)
             for run in page.runs
         ]
         return sorted(found, key=lambda each: each.run.created_at, reverse=True)
 
-    async def get(self, run: str, *, kind: RunKind | None = None) -> AsyncOneRun:
+    async def get(self, run: str, *, kind: RunKind | None = None) -> AsyncAnyRun:
         """Return a run by its id, by the beginning of its id, or by ``@last``.
 
         Raises:
@@ -58,14 +43,14 @@ class AsyncRuns:
         """
         if run == LAST:
             newest = list[Run]()
-            for handle in _of_kind(kind):
+            for handle in self._of_kind(kind):
                 first = await self._sender.send(handle._calls.list(None, limit=1))
                 newest += first.runs
             return self._handle(last_run(newest, kind))
         if is_beginning(run):
             listed = await self.list(kind=kind)
             return self._handle(only_run(run, [each.run for each in listed]))
-        for handle in _of_kind(kind):
+        for handle in self._of_kind(kind):
             try:
                 return handle(self._sender, await self._sender.send(handle._calls.get(run)))
             except NotFound:
@@ -83,9 +68,8 @@ class AsyncRuns:
         found = await self.get(run)
         await found.delete()
 
-    def _handle(self, run: Run) -> AsyncOneRun:
-        return KINDS[run.kind](self._sender, run)
+    def _handle(self, run: Run) -> AsyncAnyRun:
+        return self._handles[run.kind](self._sender, run)
 
-
-def _of_kind(kind: RunKind | None) -> Iterable[type[AsyncOneRun]]:
-    return KINDS.values() if kind is None else (KINDS[kind],)
+    def _of_kind(self, kind: RunKind | None) -> Iterable[type[AsyncAnyRun]]:
+        return self._handles.values() if kind is None else (self._handles[kind],)

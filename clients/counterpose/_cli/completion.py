@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from counterpose._retries import RetryPolicy
 from counterpose._run_ids import LAST
 from counterpose._sync.client import Client
-from counterpose._sync.runs import KINDS
 from counterpose_core.commands import SHORT_ID
 from counterpose_core.errors import CounterposeError
+from counterpose_core.kinds import KINDS
 
 ANSWER_S = 3.0
 """Whoever presses a key waits no longer for an answer."""
@@ -59,8 +60,9 @@ def _completed(values: Callable[[Client], Values]) -> Callable[[typer.Context, s
 @_completed
 def runs(client: Client) -> Values:
     """The newest runs of each kind, by the beginnings of their ids."""
+    resources: list[Any] = [getattr(client, kind.resource) for kind in KINDS.values()]
     newest = [
-        run for kind in KINDS.values() for run in client.send(kind._calls.list(None, limit=_NEWEST)).runs
+        run for each in resources for run in client.send(each._handle._calls.list(None, limit=_NEWEST)).runs
     ]
     yield LAST, "the run that was created last"
     for run in sorted(newest, key=lambda run: run.created_at, reverse=True):

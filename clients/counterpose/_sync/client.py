@@ -6,17 +6,31 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import cached_property
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import httpx
 
-from counterpose import _sync
 from counterpose._base_client import BaseClient
 from counterpose._calls import Call, problem_of, reading
+from counterpose._lazy import resource
 from counterpose._retries import Delivery, Pause, Reply, translated_errors
 from counterpose_core.contract.usage import Usage
+
+if TYPE_CHECKING:
+    from counterpose._sync.adversarial_datasets import AdversarialDatasets
+    from counterpose._sync.bug_hunts import BugHunts
+    from counterpose._sync.dataset_interfaces import DatasetInterfaces
+    from counterpose._sync.datasets import Datasets
+    from counterpose._sync.gates import Gates
+    from counterpose._sync.jobs import Jobs
+    from counterpose._sync.listings import Classifiers, Services
+    from counterpose._sync.runs import Runs
+    from counterpose._sync.shift_benchmarks import ShiftBenchmarks
+    from counterpose._sync.stress_tests import StressTests
+    from counterpose._sync.token_files import TokenFiles
+    from counterpose._sync.transfers import Transfers
+    from counterpose._sync.webhooks import Webhooks
 
 T = TypeVar("T")
 
@@ -36,75 +50,34 @@ class Client(BaseClient[httpx.Client]):
         InvalidRequest: the address is not valid, or a setting is passed that ``http`` overrides.
     """
 
-    @cached_property
-    def stress_tests(self) -> _sync.StressTests:
-        """``/v1/stress-tests``."""
-        return _sync.StressTests(self)
-
-    @cached_property
-    def dataset_interfaces(self) -> _sync.DatasetInterfaces:
-        """``/v1/dataset-interfaces``."""
-        return _sync.DatasetInterfaces(self)
-
-    @cached_property
-    def shift_benchmarks(self) -> _sync.ShiftBenchmarks:
-        """``/v1/shift-benchmarks``."""
-        return _sync.ShiftBenchmarks(self)
-
-    @cached_property
-    def bug_hunts(self) -> _sync.BugHunts:
-        """``/v1/bug-hunts``."""
-        return _sync.BugHunts(self)
-
-    @cached_property
-    def adversarial_datasets(self) -> _sync.AdversarialDatasets:
-        """``/v1/adversarial-datasets``."""
-        return _sync.AdversarialDatasets(self)
-
-    @cached_property
-    def transfers(self) -> _sync.Transfers:
-        """``/v1/transfers``."""
-        return _sync.Transfers(self)
-
-    @cached_property
-    def gates(self) -> _sync.Gates:
-        """``/v1/gates``."""
-        return _sync.Gates(self)
-
-    @cached_property
-    def runs(self) -> _sync.Runs:
-        """Runs of every kind."""
-        return _sync.Runs(self)
-
-    @cached_property
-    def jobs(self) -> _sync.Jobs:
-        """``/v1/jobs``."""
-        return _sync.Jobs(self)
-
-    @cached_property
-    def webhooks(self) -> _sync.Webhooks:
-        """``/v1/webhooks``."""
-        return _sync.Webhooks(self)
-
-    @cached_property
-    def datasets(self) -> _sync.Datasets:
-        """``/v1/datasets``."""
-        return _sync.Datasets(self)
-
-    @cached_property
-    def token_files(self) -> _sync.TokenFiles:
-        """``/v1/token-files``."""
-        return _sync.TokenFiles(self)
-
-    @cached_property
-    def classifiers(self) -> _sync.Classifiers:
-        """``/v1/classifiers``."""
-        return _sync.Classifiers(self)
-
-    @cached_property
-    def services(self) -> _sync.Services:
-        """``/v1/services``."""
-        return _sync.Services(self)
+    stress_tests: StressTests = resource()
+    """``/v1/stress-tests``."""
+    dataset_interfaces: DatasetInterfaces = resource()
+    """``/v1/dataset-interfaces``."""
+    shift_benchmarks: ShiftBenchmarks = resource()
+    """``/v1/shift-benchmarks``."""
+    bug_hunts: BugHunts = resource()
+    """``/v1/bug-hunts``."""
+    adversarial_datasets: AdversarialDatasets = resource()
+    """``/v1/adversarial-datasets``."""
+    transfers: Transfers = resource()
+    """``/v1/transfers``."""
+    gates: Gates = resource()
+    """``/v1/gates``."""
+    runs: Runs = resource()
+    """Runs of every kind."""
+    jobs: Jobs = resource()
+    """``/v1/jobs``."""
+    webhooks: Webhooks = resource()
+    """``/v1/webhooks``."""
+    datasets: Datasets = resource()
+    """``/v1/datasets``."""
+    token_files: TokenFiles = resource()
+    """``/v1/token-files``."""
+    classifiers: Classifiers = resource("listings")
+    """``/v1/classifiers``."""
+    services: Services = resource("listings")
+    """``/v1/services``."""
 
     def usage(self) -> Usage:
         """Return what your tenant's runs have used this month, and its quota."""

@@ -5,25 +5,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable
-from typing import get_args
 
 from counterpose._run_ids import LAST, absent_run, is_beginning, last_run, only_run
-from counterpose._sync.adversarial_datasets import AdversarialDataset
-from counterpose._sync.bug_hunts import BugHunt
-from counterpose._sync.dataset_interfaces import DatasetInterface
-from counterpose._sync.gates import Gate
 from counterpose._sync.paging import pages
-from counterpose._sync.shift_benchmarks import ShiftBenchmark
-from counterpose._sync.stress_tests import StressTest
-from counterpose._sync.transfers import Transfer
+from counterpose._sync.run_handle import AnyRun
 from counterpose._transport_protocol import Sender
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound
-from counterpose_core.types import RunKind
-
-OneRun = StressTest | DatasetInterface | ShiftBenchmark | BugHunt | AdversarialDataset | Transfer | Gate
-KINDS: dict[RunKind, type[OneRun]] = {each._calls.kind: each for each in get_args(OneRun)}
-"""The handle of each kind of run."""
+from counterpose_core.kinds import KINDS, RunKind
 
 
 class Runs:
@@ -31,18 +20,22 @@ class Runs:
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
+        # The client has a resource of each kind, which knows the handle of its runs.
+        self._handles: dict[RunKind, type[AnyRun]] = {
+            name: getattr(sender, kind.resource)._handle for name, kind in KINDS.items()
+        }
 
-    def list(self, *, kind: RunKind | None = None) -> builtins.list[OneRun]:
+    def list(self, *, kind: RunKind | None = None) -> builtins.list[AnyRun]:
         """Return the runs of every kind, or of one, newest first."""
         found = [
             handle(self._sender, run)
-            for handle in _of_kind(kind)
+            for handle in self._of_kind(kind)
             for page in pages(self._sender, handle._calls.list)
             for run in page.runs
         ]
         return sorted(found, key=lambda each: each.run.created_at, reverse=True)
 
-    def get(self, run: str, *, kind: RunKind | None = None) -> OneRun:
+    def get(self, run: str, *, kind: RunKind | None = None) -> AnyRun:
         """Return a run by its id, by the beginning of its id, or by ``@last``.
 
         Raises:
@@ -51,14 +44,14 @@ class Runs:
         """
         if run == LAST:
             newest = list[Run]()
-            for handle in _of_kind(kind):
+            for handle in self._of_kind(kind):
                 first = self._sender.send(handle._calls.list(None, limit=1))
                 newest += first.runs
             return self._handle(last_run(newest, kind))
         if is_beginning(run):
             listed = self.list(kind=kind)
             return self._handle(only_run(run, [each.run for each in listed]))
-        for handle in _of_kind(kind):
+        for handle in self._of_kind(kind):
             try:
                 return handle(self._sender, self._sender.send(handle._calls.get(run)))
             except NotFound:
@@ -76,9 +69,8 @@ class Runs:
         found = self.get(run)
         found.delete()
 
-    def _handle(self, run: Run) -> OneRun:
-        return KINDS[run.kind](self._sender, run)
+    def _handle(self, run: Run) -> AnyRun:
+        return self._handles[run.kind](self._sender, run)
 
-
-def _of_kind(kind: RunKind | None) -> Iterable[type[OneRun]]:
-    return KINDS.values() if kind is None else (KINDS[kind],)
+    def _of_kind(self, kind: RunKind | None) -> Iterable[type[AnyRun]]:
+        return self._handles.values() if kind is None else (self._handles[kind],)

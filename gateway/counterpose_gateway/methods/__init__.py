@@ -13,12 +13,15 @@ from counterpose_gateway.methods.transfer.method import TRANSFER
 from counterpose_gateway.runs.method import AnyMethod
 
 METHODS: dict[RunKind, AnyMethod] = {
-    "stress-test": STRESS_TEST,
-    "dataset-interface": DATASET_INTERFACE,
-    "shift-benchmark": SHIFT_BENCHMARK,
-    "bug-hunt": BUG_HUNT,
-    "adversarial-dataset": ADVERSARIAL_DATASET,
-    "transfer": TRANSFER,
-    "gate": GATE,
+    method.kind: method
+    for method in (
+        STRESS_TEST,
+        DATASET_INTERFACE,
+        SHIFT_BENCHMARK,
+        BUG_HUNT,
+        ADVERSARIAL_DATASET,
+        TRANSFER,
+        GATE,
+    )
 }
 """Every method by the kind of its runs: where routes and workers look it up."""

@@ -149,7 +149,7 @@ def _write_null(schema: Document) -> None:
     match schema.get("anyOf"):
         case [{"type": str(one), **rest}, {"type": "null"}] if not {"enum", "const"} & rest.keys():
             del schema["anyOf"]
-            schema |= rest | {"type": [one, "null"]}
+            schema.update(rest, type=[one, "null"])
 
 
 def _objects(part: Any) -> Iterator[Document]:

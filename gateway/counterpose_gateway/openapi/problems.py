@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.errors import (
@@ -55,13 +55,14 @@ from counterpose_core.errors import (
     UnknownModel,
     UnsupportedMedia,
 )
-from counterpose_core.types import RunKind
+from counterpose_core.kinds import KINDS
+from counterpose_gateway.methods import METHODS
 
 Errors = tuple[type[CounterposeError], ...]
 
 ALIVE = "/healthz"
 HEALTH = frozenset({ALIVE, "/readyz"})
-RUNS = "/v1/{kind}s"
+RUNS = "/v1/{kind}"
 """Stands for the runs of every kind in the keys of `OWN`."""
 
 # The edge reads headers and body before it looks for a route.
@@ -127,17 +128,12 @@ OWN: Mapping[str, Errors] = {
     "POST /v1/datasets/{name}/sources": (*OF_IMAGES, DatasetNotReady, QuotaExceeded, UnknownDataset),
     "POST /v1/datasets/{name}/import:cancel": (UnknownDataset,),
     "POST /v1/datasets/{name}/import": (ClassMapMismatch, DatasetNotReady, ImportRefused, QuotaExceeded),
-    f"POST {RUNS}": OF_PLANNING,
+    **{f"POST /v1/{KINDS[kind].path}": (*OF_PLANNING, *method.problems) for kind, method in METHODS.items()},
     f"POST {RUNS}/{{run_id}}:cancel": (RunNotCancellable,),
     f"POST {RUNS}/{{run_id}}:resume": (QuotaExceeded, RunNotResumable),
     f"DELETE {RUNS}/{{run_id}}": (RunNotDeletable,),
     f"GET {RUNS}/{{run_id}}/export": (DatasetEmpty, StorageFull),
-    "POST /v1/stress-tests": (UnknownEditType,),
-    "POST /v1/shift-benchmarks": (NotFound,),
-    "POST /v1/adversarial-datasets": (NotFound, RunNotEnded),
     "POST /v1/adversarial-datasets/{run_id}:register": (*OF_STORE, DatasetEmpty, QuotaExceeded),
-    "POST /v1/transfers": (*OF_STORE, NotFound, RunNotEnded),
-    "POST /v1/gates": (*OF_STORE, NotFound, RunNotEnded),
     "POST /v1/gates:freeze": (*OF_STORE, NotFound, RunNotEnded),
     "POST /v1/stress-tests:estimate": (*OF_PLANNING, ImagesOutsideSuite, UnknownEditType),
     "POST /v1/bug-hunts:estimate": OF_PLANNING,
@@ -174,4 +170,4 @@ def problems_of(method: str, path: str, described: Mapping[str, Any]) -> Errors:
 
 
 # Of the closed list: a kind that is missing here would document none of its conflicts.
-_OF_A_KIND = rf"^/v1/({'|'.join(get_args(RunKind))})s(?=$|/|:)"
+_OF_A_KIND = rf"^/v1/({'|'.join(kind.path for kind in KINDS.values())})(?=$|/|:)"

@@ -1,4 +1,4 @@
-"""The routes of every kind of run: list, follow, cancel, resume, read items."""
+"""The routes of every kind of run: create, list, follow, cancel, resume, read items and figures."""
 
 from __future__ import annotations
 
@@ -7,15 +7,26 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 from sse_starlette import EventSourceResponse
 
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
+from counterpose_core.kinds import KINDS, Kind
 from counterpose_core.types import ItemKind, ItemState, RunKind, RunState
 from counterpose_gateway.http.strict_json import StrictRoute
-from counterpose_gateway.routes.context import IN_DIGITS, After, Context, GatewayContext, PageSize, RunId
-from counterpose_gateway.runs.method import AnyMethod
+from counterpose_gateway.routes.context import (
+    IN_DIGITS,
+    After,
+    Context,
+    GatewayContext,
+    IdempotencyKey,
+    PageSize,
+    RunId,
+)
+from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
+from counterpose_gateway.routes.reports import Part, report_response, summary_response
+from counterpose_gateway.runs.method import AnyMethod, ExportChoice
 from counterpose_gateway.runs.progress import (
     LONGEST_WAIT_SECONDS,
     MEDIA_TYPE,
@@ -25,7 +36,7 @@ from counterpose_gateway.runs.progress import (
     wait_for_end,
 )
 from counterpose_gateway.runs.status import StatusText
-from counterpose_gateway.runs.submission import functions_again
+from counterpose_gateway.runs.submission import functions_again, submit
 
 RUN_RETRY_AFTER = "2"
 IF_NONE_MATCH = {
@@ -71,34 +82,60 @@ FromOrdinal = Annotated[
 ]
 
 
-def run_router(method: AnyMethod) -> APIRouter:
-    """Make the router of a method's runs, with all routes that do not depend on its results.
+async def _no_choice() -> None:
+    """A reader of most summaries has no choice."""
+
+
+async def _of_dropped(dropped: Dropped = False) -> ExportChoice:
+    return ExportChoice(dropped=dropped)
+
+
+def prefix_of(kind: Kind) -> str:
+    """Return the address of the runs of a kind."""
+    return f"/v1/{kind.path}"
+
+
+def run_router(
+    method: AnyMethod,
+    view: Callable[..., Any] = _no_choice,
+    choice: Callable[..., Awaitable[ExportChoice]] = _of_dropped,
+) -> APIRouter:
+    """Make the router of a method's runs, with all routes that every method has.
 
     A run of another kind is not found under it.
+
+    Args:
+        method: the method.
+        view: reads the reader's choice for a summary from the address.
+        choice: reads from the address which images to export.
     """
-    kind, shape = method.kind, method.item
-    noun = kind.replace("-", " ")
+    kind = KINDS[method.kind]
+    noun = kind.title.lower()
     router = APIRouter(
-        prefix=f"/v1/{kind}s",
+        prefix=prefix_of(kind),
         tags=[f"{noun}s"],
         route_class=StrictRoute,
         dependencies=[Depends(_of_kind(kind))],
     )
     _add_verbs(router, noun)
     _add_changes(router, noun)
-    _add_readers(router, kind, noun)
-    _add_item_readers(router, noun, shape)
+    _add_readers(router, method.kind, noun)
+    _add_item_readers(router, noun, method.item)
+    _add_create(router, method)
+    _add_figures(router, method, view)
+    if method.export is not None:
+        _add_export(router, method, view, choice)
     return router
 
 
-def _of_kind(kind: RunKind) -> Callable[..., Awaitable[None]]:
+def _of_kind(kind: Kind) -> Callable[..., Awaitable[None]]:
     async def check(request: Request, context: Context) -> None:
-        if request.method == "POST" and request.url.path == f"/v1/{kind}s":
+        if request.method == "POST" and request.url.path == prefix_of(kind):
             await _require_quota(request, context)
         run_id = request.path_params.get("run_id")
         if run_id is not None:
             # Kept for the route: the row is read once a request.
-            request.state.run = await context.status.read(run_id, kind)
+            request.state.run = await context.status.read(run_id, kind.name)
 
     return check
 
@@ -234,6 +271,59 @@ def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -
         """Stream every ended item as JSON lines; the last line has a count and a checksum."""
         lines = result_lines(context.ledger, run_id, shape, from_ordinal=from_ordinal)
         return StreamingResponse(lines, media_type=MEDIA_TYPE)
+
+
+def _add_create(router: APIRouter, method: AnyMethod) -> None:
+    async def create(body: Any, context: Context, response: Response, key: IdempotencyKey = None) -> Run:
+        """Create a run; it is durable before the answer, and a worker takes it up."""
+        return accepted(await submit(method, body, context, key), router, response)
+
+    create.__annotations__["body"] = method.create
+    router.post("", status_code=202, name=_named("create", method))(create)
+
+
+def _add_figures(router: APIRouter, method: AnyMethod, view: Callable[..., Any]) -> None:
+    async def summarize(request: Request, run_id: RunId, context: Context, view: Any) -> Response:
+        """Return the figures of the run as it stands, each with its interval and n."""
+        return await summary_response(request, method, run_id, context, view)
+
+    async def report(
+        request: Request, run_id: RunId, context: Context, view: Any, part: Part = "whole"
+    ) -> HTMLResponse:
+        """Return the report as one self-contained HTML document."""
+        return await report_response(request, method, run_id, context, view, part=part)
+
+    for route in (summarize, report):
+        route.__annotations__["view"] = Annotated[Any, Depends(view)]
+    router.get("/{run_id:segment}/summary", response_model=method.summary, name=_named("summarize", method))(
+        summarize
+    )
+    router.get("/{run_id:segment}/report", response_class=HTMLResponse, name=_named("report", method))(report)
+
+
+def _add_export(
+    router: APIRouter, method: AnyMethod, view: Callable[..., Any], choice: Callable[..., Any]
+) -> None:
+    def export(
+        run_id: RunId, context: Context, choice: Any, view: Any, layout: Layout = "imagefolder"
+    ) -> StreamingResponse:
+        """Export the kept images with their provenance and a card, as a tar archive."""
+        return export_response(method, run_id, layout, choice, context, view)
+
+    export.__annotations__ |= {
+        "choice": Annotated[Any, Depends(choice)],
+        "view": Annotated[Any, Depends(view)],
+    }
+    router.get(
+        "/{run_id:segment}/export",
+        response_class=StreamingResponse,
+        responses=EXPORT_CONTENT,
+        name=_named("export", method),
+    )(export)
+
+
+def _named(verb: str, method: AnyMethod) -> str:
+    return f"{verb}_{method.kind.replace('-', '_')}"
 
 
 def etag_response(run: StatusText, request: Request) -> Response:

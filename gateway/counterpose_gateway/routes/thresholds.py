@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Query
+from fastapi import Query
 
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.types import Cosine
@@ -14,7 +14,7 @@ def _said(name: str) -> str:
     return f"{Thresholds.model_fields[name].description} By default, the run's own."
 
 
-def _judged_by(
+async def judged_by(
     direction: Annotated[Cosine | None, Query(description=_said("direction"))] = None,
     image_image: Annotated[Cosine | None, Query(description=_said("image_image"))] = None,
     image_text: Annotated[Cosine | None, Query(description=_said("image_text"))] = None,
@@ -32,6 +32,3 @@ def _judged_by(
         word_similarity=word_similarity,
     )
     return given if given.given() else None
-
-
-JudgedBy = Annotated[Thresholds | None, Depends(_judged_by)]

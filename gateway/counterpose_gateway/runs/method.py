@@ -12,7 +12,7 @@ from counterpose_core.contract.editor_backends import Ability
 from counterpose_core.contract.runs import Run, RunItem
 from counterpose_core.errors import CounterposeError
 from counterpose_core.suite import Suite
-from counterpose_core.types import RunKind, ServiceName
+from counterpose_core.types import ItemKind, RunKind, ServiceName
 from counterpose_gateway.runs.context import PairedRuns, RecordedRuns, RunContext, RunLedger
 from counterpose_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
 from counterpose_gateway.runs.large_plans import PlanInputs
@@ -106,18 +106,20 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     summary = summary_of(method, run.id, view, context)
 
     Attributes:
-        kind: the kind of its runs.
-        title: the kind in words.
+        kind: the kind of its runs, of which `KINDS` knows title and items.
         needs: the services without which none of its runs can be planned or worked on.
         abilities: what the editor must be able to do for each of its runs.
         can_do_without: returns whether it needs none of them in a suite.
+        create: the body of the request.
         item: the items of its runs.
+        summary: what `summarize` returns.
         plan: resolves a request and plans its items; raises a `RequestError` if it cannot be planned.
         process: works on items.
         summarize: sums up a run so far; nothing is generated or measured again.
         report: writes the report of a run that is summed up, as one HTML document.
         headline: says a summary in one sentence.
         view: the choice for summaries that pages show.
+        problems: what may be wrong with a request, besides what may be with the planning of any run.
         revision: the revision of what a summary depends on besides the run's events, or None.
         next_stage: plans the next stage; None of methods that plan their runs whole.
         most_items: the most items that a run can come to have, told from its row alone. It never grows as
@@ -127,15 +129,17 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
             called. `Plan.items` of such a method is an iterator, and `Plan.sources` is set.
         look: looks at a run after one of its groups was worked on; asked until it is decided.
         keep_columns: keeps at most `KEPT_AT_ONCE` more parts of items that have ended; returns how many.
+        live: kinds of items whose newest images pages show while a run goes on: of the first that has any.
         pairs: returns the pairs of source image and counterfactual that the run's filters kept.
         export: returns the dataset card of a run and a record for each image of the choice, as
             `counterpose_gateway.exports` takes them.
     """
 
     kind: RunKind
-    title: str
     needs: tuple[ServiceName, ...]
+    create: type[CreateT]
     item: type[ItemT]
+    summary: type[SummaryT]
     plan: Callable[[CreateT, RunContext], Awaitable[Plan]]
     process: Process
     summarize: Callable[[Run, Iterable[ItemT], ViewT, RecordedRuns], SummaryT]
@@ -144,12 +148,14 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     abilities: tuple[Ability, ...] = ()
     can_do_without: Callable[[Suite], bool] = never
     view: ViewT | None = None
+    problems: tuple[type[CounterposeError], ...] = ()
     revision: Callable[[str, RecordedRuns], Hashable] = of_events_alone
     next_stage: NextStage | None = None
     most_items: Callable[[Run], int] = planned_items
     rest_of_plan: Callable[[Run, PlanInputs, int], Iterator[PlannedItem]] | None = None
     look: Callable[[LeasedGroup, RunLedger], Look] | None = None
     keep_columns: Callable[[Run, RecordedRuns], int] | None = None
+    live: tuple[ItemKind, ...] = ()
     pairs: PairedRuns | None = None
     export: Callable[[SummaryT, Iterable[ItemT], ExportChoice], tuple[Any, Iterator[Any]]] | None = None
 

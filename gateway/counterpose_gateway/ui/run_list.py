@@ -10,8 +10,8 @@ from fastapi.responses import RedirectResponse, Response
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound
+from counterpose_core.kinds import KINDS
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.methods import METHODS
 from counterpose_gateway.routes.context import After, Context, GatewayContext
 from counterpose_gateway.routes.every_run import OfKind
 from counterpose_gateway.routes.runs import OfDataset, OfState
@@ -51,7 +51,7 @@ def list_runs(
     kept = {name: value for name, value in filters.items() if value is not None}
     # Only the table changes while someone looks at it.
     template = "run_table.html.j2" if "hx-request" in request.headers else "run_list.html.j2"
-    return page(request, template, **shown, filters=kept, after=after, methods=METHODS, deleted=deleted)
+    return page(request, template, **shown, filters=kept, after=after, kinds=KINDS, deleted=deleted)
 
 
 def _listed(

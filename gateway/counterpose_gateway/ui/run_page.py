@@ -12,7 +12,6 @@ from fastapi.responses import HTMLResponse, Response
 
 from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.runs import Item, Run
-from counterpose_core.contract.shift_benchmarks import ImageItem
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.http.listening import while_connected
 from counterpose_gateway.methods import METHODS
@@ -105,19 +104,21 @@ def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]
     """What a run shows so far: a headline, its first suspicions, its newest images."""
     summary = pages.live.of(run, context)
     found: list[tuple[Any, ShownPair | None]] = []
+    headline = None if summary is None else METHODS[run.kind].headline(summary)
     if isinstance(summary, StressTestSummary):
+        # Its suspicions say more.
+        headline = None
         worth = [one for one in listed_findings(run, context, summary) if one.state in WORTH_SHOWING]
         found = [
             (finding, finding_pair(finding, finding.pairs[0], context) if finding.pairs else None)
             for finding in worth[:SHOWN_SUSPICIONS]
         ]
     return {
-        "headline": None if summary is None else METHODS[run.kind].headline(summary),
+        "headline": headline,
         "suspicions": found,
         "baseline": _baseline(run),
         "failure": context.ledger.commonest_failure(run.id),
-        "newest": _newest(run, context),
-        "images": _benchmark_images(run, context),
+        **_newest(run, context),
     }
 
 
@@ -126,19 +127,16 @@ def _baseline(run: Run) -> list[ClassifierBaseline]:
     return [ClassifierBaseline.model_validate(each) for each in run.resolved_config.get("baseline", [])]
 
 
-def _newest(run: Run, context: GatewayContext) -> list[ShownPair]:
-    if run.kind != "stress-test":
-        return []
-    for kind in ("confirmation", "edit", "intervention"):
-        if found := context.ledger.newest_items(run.id, Item, kind=kind, limit=SHOWN_NEWEST):
-            return newest_pairs(found, ShownRun(run, context.ledger.now()).models)
-    return []
-
-
-def _benchmark_images(run: Run, context: GatewayContext) -> list[ImageItem]:
-    if run.kind != "shift-benchmark":
-        return []
-    return context.ledger.newest_items(run.id, ImageItem, kind="image", limit=2 * SHOWN_NEWEST)
+def _newest(run: Run, context: GatewayContext) -> dict[str, Any]:
+    """The newest images of a run: pairs where it changes images, else what it made."""
+    method = METHODS[run.kind]
+    are_pairs = issubclass(method.item, Item)
+    most = SHOWN_NEWEST if are_pairs else 2 * SHOWN_NEWEST
+    for kind in method.live:
+        if found := context.ledger.newest_items(run.id, method.item, kind=kind, limit=most):
+            models = ShownRun(run, context.ledger.now()).models
+            return {"newest": newest_pairs(found, models)} if are_pairs else {"images": found}
+    return {}
 
 
 def report_body(document: str, run_id: str) -> str:

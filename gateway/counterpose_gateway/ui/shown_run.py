@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import ImagesOutsideSuite
+from counterpose_core.kinds import KINDS
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.reports.numbers import count, duration
@@ -59,7 +60,7 @@ class ShownRun:
     @property
     def kind(self) -> str:
         """Its kind in words."""
-        return METHODS[self.run.kind].title
+        return KINDS[self.run.kind].title
 
     @property
     def title(self) -> str:

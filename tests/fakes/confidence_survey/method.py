@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpose_gateway.runs.method import Method, OfItems, OfSummary
-from fakes.confidence_survey.contract import SurveyItem
+from fakes.confidence_survey.contract import SurveyCreate, SurveyItem, SurveySummary
 from fakes.confidence_survey.export import export
 from fakes.confidence_survey.plan import plan
 from fakes.confidence_survey.process import process
@@ -12,9 +12,10 @@ from fakes.confidence_survey.summary import summarize
 
 CONFIDENCE_SURVEY = Method(
     kind="confidence-survey",  # type: ignore[arg-type]  # the test adds it to the closed list
-    title="Confidence survey",
     needs=("classifiers",),
+    create=SurveyCreate,
     item=SurveyItem,
+    summary=SurveySummary,
     plan=plan,
     process=process,
     summarize=OfItems(summarize),

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-import fakes.confidence_survey
-
 ROOT = Path(__file__).parents[3]
-SURVEY = Path(fakes.confidence_survey.__file__).parent
 PACKAGES = ("gateway/counterpose_gateway", "services/counterpose_core")
-TYPES = "services/counterpose_core/types.py"
+KINDS = "services/counterpose_core/kinds.py"
 TABLE = "gateway/counterpose_gateway/methods/__init__.py"
-ROUTE = "gateway/counterpose_gateway/routes/confidence_surveys.py"
+KIND = """
+    Kind("confidence-survey", "Confidence survey", "confidence-surveys", ("survey",), "Ask how sure."),
+"""
 SECONDS = 120
 
 
@@ -40,13 +39,13 @@ def insert(path: Path, after: str, text: str) -> None:
 
 
 def add_method(tree: Path) -> None:
-    """Add the made-up method to the closed lists and the table, and add its one route."""
-    insert(tree / TYPES, r"RunKind = Literal\[", '"confidence-survey", ')
-    insert(tree / TYPES, r"ItemKind = Literal\[", '"survey", ')
+    """Add the made-up method to the two tables."""
+    insert(tree / KINDS, r"RunKind = Literal\[", '"confidence-survey", ')
+    insert(tree / KINDS, r"ItemKind = Literal\[", '"survey", ')
+    insert(tree / KINDS, r"_KINDS = \(", KIND)
     imported = "\nfrom fakes.confidence_survey.method import CONFIDENCE_SURVEY"
     insert(tree / TABLE, r"from __future__ import annotations", imported)
-    insert(tree / TABLE, r"METHODS: [^=]*= \{", '\n    "confidence-survey": CONFIDENCE_SURVEY,')
-    shutil.copy(SURVEY / "route.py", tree / ROUTE)
+    insert(tree / TABLE, r"for method in \(", "CONFIDENCE_SURVEY, ")
 
 
 def differences(tree: Path) -> tuple[list[str], list[str]]:
@@ -87,10 +86,8 @@ def told(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
     return tell(tree, tmp_path_factory.mktemp("gateway"))
 
 
-def test_a_new_method_changes_only_the_table_and_the_closed_lists(tree: Path) -> None:
-    changed, added = differences(tree)
-    assert changed == [TABLE, TYPES]
-    assert added == [ROUTE]
+def test_a_new_method_changes_only_the_two_tables(tree: Path) -> None:
+    assert differences(tree) == ([TABLE, KINDS], [])
 
 
 def test_a_new_method_is_submitted_once_under_its_own_address(told: dict[str, Any]) -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from counterpose_core.contract.adversarial_datasets import AdversarialDatasetConfig, AdversarialItem
+from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
+from counterpose_core.contract.adversarial_datasets import (
+    AdversarialDatasetConfig,
+    AdversarialDatasetCreate,
+    AdversarialItem,
+)
 from counterpose_core.contract.runs import Run
+from counterpose_core.errors import NotFound, RunNotEnded
 from counterpose_gateway.methods.adversarial_dataset.export import export
 from counterpose_gateway.methods.adversarial_dataset.plan import plan
 from counterpose_gateway.methods.adversarial_dataset.process import process
@@ -26,15 +32,17 @@ def _most_items(run: Run) -> int:
 
 ADVERSARIAL_DATASET = Method(
     kind="adversarial-dataset",
-    title="Adversarial dataset",
     needs=("captioner", "editor", "scorer", "classifiers"),
     abilities=("draw",),
+    create=AdversarialDatasetCreate,
     item=AdversarialItem,
+    summary=AdversarialDatasetSummary,
     plan=plan,
     process=process,
     summarize=OfItems(summarize),
     report=OfSummary(render),
     headline=verdict_alone,
+    problems=(NotFound, RunNotEnded),
     next_stage=next_stage,
     most_items=_most_items,
     export=export,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
-from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntItem
+from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntItem
 from counterpose_core.contract.runs import Run
 from counterpose_gateway.methods.bug_hunt.estimate import most_captions
 from counterpose_gateway.methods.bug_hunt.hunted_items import read_items
@@ -40,10 +40,11 @@ def _most_items(run: Run) -> int:
 
 BUG_HUNT = Method(
     kind="bug-hunt",
-    title="Bug hunt",
     needs=("captioner", "editor", "scorer", "classifiers"),
     abilities=("draw",),
+    create=BugHuntCreate,
     item=HuntItem,
+    summary=BugHuntSummary,
     plan=plan,
     process=process,
     summarize=_summarize,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenItem
+from counterpose_core.contract.dataset_interfaces import (
+    DatasetInterfaceCreate,
+    DatasetInterfaceSummary,
+    TokenItem,
+)
 from counterpose_gateway.methods.dataset_interface.plan import plan, rest_of_plan
 from counterpose_gateway.methods.dataset_interface.process import process
 from counterpose_gateway.methods.dataset_interface.report import headline, render
@@ -16,10 +20,11 @@ def _headline(summary: DatasetInterfaceSummary) -> Headline:
 
 DATASET_INTERFACE = Method(
     kind="dataset-interface",
-    title="Dataset interface",
     needs=("captioner", "editor", "scorer"),
     abilities=("tokens", "draw"),
+    create=DatasetInterfaceCreate,
     item=TokenItem,
+    summary=DatasetInterfaceSummary,
     plan=plan,
     process=process,
     summarize=OfItems(summarize),

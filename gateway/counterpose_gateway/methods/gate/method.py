@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from counterpose_core.contract.gates import GateItem
+from counterpose_core.contract.gates import GateCreate, GateItem, GateSummary
+from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing, NotFound, RunNotEnded
 from counterpose_gateway.methods.gate.plan import plan
 from counterpose_gateway.methods.gate.process import process
 from counterpose_gateway.methods.gate.report import render
@@ -11,12 +12,14 @@ from counterpose_gateway.runs.method import Method, OfItems, OfSummary, verdict_
 
 GATE = Method(
     kind="gate",
-    title="Gate",
     needs=("classifiers",),
+    create=GateCreate,
     item=GateItem,
+    summary=GateSummary,
     plan=plan,
     process=process,
     summarize=OfItems(summarize),
     report=OfSummary(render),
     headline=verdict_alone,
+    problems=(ArtifactCorrupt, ArtifactMissing, NotFound, RunNotEnded),
 )

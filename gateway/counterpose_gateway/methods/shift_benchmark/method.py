@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from counterpose_core.contract.shift_benchmarks import ImageItem
+from counterpose_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkCreate
+from counterpose_core.errors import NotFound
 from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from counterpose_core.types import BlobRef
@@ -66,18 +67,21 @@ def _pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair]:
 
 SHIFT_BENCHMARK = Method(
     kind="shift-benchmark",
-    title="Shift benchmark",
     needs=("editor", "scorer", "classifiers"),
     abilities=("draw",),
+    create=ShiftBenchmarkCreate,
     item=ImageItem,
+    summary=ShiftBenchmarkSummary,
     plan=plan,
     process=process,
     summarize=_summarize,
     report=_report,
     headline=_headline,
     view=OBJECT_PERCENTILE,
+    problems=(NotFound,),
     revision=_newest_decision,
     rest_of_plan=rest_of_plan,
+    live=("image",),
     pairs=_pairs,
     export=export,
 )

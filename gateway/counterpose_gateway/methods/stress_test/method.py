@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
-from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
-from counterpose_core.errors import InvalidRequest, UnknownDataset
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
+from counterpose_core.errors import InvalidRequest, UnknownDataset, UnknownEditType
 from counterpose_core.stress_test.item_counts import LAST_STAGE, most_items
 from counterpose_core.suite import Suite
 from counterpose_core.types import FINAL_RUN_STATES
@@ -147,21 +147,24 @@ def _keep_columns(run: Run, context: RecordedRuns) -> int:
 
 STRESS_TEST = Method(
     kind="stress-test",
-    title="Stress test",
     needs=("captioner", "perturber", "editor", "scorer", "classifiers"),
     can_do_without=_has_operations_alone,
+    create=StressTestCreate,
     item=Item,
+    summary=StressTestSummary,
     plan=plan,
     process=process,
     summarize=_summarize,
     report=_report,
     headline=_headline,
+    problems=(UnknownEditType,),
     revision=_joined_state,
     next_stage=_next_stage,
     most_items=_most_items,
     rest_of_plan=rest_of_plan,
     look=look,
     keep_columns=_keep_columns,
+    live=("confirmation", "edit", "intervention"),
     pairs=counterfactual_pairs,
     export=export,
 )

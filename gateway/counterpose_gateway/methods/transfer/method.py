@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from counterpose_core.contract.transfers import TransferItem
+from counterpose_core.contract.transfers import TransferCreate, TransferItem, TransferSummary
+from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing, NotFound, RunNotEnded
 from counterpose_gateway.methods.transfer.plan import plan
 from counterpose_gateway.methods.transfer.process import process
 from counterpose_gateway.methods.transfer.report import render
@@ -11,12 +12,14 @@ from counterpose_gateway.runs.method import Method, OfItems, OfSummary, verdict_
 
 TRANSFER = Method(
     kind="transfer",
-    title="Transfer",
     needs=("classifiers",),
+    create=TransferCreate,
     item=TransferItem,
+    summary=TransferSummary,
     plan=plan,
     process=process,
     summarize=OfItems(summarize),
     report=OfSummary(render),
     headline=verdict_alone,
+    problems=(ArtifactCorrupt, ArtifactMissing, NotFound, RunNotEnded),
 )

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from counterpose_core.types import RunKind
+from counterpose_core.kinds import KINDS, ItemKind, Kind, RunKind
 from counterpose_gateway import methods, routes
 from counterpose_gateway.methods import METHODS
 
@@ -32,12 +32,23 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-def test_every_run_kind_has_a_method() -> None:
-    assert list(METHODS) == list(get_args(RunKind))
-    assert {kind: method.kind for kind, method in METHODS.items()} == {kind: kind for kind in METHODS}
+def test_the_two_tables_of_kinds_are_equal() -> None:
+    assert list(METHODS) == list(KINDS) == list(get_args(RunKind))
+    assert [method.kind for method in METHODS.values()] == [kind.name for kind in KINDS.values()]
 
 
-@pytest.mark.parametrize("kind", get_args(RunKind))
+def test_the_kinds_of_items_are_those_of_the_runs() -> None:
+    assert {item for kind in KINDS.values() for item in kind.items} == set(get_args(ItemKind))
+    assert all(set(method.live) <= set(KINDS[kind].items) for kind, method in METHODS.items())
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_kind_has_its_name_in_words_and_in_addresses(kind: Kind) -> None:
+    assert kind.title.lower().replace(" ", "-") == kind.name
+    assert kind.path.startswith(kind.name[:-1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_method_reaches_another_process_by_the_names_of_its_functions(kind: RunKind) -> None:
     assert pickle.loads(pickle.dumps(METHODS[kind])) == METHODS[kind]
 
@@ -56,10 +67,10 @@ def test_every_method_has_the_same_entry_points(kind: str) -> None:
     assert exports == (package / "export.py").is_file()
 
 
-@pytest.mark.parametrize("kind", METHODS)
-def test_the_routes_of_a_method_are_short_and_never_branch(kind: str) -> None:
-    found = list(functions(ROUTES / f"{kind.replace('-', '_')}s.py"))
-    assert found
+def test_the_routes_of_methods_are_short_and_never_branch() -> None:
+    paths = [ROUTES / f"{kind.resource}.py" for kind in KINDS.values()]
+    found = [function for path in paths if path.exists() for function in functions(path)]
+    assert len(found) > len(KINDS)
     assert [function.name for function in found if _has_logic(function)] == []
 
 
