@@ -44,7 +44,7 @@ class RunResource(Generic[R]):
             return self._handle(self._sender, last_run(newest.runs, calls.kind))
         if is_beginning(run_id):
             return self._handle(self._sender, only_run(run_id, [each.run for each in self.list()]))
-        return self._take(calls.get(run_id))
+        return self._handle(self._sender, calls.require(self._sender.send(calls.get(run_id))))
 
     def list(self) -> Iterator[R]:
         """Iterate over all runs of this kind, newest first."""
@@ -73,10 +73,10 @@ class RunResource(Generic[R]):
         classifiers: Sequence[AnyClassifier],
         settings: Mapping[str, Any],
     ) -> E:
-        """Ask ``POST /v1/<kind>s:estimate``, which refuses what the run would refuse."""
+        """Ask ``POST /v1/<kind>s/estimate``, which refuses what the run would refuse."""
         calls = self._handle._calls
         body = checked(request, {"seed": 0} | dict(settings) | self._named(classifiers))
-        path = f"{calls.root}:estimate"
+        path = f"{calls.root}/estimate"
         parse = reading(estimate)
         # Models look at images first.
         call = Call(method="POST", path=path, body=body, parse=parse, timeout=FIGURES_TIMEOUT_S)

@@ -91,7 +91,7 @@ async def _report(request: Request, run: Run, context: GatewayContext) -> str:
     """
     method = METHODS[run.kind]
     key = await asyncio.to_thread(_state_of, run, context)
-    kept = context.cache.get_async(key, lambda: awaited_report(method, run.id, method.view, context))
+    kept = context.cache.get_async(key, lambda: awaited_report(method, run.id, method.view({}), context))
     return await while_connected(request, kept)
 
 
