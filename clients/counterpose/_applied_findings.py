@@ -80,6 +80,7 @@ def application_request(
     change: Intervention | Finding,
     seed: int | None,
     functions_named: Callable[[Sequence[str]], dict[str, str]] = lambda names: {},
+    classes: Sequence[str] = (),
 ) -> StressTestCreate:
     """Build the request for a stress test that makes this change alone.
 
@@ -90,12 +91,18 @@ def application_request(
             run.
         seed: default: the run's seed plus one.
         functions_named: finds the addresses of the classifiers that are functions.
+        classes: those of the dataset, for an operation's finding of one class: the others are not changed.
+
+    Raises:
+        InvalidRequest: the finding's class is none of them.
     """
     functions = functions_named(request["classifiers"])
     made: dict[str, Any]
     if isinstance(change, Finding):
         kept = _KEPT_OF_OPERATIONS
         made = {"transforms": {**request["transforms"], "operations": [change.edit_type]}}
+        if change.object_class:
+            made["transforms"]["excluded"] = _others_excluded(change, classes)
     else:
         kept = _KEPT
         made = {"interventions": [change.model_dump()]}
@@ -108,6 +115,16 @@ def application_request(
         | ({"functions": functions} if functions else {})
         | {"applied_from": run_id, "seed": (request["seed"] + 1) % _SEEDS if seed is None else seed},
     )
+
+
+def _others_excluded(finding: Finding, classes: Sequence[str]) -> dict[str, list[str]]:
+    # Their images stay in the run: they may give the class its backgrounds.
+    if finding.object_class not in classes:
+        raise InvalidRequest(
+            f"finding {finding.number} is of the class {finding.object_class!r}, which the dataset has not; "
+            "name a dataset that has it"
+        )
+    return {name: [finding.edit_type] for name in classes if name != finding.object_class}
 
 
 def _change(caption: str, edited: str) -> Intervention:

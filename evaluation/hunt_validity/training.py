@@ -8,6 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# Before timm, which loads torchvision.
+from counterpose_core import torchvision_operators  # noqa: F401
+
+# isort: split
 import numpy as np
 import timm
 import torch

@@ -22,6 +22,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+# Before timm, which loads torchvision.
+from counterpose_core import torchvision_operators  # noqa: F401
+
+# isort: split
 import numpy as np
 import timm
 from PIL import Image
@@ -30,7 +34,6 @@ from tqdm import tqdm
 
 from counterpose import Client
 from counterpose._stack.stack import Stack
-from counterpose_core import torchvision_operators  # noqa: F401  # before timm, which loads torchvision
 from counterpose_processes.ports import free_port
 from evaluation.benchmarks.machine import this_machine
 from evaluation.benchmarks.report import EditorBenchmark, Row, at_most, row

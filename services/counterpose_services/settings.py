@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from counterpose_core.secret_files import read_secret
+from counterpose_core.suite import load_suite
 from counterpose_core.tracing import ENDPOINT_VARIABLE
 from counterpose_core.types import ServiceName
 from counterpose_services.outbound.hosts import bare_loopback
@@ -242,7 +243,7 @@ class ServiceSettings(BaseModel):
     def _safe(self) -> ServiceSettings:
         for service in SERVICES:
             _require_consistent(service, self.of(service))
-            _require_start(service, self.of(service), self.request_timeout_s)
+            _require_start(service, self.of(service), self.suite, self.request_timeout_s)
         for field in HOST_LISTS:
             if bare := bare_loopback(getattr(self, field)):
                 raise ValueError(
@@ -313,10 +314,13 @@ def _require_consistent(service: ServiceName, own: ResolvedOptions) -> None:
         )
 
 
-def _require_start(service: ServiceName, own: ResolvedOptions, timeout_s: float) -> None:
-    """Raise ValueError if a service may have no replica, and how long one takes to start is unknown."""
+def _require_start(service: ServiceName, own: ResolvedOptions, suite: str, timeout_s: float) -> None:
+    """Raise ValueError if a service may have no replica, and how long one takes to start is unknown.
+
+    A service that the suite does not have never starts.
+    """
     variable = own_variable(service, "start_s")
-    if own.min_replicas == 0 and own.start_s is None:
+    if own.min_replicas == 0 and own.start_s is None and service in load_suite(suite).services:
         raise ValueError(
             f"min_replicas of the {service} is 0: its first call waits for a replica; set {variable} to the "
             "seconds that `counterpose-services check --load` prints, or min_replicas to 1"

@@ -68,9 +68,10 @@ OPERATIONS = {name: [1, 3, 5] for name in ("gaussian-blur", "rotation", "darker"
 
 
 def operations_page(image: ReadImage = magenta, sources: int = 24) -> str:
-    """A stress test of operations on photographs; each operation fools ``leaning`` on other images first."""
+    """A stress test of operations on photographs; each fools ``leaning`` on other images first."""
     plan = TransformPlan(operations=OPERATIONS | {"flip-horizontal": [1]}, size=512)
-    config = fake_config().model_copy(update={"transforms": plan})
+    request = fake_config().request.model_copy(update={"classifiers": ["steady", "leaning", "leaning-once"]})
+    config = fake_config().model_copy(update={"transforms": plan, "request": request})
     items = [_operations_item(number, plan) for number in range(sources)]
     run = recorded_run(config, items)
     return render_operations(summarize_operations(run, items, config), run, items, image)
@@ -87,7 +88,12 @@ def _operations_item(number: int, plan: TransformPlan) -> Item:
     for name, level in wanted:
         order = (number + 5 * list(OPERATIONS).index(name) if name in OPERATIONS else number) % 24
         fooled = name in OPERATIONS and level >= 3 and order < 18
-        answers = {"steady": prediction(0.9), "leaning": prediction(0.2 if fooled else 0.98 - order / 100)}
+        right = prediction(0.98 - order / 100)
+        answers = {
+            "steady": prediction(0.9),
+            "leaning": prediction(0.2) if fooled else right,
+            "leaning-once": prediction(0.2) if fooled and name == "gaussian-blur" else right,
+        }
         recipe = Recipe(source, name, level=level, size=plan.size)
         made.append(TransformedImage(operation=name, level=level, recipe=str(recipe), predictions=answers))
     result = ItemResult(image=source, caption="", predictions=made[0].predictions, transformed=made)

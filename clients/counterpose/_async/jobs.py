@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator
-from typing import Self
+from typing import Any, Self, get_args
 
 from counterpose._async.paging import pages
 from counterpose._calls import Call, idempotency_headers, reading, segment
@@ -14,14 +14,10 @@ from counterpose_core.contract.bug_hunts import BugHuntCreate
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.gates import GateCreate
 from counterpose_core.contract.jobs import (
-    BugHuntOfJob,
-    GateOfJob,
     Job,
     JobCreate,
     JobList,
     RunOfJob,
-    ShiftBenchmarkOfJob,
-    StressTestOfJob,
 )
 from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from counterpose_core.contract.stress_tests import StressTestCreate
@@ -36,16 +32,12 @@ JobRequest = StressTestCreate | ShiftBenchmarkCreate | BugHuntCreate | GateCreat
 
 
 def _run_of_job(request: JobRequest) -> RunOfJob:
-    """Return the run of a job, told apart by its kind."""
-    match request:
-        case StressTestCreate():
-            return StressTestOfJob(kind="stress-test", request=request)
-        case ShiftBenchmarkCreate():
-            return ShiftBenchmarkOfJob(kind="shift-benchmark", request=request)
-        case BugHuntCreate():
-            return BugHuntOfJob(kind="bug-hunt", request=request)
-        case GateCreate():
-            return GateOfJob(kind="gate", request=request)
+    """Return the run of a job: the body that has such a request, with its kind."""
+    bodies: tuple[type[Any], ...] = get_args(get_args(RunOfJob)[0])
+    (body,) = (each for each in bodies if isinstance(request, each.model_fields["request"].annotation))
+    (kind,) = get_args(body.model_fields["kind"].annotation)
+    run: RunOfJob = body(kind=kind, request=request)
+    return run
 
 
 class AsyncClusterJob:

@@ -11,6 +11,7 @@ from counterpose._applied_findings import (
     example_change,
     told_change,
 )
+from counterpose._async.datasets import AsyncDatasets
 from counterpose._async.run_handle import AsyncExportedRun
 from counterpose._async.run_resource import AsyncRunResource
 from counterpose._calls import Call, idempotency_headers, reading
@@ -143,7 +144,7 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
         """Start a stress test that applies one finding's edit, and no other, to every image of a dataset.
 
         Of several wordings, the one that most of the finding's images were edited by is applied; of an
-        operation, all levels of the run.
+        operation, all levels of the run, and where the finding is of one class, to its images alone.
 
         Args:
             finding: one of the run's findings, or its number from 1, as for `prove`.
@@ -154,7 +155,8 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
 
         Raises:
             NotFound: the run has no such finding.
-            InvalidRequest: the finding's words cannot be read from its example.
+            InvalidRequest: the finding's words cannot be read from its example, or the dataset lacks its
+                class.
         """
         history = await self.finding(finding)
         request = self.run.resolved_config["request"]
@@ -166,7 +168,10 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
         if change is None:
             example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)
             change = example_change(history.told, await self._sender.send(example))
-        body = application_request(self.id, request, change, seed, self._sender.functions_named)
+        classes: list[str] = []
+        if is_operation and history.told.object_class:
+            classes = (await AsyncDatasets(self._sender).get(request["dataset"])).classes
+        body = application_request(self.id, request, change, seed, self._sender.functions_named, classes)
         return AsyncStressTest(self._sender, await self._sender.send(self._calls.create(body, None)))
 
 

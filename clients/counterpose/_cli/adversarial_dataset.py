@@ -11,10 +11,13 @@ from counterpose._cli.contract_options import LABEL_MAP, SEED, STEPS, Fields, Op
 from counterpose._cli.datasets import dataset_name
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
+from counterpose._cli.kinds import RunsOfKind, judged_by
 from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
+from counterpose._cli.tables import unless_empty
 from counterpose._cli.terminal import connected, show
 from counterpose._sync.adversarial_datasets import AdversarialDataset
 from counterpose._sync.client import Client
+from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from counterpose_core.contract.adversarial_datasets import AdversarialDatasetCreate
 from counterpose_core.errors import InvalidRequest
 
@@ -118,3 +121,37 @@ def caption_of(text: str) -> tuple[str, str]:
     if not mark or not label or not caption:
         raise InvalidRequest(f"{text!r} is no caption of a label: write LABEL=TEXT")
     return label, caption
+
+
+def adversarial_dataset_text(summary: AdversarialDatasetSummary) -> str:
+    """The verdict, each classifier's rates, what each filter dropped, the captions, and the cost."""
+    rates = [(each.classifier, each.rate, each.baseline, str(each.kept)) for each in summary.classifiers]
+    captions = [
+        (each.prompt, each.label, each.fooling, str(each.made), str(each.kept)) for each in summary.captions
+    ]
+    lost = {**summary.seeds.dropped, **summary.left_out}
+    seeds = "".join(f"; {count} {reason}" for reason, count in lost.items())
+    dropped = ", ".join(f"{count} {reason}" for reason, count in summary.dropped.items())
+    return "\n".join(
+        [
+            summary.verdict,
+            "",
+            *unless_empty(("classifier", "captions", "labels alone", "kept images that fool it"), rates),
+            *unless_empty(("caption", "label", "fooling", "images", "kept"), captions),
+            f"kept: {summary.kept}; dropped: {dropped or 'none'}",
+            f"seeds: {summary.seeds.looked_at} looked at, {summary.seeds.captioned} captioned{seeds}",
+            *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
+            f"dataset: {summary.digest}; images: {summary.images}; cost: {summary.cost}",
+            *summary.config.notes,
+        ]
+    )
+
+
+def _says_something(summary: AdversarialDatasetSummary) -> bool:
+    return summary.kept > 0
+
+
+RUNS = RunsOfKind(
+    text=adversarial_dataset_text,
+    judge=judged_by(_says_something),
+)

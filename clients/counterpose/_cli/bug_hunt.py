@@ -20,9 +20,12 @@ from counterpose._cli.contract_options import (
 )
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
+from counterpose._cli.kinds import RunsOfKind, judged_by
 from counterpose._cli.options import Classifiers
+from counterpose._cli.tables import unless_empty
 from counterpose._cli.terminal import show
 from counterpose._sync.client import Client
+from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
 from counterpose_core.contract.bug_hunts import BugHuntCreate
 from counterpose_core.contract.failure_criteria import (
     LowConfidence,
@@ -31,6 +34,7 @@ from counterpose_core.contract.failure_criteria import (
     TakenFor,
     TopOne,
 )
+from counterpose_core.contract.runs import Run
 from counterpose_core.contract.sampling_rules import FixedNumber, UntilDecided, UntilFailures
 from counterpose_core.errors import InvalidRequest
 
@@ -199,3 +203,79 @@ def mixture_of(texts: list[str], images: int) -> dict[str, Any]:
                 f"{text!r} has no share: write PROMPT=SHARE, as 'a photo of a <class> in the snow=0.001'"
             ) from error
     return {"images": images, "components": components}
+
+
+def bug_hunt_text(summary: BugHuntSummary) -> str:
+    """The verdict, the bugs on held-out images, each label's baseline, the descriptions, and the cost."""
+    columns = ("state", "classifier", "bug", "held-out rate", "on your images", "discovery rate", "taken for")
+    bugs = [
+        (
+            bug.state, bug.classifier, bug.description, bug.failure_rate,
+            None if bug.at_least is None else f"at least {bug.at_least:.2f}", bug.discovery.rate,
+            bug.taken_for,
+        )
+        for bug in summary.bugs
+    ]  # fmt: skip
+    explained = [
+        (bug.description, bug.mentions, bug.contribution) for bug in summary.bugs if bug.contribution
+    ]
+    baselines = [
+        (each.label, each.classifier, each.failure.rate, _left_out(each.failure))
+        for each in summary.baselines
+    ]
+    edited = [
+        (
+            each.label, each.classifier,
+            f"{each.captions} and {each.lacking} lacking" if each.lacking else str(each.captions),
+            f"{each.failure.failures} of {each.failure.rate.n}",
+        )
+        for each in summary.edited
+    ]  # fmt: skip
+    tried = [
+        (each.prompt, each.source, each.classifier, each.discovery.rate, each.state)
+        for each in summary.hypotheses
+    ]
+    return "\n".join(
+        [
+            summary.verdict,
+            "",
+            *unless_empty(columns, bugs),
+            *unless_empty(("bug", "in captions of the label", "part of all its images"), explained),
+            *unless_empty(("label", "classifier", "baseline rate", "left out"), baselines),
+            *unless_empty(("label", "classifier", "edited captions", "failures on their images"), edited),
+            *unless_empty(("description", "from", "classifier", "discovery rate", "outcome"), tried),
+            *(each.sentence for each in summary.mixtures),
+            *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
+            f"images: {summary.images}; cost: {summary.cost}",
+            *summary.config.notes,
+        ]
+    )
+
+
+def _left_out(rate: FailureRate) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in rate.dropped.items())
+
+
+def _says_something(summary: BugHuntSummary) -> bool:
+    # A description of the user's own is a question that only a bug's state answers.
+    tried = summary.hypotheses if not summary.config.request.descriptions else ()
+    return bool(tried or summary.mixtures) or any(bug.state in ("breaks", "holds") for bug in summary.bugs)
+
+
+def _instead(run: Run) -> str:
+    return (
+        f"`counterpose adversarial-dataset --hunt {run.id}` makes images of its descriptions that "
+        "fool classifiers, and they can be exported"
+    )
+
+
+RUNS = RunsOfKind(
+    text=bug_hunt_text,
+    judge=judged_by(_says_something),
+    command=bug_hunt,
+    submitted=examples(
+        "counterpose submit bug-hunt --cluster gpus --workers 8 --classifier leaning-vit --label fly",
+        codes=True,
+    ),
+    instead=_instead,
+)

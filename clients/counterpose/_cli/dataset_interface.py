@@ -11,12 +11,21 @@ from counterpose._cli.contract_options import SEED, STEPS, Fields, Option, reque
 from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from counterpose._cli.follow import Output, create_and_follow
 from counterpose._cli.groups import examples
+from counterpose._cli.kinds import RunsOfKind, judged_by
 from counterpose._cli.options import AsJson, Captions, ClassName, Dataset, ImageFolder, InterfaceId, Names
+from counterpose._cli.tables import Cell, unless_empty
 from counterpose._cli.terminal import check_image_folder, print_note, print_result, show
 from counterpose._sync.client import Client
 from counterpose._sync.dataset_interfaces import DatasetInterface
 from counterpose._token_files import read_token_classes
-from counterpose_core.contract.dataset_interfaces import DatasetInterfaceCreate, Images, ImagesCreate
+from counterpose_core.contract.dataset_interfaces import (
+    DatasetInterfaceCreate,
+    DatasetInterfaceSummary,
+    Images,
+    ImagesCreate,
+    TokenResult,
+)
+from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest
 
 TokenPath = Annotated[
@@ -111,3 +120,35 @@ def generate(
         if not as_json:
             print_result(f"{place}\tseed {each.seed}\t{each.prompt}")
     print_note(f"cost: {generated.cost}")
+
+
+def interface_text(summary: DatasetInterfaceSummary) -> str:
+    """Each learned class, then the classes that are missing, and the cost.
+
+    Similarities are CLIP's cosines, from -1 to 1.
+    """
+    header = ("class", "images", "steps", "loss", "token", "class name", "real images")
+    rows = [(name, *_token_cells(token)) for name, token in summary.tokens.items()]
+    missing = [f"missing {name}: {reason}" for name, reason in summary.missing.items()]
+    return "\n".join([*unless_empty(header, rows), *missing, "", f"cost: {summary.cost}"])
+
+
+def _token_cells(token: TokenResult) -> tuple[Cell, ...]:
+    loss = f"{token.losses[0]:.3f} to {token.losses[-1]:.3f}" if token.losses else None
+    similarities = (token.object_similarity, token.name_similarity, token.real_similarity)
+    return (str(token.n_images), str(token.steps), loss, *similarities)
+
+
+def _says_something(summary: DatasetInterfaceSummary) -> bool:
+    return bool(summary.tokens)
+
+
+def _instead(run: Run) -> str:
+    return "export a shift benchmark of it, or use `counterpose generate`"
+
+
+RUNS = RunsOfKind(
+    text=interface_text,
+    judge=judged_by(_says_something),
+    instead=_instead,
+)

@@ -13,14 +13,16 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel, ConfigDict
 
+from counterpose._cli.bug_hunt import bug_hunt_text
 from counterpose._cli.exit_code import ExitCode
-from counterpose._cli.follow import failures, judge_alone
+from counterpose._cli.follow import failures
 from counterpose._cli.groups import examples
+from counterpose._cli.kinds import runs_of
 from counterpose._cli.operations import comparison_text
 from counterpose._cli.progress import follow_progress
 from counterpose._cli.stack import Port, ServicesPort, State, span
 from counterpose._cli.steps import Steps
-from counterpose._cli.tables import bug_hunt_text, stress_test_figures
+from counterpose._cli.stress_test import stress_test_figures
 from counterpose._cli.terminal import exit_on_error, print_note, print_result
 from counterpose._files import write_text
 from counterpose._stack import Images, open_stack
@@ -161,7 +163,7 @@ def _show(shown: Demo, url: str, out: Path) -> ExitCode:
     incomplete = {name: run.run for name, run in runs.items() if run.run.state != "completed"}
     for name, run in incomplete.items():
         print_note(f"the {run.kind} ended {run.state}: {failures(run, summaries[name])}")
-    return ExitCode.INCOMPLETE if incomplete else judge_alone(summaries[last])
+    return ExitCode.INCOMPLETE if incomplete else runs_of(runs[last].run.kind).judge(summaries[last])
 
 
 # A stress test. One classifier is without a planted bug: the accuracy that it loses is lost to generator and

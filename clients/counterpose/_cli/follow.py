@@ -10,10 +10,10 @@ import typer
 
 from counterpose._cli.classifiers import reachable
 from counterpose._cli.exit_code import ExitCode
-from counterpose._cli.outcomes import DropLimit, exit_for_state, exit_for_verdict
+from counterpose._cli.kinds import runs_of
+from counterpose._cli.outcomes import DropLimit, exit_for_state
 from counterpose._cli.placement import current
 from counterpose._cli.progress import follow_progress
-from counterpose._cli.tables import summary_text
 from counterpose._cli.terminal import check_report_path, exit_on_error, print_note, show, write_report
 from counterpose._run_calls import AnyItem, Summary
 from counterpose._sync.client import Client
@@ -39,14 +39,6 @@ class Output:
         check_report_path(self.report)
 
 
-def judge_alone(summary: object) -> ExitCode:
-    """Judge a run by what it says, without a limit."""
-    code = exit_for_verdict(summary)
-    if code is ExitCode.INCONCLUSIVE:
-        print_note(f"inconclusive: the run has no verdict (exit code {code})")
-    return code
-
-
 def _writes_nothing(_: object) -> None:
     return
 
@@ -55,8 +47,8 @@ def create_and_follow(
     create: Callable[[], RunHandle[AnyItem, Summary]],
     output: Output,
     *,
-    render: Callable[[Summary], str] = summary_text,
-    judge: Callable[[Summary], ExitCode] = judge_alone,
+    render: Callable[[Summary], str] | None = None,
+    judge: Callable[[Summary], ExitCode] | None = None,
     write: Callable[[Summary], None] = _writes_nothing,
     serves_function: bool = False,
 ) -> None:
@@ -65,8 +57,8 @@ def create_and_follow(
     Args:
         create: starts the run.
         output: where results go, and whether to leave at once.
-        render: turns the summary into the text to print.
-        judge: turns the summary of a completed run into an exit code.
+        render: turns the summary into the text to print; default: its kind's own.
+        judge: turns the summary of a completed run into an exit code; default: its kind's own.
         write: writes files of the summary, of a run that did not complete too.
         serves_function: whether the run calls a Python function that this command serves.
     """
@@ -93,8 +85,8 @@ def serve_and_follow(
     create: Callable[[list[str]], RunHandle[AnyItem, Summary]],
     output: Output,
     *,
-    render: Callable[[Summary], str] = summary_text,
-    judge: Callable[[Summary], ExitCode] = judge_alone,
+    render: Callable[[Summary], str] | None = None,
+    judge: Callable[[Summary], ExitCode] | None = None,
     write: Callable[[Summary], None] = _writes_nothing,
 ) -> None:
     """Serve the functions among the classifiers, start a run of them and follow it, as `create_and_follow`.
@@ -123,8 +115,8 @@ def run_to_end(
     run: RunHandle[AnyItem, Summary],
     output: Output,
     *,
-    render: Callable[[Summary], str] = summary_text,
-    judge: Callable[[Summary], ExitCode] = judge_alone,
+    render: Callable[[Summary], str] | None = None,
+    judge: Callable[[Summary], ExitCode] | None = None,
     write: Callable[[Summary], None] = _writes_nothing,
     serves_function: bool = False,
 ) -> ExitCode:
@@ -132,15 +124,15 @@ def run_to_end(
     with exit_on_error(_interrupt_hint(run.id, serves_function)):
         placement = current()
         follow_progress(run, quiet=output.as_json, look=None if placement is None else placement.look)
-        summary = run.summary()
+        summary, kind = run.summary(), runs_of(run.run.kind)
         # The summary first: a report that cannot be written must not cost it.
-        show(summary, render(summary), output.as_json)
+        show(summary, (render or kind.text)(summary), output.as_json)
         write(summary)
         if output.report is not None:
             write_report(output.report, run.report())
         ended = exit_for_state(run.run.state)
         if ended is ExitCode.PASSED:
-            return judge(summary)
+            return (judge or kind.judge)(summary)
         print_note(f"the run ended {run.run.state}: {failures(run.run, summary)}")
         return ended
 
@@ -156,16 +148,15 @@ def drop_limit(max_drop: float | None, strict: bool) -> DropLimit | None:
     return None if max_drop is None else DropLimit(max_drop, strict)
 
 
-def judge_with(limit: DropLimit | None) -> Callable[[StressTestSummary], ExitCode]:
-    """Return a function that judges a summary by the limit, or by what it says where there is none."""
+def judge_with(limit: DropLimit | None) -> Callable[[StressTestSummary], ExitCode] | None:
+    """Return a function that judges a summary by the limit; None where there is none."""
 
     def judge(summary: StressTestSummary) -> ExitCode:
-        if limit is None:
-            return judge_alone(summary)
+        assert limit is not None
         print_note(limit.explain(summary))
         return limit.exit_code(summary)
 
-    return judge
+    return None if limit is None else judge
 
 
 def _interrupt_hint(run_id: str, serves_function: bool) -> str:

@@ -15,11 +15,14 @@ from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.gate_markdown import gate_markdown
 from counterpose._cli.groups import examples
 from counterpose._cli.junit import junit_xml
+from counterpose._cli.kinds import RunsOfKind
 from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
 from counterpose._cli.outcomes import exit_for_gate
+from counterpose._cli.tables import unless_empty
 from counterpose._cli.terminal import connected, print_note, show
 from counterpose._sync.client import Client
 from counterpose_core.contract.gates import GateCreate, GateSummary, RegressionSet
+from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest
 
 Baseline = Annotated[
@@ -144,3 +147,46 @@ def _save(file: Path, text: str) -> None:
     except OSError as error:
         raise InvalidRequest(f"cannot write to {str(file)!r}: {error.strerror}") from error
     print_note(f"{file} written")
+
+
+def gate_text(summary: GateSummary) -> str:
+    """The verdict, each candidate under each change, and the cost."""
+    header = ("candidate", "change", "state", "regression", "incumbent errs", "p (Holm)", "left out")
+    rows = [
+        (
+            each.classifier, each.name, each.state, each.regression, each.incumbent,
+            None if each.p_adjusted is None else f"{each.p_adjusted:.3g}",
+            f"{each.left_out} of {each.pairs}",
+        )
+        for each in summary.cells
+    ]  # fmt: skip
+    unread = [f"{name} could not answer {count} pairs" for name, count in summary.unanswered.items()]
+    return "\n".join(
+        [
+            summary.verdict,
+            "",
+            *unless_empty(header, rows),
+            *unread,
+            *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
+            f"baseline: {summary.config.regression_set}",
+            f"cost: {summary.cost}",
+            *summary.config.notes,
+        ]
+    )
+
+
+def _instead(run: Run) -> str:
+    baseline = run.resolved_config["request"]["baseline"]
+    return f"`counterpose export {baseline}` exports the counterfactuals that it compares"
+
+
+RUNS = RunsOfKind(
+    text=gate_text,
+    judge=judge_gate,
+    command=gate,
+    submitted=examples(
+        "counterpose submit gate --cluster gpus --workers 8 --baseline 3fa8 --classifier local:new",
+    )
+    + f"\n\n{CODES}",
+    instead=_instead,
+)

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 import counterpose
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.groups import AS_JSON, examples
+from counterpose_core.kinds import KINDS
 
 EPILOG = examples(
     "counterpose demo",
@@ -23,7 +24,7 @@ EPILOG = examples(
     codes=True,
 )
 
-COMMANDS = {
+COMMANDS: dict[str, dict[str, str]] = {
     "This machine": {
         "up": "Start Counterpose on this machine and leave it running.",
         "down": "Stop what `counterpose up` started.",
@@ -31,19 +32,11 @@ COMMANDS = {
         "demo": "Test classifiers on rendered or real images and write the report.",
     },
     "Methods": {
-        "stress-test": "Stress-test classifiers on a dataset (LANCE).",
+        **{kind.name: kind.about for kind in KINDS.values()},
         "prove": "Test one finding of a run on more images; repeat it as often as you like.",
         "apply": "Apply one finding's edit or operation to every image of the run's dataset, or another's.",
-        "dataset-interface": "Learn one token per class of a dataset, or take published ones "
-        "(Dataset Interfaces).",
         "generate": "Generate images of one class of an interface, under a shift or without.",
-        "shift-benchmark": "Benchmark classifiers on shifts of an interface's classes.",
-        "bug-hunt": "Find descriptions of images on which classifiers fail (Wiles et al.).",
-        "adversarial-dataset": "Generate images that classifiers get wrong, from captions (Wiles et al.).",
         "register": "Make a dataset of the images that an adversarial dataset kept, for other methods.",
-        "transfer": "Show images that fool the classifiers of a run to others (Wiles et al.).",
-        "gate": "Compare candidates with the incumbent on the same counterfactuals: is any change a "
-        "regression?",
         "freeze": "Write the digest of a run's counterfactuals to a file, so that a gate compares no others.",
         "compare-prompts": "Compare prompts of one class, by its token and by its plain name.",
         "submit": "Run a method as a job of a Ray cluster: the command's own options, and where to run it.",

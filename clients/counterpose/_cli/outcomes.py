@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
-from typing import Any
 
 from counterpose._cli.exit_code import ExitCode
-from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
-from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
-from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary
 from counterpose_core.contract.gates import GateOutcome
 from counterpose_core.contract.interventions import Intervention
-from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.stress_tests import StressTestSummary
-from counterpose_core.contract.transfers import TransferSummary
 from counterpose_core.contract.transforms import OperationLevel
 from counterpose_core.errors import (
     CounterposeError,
@@ -95,59 +88,6 @@ def _judged_drops(summary: StressTestSummary) -> list[tuple[str, Estimate]]:
 def exit_for_state(state: RunState) -> ExitCode:
     """Return the exit code of a run's final state: a failed or incomplete run never passes."""
     return ExitCode.PASSED if state == "completed" else ExitCode.INCOMPLETE
-
-
-@singledispatch
-def says_something(summary: Any) -> bool:
-    """Whether a run that completed says anything: of a classifier or a finding, or by what it made."""
-    return True
-
-
-@says_something.register
-def _stress_test_says_something(summary: StressTestSummary) -> bool:
-    # A proof is asked for to end a suspicion.
-    open_still = {"cannot-tell", "test-unfit"} | ({"suspected"} if summary.config.get("proof") else set())
-    if summary.verdicts:
-        return bool({verdict.state for verdict in summary.verdicts} - open_still)
-    return any(each.kept for each in summary.interventions)
-
-
-@says_something.register
-def _hunt_says_something(summary: BugHuntSummary) -> bool:
-    # A description of the user's own is a question that only a bug's state answers.
-    tried = summary.hypotheses if not summary.config.request.descriptions else ()
-    return bool(tried or summary.mixtures) or any(bug.state in ("breaks", "holds") for bug in summary.bugs)
-
-
-@says_something.register
-def _interface_says_something(summary: DatasetInterfaceSummary) -> bool:
-    return bool(summary.tokens)
-
-
-@says_something.register
-def _benchmark_says_something(summary: ShiftBenchmarkSummary) -> bool:
-    # A benchmark of a single class has accuracies by prompt.
-    judged = any(
-        shift.effect is not None
-        for image_source in summary.image_sources.values()
-        for shift in image_source.shifts.values()
-    )
-    return judged or any(prompt.accuracy.n for prompt in summary.prompts)
-
-
-@says_something.register
-def _adversarial_dataset_says_something(summary: AdversarialDatasetSummary) -> bool:
-    return summary.kept > 0
-
-
-@says_something.register
-def _transfer_says_something(summary: TransferSummary) -> bool:
-    return any(cell.rate.n for cell in summary.cells)
-
-
-def exit_for_verdict(summary: object) -> ExitCode:
-    """Return the exit code of a summary that no limit judges: one that says nothing passes nothing."""
-    return ExitCode.PASSED if says_something(summary) else ExitCode.INCONCLUSIVE
 
 
 def exit_for_gate(outcome: GateOutcome | None, *, strict: bool = False) -> ExitCode:

@@ -9,13 +9,13 @@ from typing import Annotated, cast
 import typer
 
 from counterpose._cli.groups import examples
+from counterpose._cli.kinds import runs_of
 from counterpose._cli.options import AsJson, OneRun, ThresholdsGiven, Url, thresholds_given
 from counterpose._cli.runs import with_thresholds
 from counterpose._cli.terminal import check_report_path, connected, print_result
 from counterpose._exports import LAYOUTS, ExportLayout, check_export
 from counterpose._sync.run_handle import ExportedRun
 from counterpose._sync.shift_benchmarks import ShiftBenchmark
-from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest
 
 Out = Annotated[
@@ -93,9 +93,9 @@ def export(
         thresholds, exported = thresholds_given(threshold), client.runs.get(run)
         kind, chosen = exported.run.kind, cast("ExportLayout", layout)
         if not isinstance(exported, ExportedRun):
-            raise InvalidRequest(
-                f"run {run!r} is a {kind}, which exports no images: {_instead(exported.run)}"
-            )
+            instead = runs_of(kind).instead
+            more = "" if instead is None else f": {instead(exported.run)}"
+            raise InvalidRequest(f"run {run!r} is a {kind}, which exports no images{more}")
         if isinstance(exported, ShiftBenchmark):
             folder = exported.export(out, layout=chosen, dropped=dropped, found=found)
         elif found:
@@ -107,29 +107,6 @@ def export(
             folder = exported.export(out, layout=chosen, dropped=dropped)
         n_files = sum(1 for path in folder.rglob("*") if path.is_file())
         print_result(_described(folder, layout, n_files, as_json))
-
-
-def _instead(run: Run) -> str:
-    """What to do for images of a run that exports none."""
-    match run.kind:
-        case "bug-hunt":
-            return (
-                f"`counterpose adversarial-dataset --hunt {run.id}` makes images of its descriptions that "
-                "fool classifiers, and they can be exported"
-            )
-        case "transfer":
-            source, kind = run.resolved_config["request"]["source"], run.resolved_config["source_kind"]
-            if kind == "adversarial-dataset":
-                return f"`counterpose export {source}` exports those that it shows"
-            return (
-                f"it shows those of a {kind}; `counterpose adversarial-dataset --hunt {source}` makes images "
-                "that can be exported"
-            )
-        case "gate":
-            baseline = run.resolved_config["request"]["baseline"]
-            return f"`counterpose export {baseline}` exports the counterfactuals that it compares"
-        case _:
-            return "export a shift benchmark of it, or use `counterpose generate`"
 
 
 def _described(folder: Path, layout: str, n_files: int, as_json: bool) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, cast, get_args
+from typing import Annotated, cast
 
 import typer
 from pydantic import TypeAdapter
 
 from counterpose._cli.classifiers import reachable
 from counterpose._cli.follow import Output, drop_limit, judge_with, run_to_end
-from counterpose._cli.gate import judge_gate
 from counterpose._cli.groups import examples, group
+from counterpose._cli.kinds import runs_of
 from counterpose._cli.options import (
     AsJson,
     MaxDrop,
@@ -22,16 +22,13 @@ from counterpose._cli.options import (
     Url,
     thresholds_given,
 )
-from counterpose._cli.tables import run_text, runs_text, summary_text
+from counterpose._cli.tables import run_text, runs_text
 from counterpose._cli.terminal import connected, print_result, show
-from counterpose._sync.gates import Gate
 from counterpose._sync.run_handle import AnyRun
 from counterpose._sync.stress_tests import StressTest
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.types import RunKind
-
-KINDS = get_args(RunKind)
+from counterpose_core.kinds import KINDS, RunKind
 
 Kind = Annotated[
     str | None, typer.Option(metavar="KIND", help=f"Only runs of this kind: {', '.join(KINDS)}.")
@@ -80,7 +77,7 @@ def show_run(
             shown = {name: body.model_dump(mode="json", by_alias=True) for name, body in bodies.items()}
             print_result(json.dumps(shown, indent=2))
         else:
-            print_result(f"{run_text(found.run)}\n\n{summary_text(summary)}")
+            print_result(f"{run_text(found.run)}\n\n{runs_of(found.run.kind).text(summary)}")
 
 
 @app.command(epilog=examples("counterpose runs wait @last --report report.html --max-drop 0.05", codes=True))
@@ -99,8 +96,7 @@ def wait(
         found: AnyRun = client.runs.get(run)
         if limit is not None and not isinstance(found, StressTest):
             raise InvalidRequest(f"--max-drop needs a stress test, and run {run!r} is a {found.run.kind}")
-        judge = judge_gate if isinstance(found, Gate) else judge_with(limit)
-        raise typer.Exit(run_to_end(found, output, judge=judge))
+        raise typer.Exit(run_to_end(found, output, judge=judge_with(limit)))
 
 
 @app.command(epilog=examples("counterpose runs cancel 3fa8"))
@@ -128,9 +124,8 @@ def resume(run: OneRun, classifier: FunctionsAgain = None, as_json: AsJson = Fal
             show(resumed, resumed.state, as_json)
             return
         found.resume(classifiers=reachable(client, classifier, detach=False))
-        judge = judge_gate if isinstance(found, Gate) else judge_with(None)
         output = Output(report=None, as_json=as_json)
-        raise typer.Exit(run_to_end(found, output, judge=judge, serves_function=True))
+        raise typer.Exit(run_to_end(found, output, serves_function=True))
 
 
 @app.command(

@@ -12,13 +12,14 @@ import typer
 from counterpose._cli.contract_options import LABEL_MAP, SEED, STEPS, Fields, Option, request_options
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
+from counterpose._cli.kinds import RunsOfKind, judged_by
 from counterpose._cli.options import Classifiers, ClassName, InterfaceId
-from counterpose._cli.tables import prompts_text, shift_benchmark_text
+from counterpose._cli.tables import Cell, Table, counts_text, unless_empty
 from counterpose._cli.terminal import print_note
 from counterpose._files import write_text
 from counterpose._run_ids import LAST, is_beginning
 from counterpose._sync.client import Client
-from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary, ShiftSummary
 from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from counterpose_core.errors import InvalidRequest
 
@@ -136,3 +137,55 @@ def _saving_summary(
         return render(summary)
 
     return save_and_render
+
+
+def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
+    """Each image source's shifts with kept share, impact and slope, then counts, cost and notes."""
+    blocks: list[str] = []
+    for name, image_source in summary.image_sources.items():
+        blocks.append(f"{name}: {len(image_source.common)} classes common to all shifts")
+        rows = [(shift, *_shift_cells(found)) for shift, found in image_source.shifts.items()]
+        blocks += [str(Table(("shift", "kept", "impact", "slope", "note"), rows)), ""]
+    lost = {**summary.dropped, **summary.failed_codes}
+    reasons = f" ({'; '.join(f'{reason}: {count}' for reason, count in lost.items())})" if lost else ""
+    counts = f"images: {counts_text(summary.counts)}{reasons}"
+    failed = map(str, summary.unanswered)
+    return "\n".join([*blocks, *failed, counts, f"cost: {summary.cost}", *summary.notes])
+
+
+def prompts_text(summary: ShiftBenchmarkSummary) -> str:
+    """Accuracy per classifier, image source and prompt, with the drop from the base and from the token."""
+    header = ("classifier", "image source", "prompt", "accuracy", "drop from base", "drop from token")
+    rows = [
+        (row.model, row.image_source, row.prompt, row.accuracy, row.drop, row.beside_token)
+        for row in summary.prompts
+    ]
+    told = [*map(str, summary.unanswered), f"cost: {summary.cost}", *summary.notes]
+    return "\n".join([*unless_empty(header, rows), "", *told])
+
+
+def _shift_cells(shift: ShiftSummary) -> tuple[Cell, ...]:
+    effect = shift.effect
+    figures = (None, None) if effect is None else (effect.impact, effect.slope.slope)
+    return (shift.share_kept, *figures, "confounded" if shift.confounded else "")
+
+
+def _says_something(summary: ShiftBenchmarkSummary) -> bool:
+    # A benchmark of a single class has accuracies by prompt.
+    judged = any(
+        shift.effect is not None
+        for image_source in summary.image_sources.values()
+        for shift in image_source.shifts.values()
+    )
+    return judged or any(prompt.accuracy.n for prompt in summary.prompts)
+
+
+RUNS = RunsOfKind(
+    text=shift_benchmark_text,
+    judge=judged_by(_says_something),
+    command=shift_benchmark,
+    submitted=examples(
+        "counterpose submit shift-benchmark @last --cluster gpus --workers 8 --classifier timm:resnet50",
+        codes=True,
+    ),
+)

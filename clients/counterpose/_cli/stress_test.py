@@ -21,6 +21,7 @@ from counterpose._cli.contract_options import (
 from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
 from counterpose._cli.follow import Output, create_and_follow, drop_limit, judge_with, serve_and_follow
 from counterpose._cli.groups import examples
+from counterpose._cli.kinds import RunsOfKind, judged_by
 from counterpose._cli.options import (
     Captions,
     Classifiers,
@@ -35,16 +36,20 @@ from counterpose._cli.options import (
 )
 from counterpose._cli.prove import MoreImages
 from counterpose._cli.stack import require_suite
+from counterpose._cli.tables import Table, counts_text
 from counterpose._cli.terminal import print_note, show
 from counterpose._python_function.function import PREFIX
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
+from counterpose_core.commands import SHORT_ID, next_step
 from counterpose_core.contract.interventions import Intervention, interventions_of
 from counterpose_core.contract.recipes import NATIVE
-from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.errors import InvalidRequest, UnknownEditType
 from counterpose_core.types import EDIT_TYPES, EditType
+
+SHOWN_INSIGHTS = 10
 
 Anyway = Annotated[
     bool,
@@ -244,7 +249,8 @@ def apply(
 ) -> None:
     """Apply one finding's edit or operation to every image of the run's dataset, or another's.
 
-    The report shows the effect by class.
+    An operation whose finding is of one class, to the images of that class. The report shows the effect by
+    class.
     """
 
     def create() -> StressTest:
@@ -254,9 +260,12 @@ def apply(
         applied = found.apply(finding, dataset=where, seed=seed)
         request = applied.run.resolved_config["request"]
         edits = map(Intervention.model_validate, request["interventions"])
-        operations = (request.get("transforms") or {}).get("operations", ())
-        changes = ", ".join([*(edit.in_words() for edit in edits), *operations])
-        print_note(f"every image of {applied.run.dataset}: {changes}; seed {request['seed']}")
+        chosen = request.get("transforms") or {}
+        changes = ", ".join([*(edit.in_words() for edit in edits), *chosen.get("operations", ())])
+        left_out = chosen.get("excluded", {})
+        classes = [name for name in applied.run.resolved_config.get("classes", ()) if name not in left_out]
+        of = f"the class {classes[0]!r} in " if left_out and len(classes) == 1 else ""
+        print_note(f"every image of {of}{applied.run.dataset}: {changes}; seed {request['seed']}")
         return applied
 
     create_and_follow(create, output)
@@ -308,3 +317,60 @@ def _names(classifiers: list[str]) -> list[str]:
         spec.removeprefix(PREFIX).replace(":", ".") if spec.startswith(PREFIX) else spec
         for spec in classifiers
     ]
+
+
+def stress_test_text(summary: StressTestSummary) -> str:
+    """What `stress_test_figures` says, and how to open the report."""
+    return f"{stress_test_figures(summary)}\nreport: counterpose open {summary.run_id[:SHORT_ID]}"
+
+
+def stress_test_figures(summary: StressTestSummary) -> str:
+    """The verdicts, findings, each classifier's accuracies, counts, cost and the first insights."""
+    rows = [
+        (name, model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
+        for name, model in summary.models.items()
+    ]
+    accuracies = Table(("classifier", "original", summary.control_name, "counterfactual"), rows)
+    shown = [str(accuracies), ""] if summary.has_accuracy else []
+    counts = [f"items: {counts_text(summary.counts)}", f"cost: {summary.cost}"]
+    # An insight is what a run says that has no findings.
+    insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
+    warnings = [line for told in summary.warnings for line in (told, "")]
+    warnings += [*map(str, summary.baseline), ""] if summary.baseline else []
+    return "\n".join([*warnings, *_verdicts(summary), "", *_findings(summary), *shown, *counts, *insights])
+
+
+def _verdicts(summary: StressTestSummary) -> list[str]:
+    """The verdict's lines, with its state before the sentence on each classifier."""
+    states = {each.sentence: each.state.replace("-", " ") for each in summary.verdicts}
+    return [f"{states[line]}: {line}" if line in states else line for line in summary.verdict.splitlines()]
+
+
+def _findings(summary: StressTestSummary) -> list[str]:
+    found: list[str] = []
+    for each in summary.findings[:SHOWN_INSIGHTS]:
+        found.append(f"finding {each.number} ({each.standing}): {each.sentence}")
+        step = next_step(summary, each)
+        found += [f"  {step.title[:1].lower()}{step.title[1:]}: {step.command}"] if step else []
+    return [*found, *([""] if found else []), *summary.operation_lines]
+
+
+def _says_something(summary: StressTestSummary) -> bool:
+    # A proof is asked for to end a suspicion.
+    open_still = {"cannot-tell", "test-unfit"} | ({"suspected"} if summary.config.get("proof") else set())
+    if summary.verdicts:
+        return bool({verdict.state for verdict in summary.verdicts} - open_still)
+    return any(each.kept for each in summary.interventions)
+
+
+RUNS = RunsOfKind(
+    text=stress_test_text,
+    judge=judged_by(_says_something),
+    command=stress_test,
+    submitted=examples(
+        "counterpose submit stress-test --cluster gpus --workers 8 --dataset pets --classifier timm:resnet50",
+        "counterpose submit stress-test --cluster gpus --workers 64 --dataset "
+        "'s3://bucket/shard-{000000..000099}.tar' --classifier timm:resnet50 --detach",
+        codes=True,
+    ),
+)

@@ -10,10 +10,12 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from counterpose._cli import bug_hunt, completion, gate, shift_benchmark, stress_test
-from counterpose._cli.groups import examples, group
+from counterpose._cli import completion
+from counterpose._cli.groups import group
+from counterpose._cli.kinds import runs_of
 from counterpose._cli.placement import placed
 from counterpose._cli.terminal import connected, print_note
+from counterpose_core.kinds import KINDS
 
 Cluster = Annotated[
     str, typer.Option("--cluster", metavar="NAME", help="One of the clusters that the gateway knows.")
@@ -79,33 +81,6 @@ def _name_of(address: str) -> str:
     return f"{'-'.join(words)[:64].strip('-') or 'images'}-{digest}"
 
 
-app.command(
-    "stress-test",
-    epilog=examples(
-        "counterpose submit stress-test --cluster gpus --workers 8 --dataset pets --classifier timm:resnet50",
-        "counterpose submit stress-test --cluster gpus --workers 64 --dataset "
-        "'s3://bucket/shard-{000000..000099}.tar' --classifier timm:resnet50 --detach",
-        codes=True,
-    ),
-)(submitted(stress_test.stress_test))
-app.command(
-    "shift-benchmark",
-    epilog=examples(
-        "counterpose submit shift-benchmark @last --cluster gpus --workers 8 --classifier timm:resnet50",
-        codes=True,
-    ),
-)(submitted(shift_benchmark.shift_benchmark))
-app.command(
-    "bug-hunt",
-    epilog=examples(
-        "counterpose submit bug-hunt --cluster gpus --workers 8 --classifier leaning-vit --label fly",
-        codes=True,
-    ),
-)(submitted(bug_hunt.bug_hunt))
-app.command(
-    "gate",
-    epilog=examples(
-        "counterpose submit gate --cluster gpus --workers 8 --baseline 3fa8 --classifier local:new",
-    )
-    + f"\n\n{gate.CODES}",
-)(submitted(gate.gate))
+for _kind, _runs in ((kind, runs_of(kind)) for kind in KINDS):
+    if _runs.command is not None:
+        app.command(_kind, epilog=_runs.submitted)(submitted(_runs.command))

@@ -27,6 +27,7 @@ from counterpose._options import (
 )
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls
+from counterpose._sync.datasets import Datasets
 from counterpose._sync.run_handle import ExportedRun
 from counterpose._sync.run_resource import RunResource
 from counterpose._transport_protocol import Sender
@@ -144,7 +145,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         """Start a stress test that applies one finding's edit, and no other, to every image of a dataset.
 
         Of several wordings, the one that most of the finding's images were edited by is applied; of an
-        operation, all levels of the run.
+        operation, all levels of the run, and where the finding is of one class, to its images alone.
 
         Args:
             finding: one of the run's findings, or its number from 1, as for `prove`.
@@ -155,7 +156,8 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
 
         Raises:
             NotFound: the run has no such finding.
-            InvalidRequest: the finding's words cannot be read from its example.
+            InvalidRequest: the finding's words cannot be read from its example, or the dataset lacks its
+                class.
         """
         history = self.finding(finding)
         request = self.run.resolved_config["request"]
@@ -167,7 +169,10 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         if change is None:
             example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)
             change = example_change(history.told, self._sender.send(example))
-        body = application_request(self.id, request, change, seed, self._sender.functions_named)
+        classes: list[str] = []
+        if is_operation and history.told.object_class:
+            classes = (Datasets(self._sender).get(request["dataset"])).classes
+        body = application_request(self.id, request, change, seed, self._sender.functions_named, classes)
         return StressTest(self._sender, self._sender.send(self._calls.create(body, None)))
 
 

@@ -1,4 +1,4 @@
-"""Parquet files as the Hugging Face library `datasets` writes them: an image with its bytes, and a label."""
+"""Parquet files as the Hugging Face library `datasets` writes them: images with bytes, labels and masks."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from counterpose_gateway.ledger import NewShard
 ROWS = 64
 """Rows of one batch: of photographs some ten megabytes."""
 BUFFER = 1 << 20
+_MASK = "mask"
+"""The column of masks, if a file has one."""
 _MOST_FILES = 100_000
 _DEPTH = 4
 
@@ -69,10 +71,11 @@ def read_parquet(
         own = names
     stem = path.rpartition("/")[2]
     groups, row = _groups_from(file, start)
-    for batch in _batches(file, path, groups, [image, label]):
-        for cell, told in zip(batch.column(image), batch.column(label), strict=True):
+    columns = [image, label, *({_MASK} & set(file.schema_arrow.names) - {image, label})]
+    for batch in _batches(file, path, groups, columns):
+        for cells in zip(*map(batch.column, columns), strict=True):
             if row >= start:
-                yield Sample(_source(f"{stem}/{row}", cell.as_py(), told.as_py(), own), row + 1)
+                yield Sample(_source(f"{stem}/{row}", own, *(cell.as_py() for cell in cells)), row + 1)
             row += 1
 
 
@@ -84,15 +87,24 @@ def _batches(file: Any, path: str, groups: list[int], columns: list[str]) -> Ite
         raise ShardUnreadable(f"the shard {path!r} is damaged: {error}") from error
 
 
-def _source(filename: str, cell: Any, label: object, names: Sequence[str] | None) -> Any:
+def _source(filename: str, names: Sequence[str] | None, cell: Any, label: object, mask: Any = None) -> Any:
     try:
-        content = cell.get("bytes") if isinstance(cell, dict) else cell
-        if not isinstance(content, bytes):
-            # Only a path: the image is on the machine that wrote the file.
+        content, inside = _bytes(cell), _bytes(mask)
+        # Only a path: the image is on the machine that wrote the file.
+        if content is None:
             raise ImageUndecodable(f"{filename!r} holds no bytes of an image; embed the images in the file")
-        return RawSource(filename=filename, label=class_of(label, names), caption=None, content=content)
+        if inside is None and isinstance(mask, dict | str):
+            raise ImageUndecodable(f"{filename!r} holds no bytes of its mask; embed the masks in the file")
+        return RawSource(
+            filename=filename, label=class_of(label, names), caption=None, content=content, mask=inside
+        )
     except RequestError as error:
         return refused(filename, error)
+
+
+def _bytes(cell: Any) -> bytes | None:
+    content = cell.get("bytes") if isinstance(cell, dict) else cell
+    return content if isinstance(content, bytes) else None
 
 
 def _groups_from(file: Any, start: int) -> tuple[list[int], int]:

@@ -1,8 +1,8 @@
 """Tar shards of WebDataset, read member by member: nothing is unpacked, and a shard is never held whole.
 
 Members in a row that share a key, the path up to the first dot of the name, are one sample: an image, its
-label in ``.cls``, ``.json`` or ``.txt``, and its caption in ``.json`` or in a ``.txt`` that is not the label.
-A longer ending, such as ``.mask.png``, is another field of the sample. Hidden members are passed over.
+label in ``.cls``, ``.json`` or ``.txt``, its caption in ``.json`` or in a ``.txt`` that is not the label, its
+mask in ``.mask.png``. Any other longer ending is another field of the sample. Hidden members are passed over.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.images.intake import LARGEST_FILE
 from counterpose_gateway.imports.samples import LARGEST_TEXT, Sample, class_of, refused
 
-_IMAGE = "image"
-_KINDS = frozenset({_IMAGE, ".cls", ".json", ".txt"})
+_IMAGE, _MASK = "image", "mask"
+_KINDS = frozenset({_IMAGE, _MASK, ".cls", ".json", ".txt"})
 _CAPTIONS = ("caption", "text", "prompt", "description", "title")
 _LONGEST_NAME = 5
 """Words: no class of ImageNet-1k is called by more."""
@@ -71,7 +71,7 @@ class _Gathered:
     def has_own(self, kind: str, name: str, *, is_plain: bool) -> bool:
         """Whether the sample has a member of this kind that comes before this one.
 
-        ``1.png`` comes before ``1.mask.png``, which is another field of the sample ``1``.
+        ``1.png`` comes before ``1.depth.png``, which is another field of the sample ``1``.
         """
         field = self.fields.get(kind)
         if field is None or (is_plain and not field.is_plain):
@@ -88,19 +88,24 @@ class _Gathered:
         """
         if self.error is not None:
             raise self.error
-        image = self.fields.get(_IMAGE)
+        image, mask = self.fields.get(_IMAGE), self.fields.get(_MASK)
         if image is None:
             raise ImageUndecodable(f"{self.key!r} has no PNG, JPEG or WebP member")
-        if image.error is not None:
-            raise image.error
-        if image.other is not None:
-            raise InvalidRequest(
-                f"{self.key!r} has two images, {image.name!r} and {image.other!r}; give the one to leave "
-                "out a longer ending, such as .mask.png"
-            )
+        for kind, field in ((_IMAGE, image), (_MASK, mask)):
+            if field is not None and field.error is not None:
+                raise field.error
+            if field is not None and field.other is not None:
+                raise InvalidRequest(
+                    f"{self.key!r} has two {kind}s, {field.name!r} and {field.other!r}; give the one to "
+                    "leave out a longer ending, such as .other.png"
+                )
         label, caption = self._told(names or (), label_key)
         return RawSource(
-            filename=image.name, label=class_of(label, names), caption=caption, content=image.content
+            filename=image.name,
+            label=class_of(label, names),
+            caption=caption,
+            content=image.content,
+            mask=None if mask is None else mask.content,
         )
 
     def _told(self, names: Sequence[str], label_key: str) -> tuple[object, str | None]:
@@ -187,11 +192,13 @@ def _gather(
         return
     suffix = "." + ending.rpartition(".")[2]
     kind, most = (_IMAGE, LARGEST_FILE) if suffix in SUFFIXES else (suffix, LARGEST_TEXT)
+    if kind == _IMAGE and ending == f"{_MASK}{suffix}":
+        kind = _MASK
     if kind not in _KINDS or gathered.has_own(kind, member.name, is_plain="." not in ending):
         return
     field = _Field(f"{shard}/{member.name.removeprefix('./')}", "." not in ending)
     if member.size > most:
-        refusal = ImageTooLarge if kind == _IMAGE else InvalidRequest
+        refusal = ImageTooLarge if kind in (_IMAGE, _MASK) else InvalidRequest
         field.error = refusal(f"{member.name!r} has {member.size} bytes, more than {most}")
     else:
         field.content = _content(tar, member)

@@ -46,7 +46,8 @@ async def submit(
     """Plan a run as its method does and store it; as `submit_planned`.
 
     Raises:
-        InvalidRequest: it names functions of the caller's program, and this gateway calls none.
+        InvalidRequest: it names functions of the caller's program, and this gateway calls none; or the
+            suite's editor lacks an ability that the method needs.
         UnknownModel: the suite lacks a service that the method needs.
     """
     require_services(method, context.suite)
@@ -61,7 +62,8 @@ def require_services(method: Method[Any, Any, Any, Any], suite: Suite) -> None:
     """Refuse a method that needs what the suite has not.
 
     Raises:
-        UnknownModel: the suite lacks a service that the method needs, or its editor an ability.
+        UnknownModel: the suite lacks a service that the method needs.
+        InvalidRequest: its editor lacks an ability that the method needs.
     """
     absent = method.absent(suite)
     if absent:
@@ -71,9 +73,11 @@ def require_services(method: Method[Any, Any, Any, Any], suite: Suite) -> None:
         )
     beyond = method.beyond(suite)
     if beyond:
-        raise UnknownModel(
-            f"the editor of the suite {suite.name!r} lacks {' and '.join(map(repr, beyond))}, which the "
-            f"method {method.kind!r} needs; start the stack with a suite whose editor has it"
+        backends = " and ".join(sorted({preset.backend for preset in suite.editor.presets.values()}))
+        raise InvalidRequest(
+            f"the editor of the suite {suite.name!r}, by {backends}, lacks "
+            f"{' and '.join(map(repr, beyond))}, which the method {method.kind!r} needs; start "
+            "the stack with a suite whose editor has it: counterpose up --suite miniature"
         )
 
 

@@ -28,6 +28,12 @@ class RunClassifiers:
     ) -> None:
         self._port, self._functions, self._label_map = port, functions, label_map
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunClassifiers) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self._functions.items())))
+
     async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         """Predict each image."""
         address = self._functions.get(request.classifier)

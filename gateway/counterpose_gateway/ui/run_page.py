@@ -130,13 +130,15 @@ def _baseline(run: Run) -> list[ClassifierBaseline]:
 def _newest(run: Run, context: GatewayContext) -> dict[str, Any]:
     """The newest images of a run: pairs where it changes images, else what it made."""
     method = METHODS[run.kind]
+    none: dict[str, Any] = {"newest": [], "images": []}
     are_pairs = issubclass(method.item, Item)
     most = SHOWN_NEWEST if are_pairs else 2 * SHOWN_NEWEST
     for kind in method.live:
-        if found := context.ledger.newest_items(run.id, method.item, kind=kind, limit=most):
-            models = ShownRun(run, context.ledger.now()).models
-            return {"newest": newest_pairs(found, models)} if are_pairs else {"images": found}
-    return {}
+        if items := context.ledger.newest_items(run.id, method.item, kind=kind, limit=most):
+            if not are_pairs:
+                return none | {"images": items}
+            return none | {"newest": newest_pairs(items, ShownRun(run, context.ledger.now()).models)}
+    return none
 
 
 def report_body(document: str, run_id: str) -> str:

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from counterpose_core.contract.base import RequestBody, ResponseBody
+from counterpose_core.contract.editor_backends import EditorBackend
 from counterpose_core.types import Cosine, Estimate, Name
 
 Measure = Literal["caption_nats", "image_text", "psnr_db"]
@@ -50,6 +51,9 @@ class KnownImages(RequestBody):
     image_text: Cosine = Field(description="CLIP cosine of the image with that caption.")
     psnr_db: float = Field(description="PSNR of the image's reconstruction by `preset`, in dB.")
     preset: Name = Field(description="Preset of the editor whose reconstructions were measured.")
+    backend: EditorBackend = Field(
+        default="prompt-to-prompt", description="The backend that the preset is for."
+    )
     images: int = Field(ge=1, description="Number of images of the calibration.")
 
     def fit(

@@ -58,4 +58,7 @@ class EditBackend(Engine, Protocol):
         raise self._unable("tokens")
 
     def _unable(self, ability: str) -> InvalidRequest:
-        return InvalidRequest(f"the editor's backend {self.kind!r} lacks the capability {ability!r}")
+        return InvalidRequest(
+            f"the editor's backend {self.kind!r} lacks the capability {ability!r}; choose a suite whose "
+            "editor has it"
+        )

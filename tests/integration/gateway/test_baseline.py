@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from counterpose import AsyncClient, AsyncStressTest
-from counterpose._cli.tables import summary_text
+from counterpose._cli.stress_test import stress_test_text
 from counterpose_core.contract.base import Outcome, Problem
-from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
+from counterpose_core.contract.classifiers import (
+    ClassifierList,
+    ClassifyRequest,
+    ClassifyResponse,
+    Prediction,
+)
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import CLASSES, FakeWorld, fake_suite
+from integration.gateway.test_functions import ADDRESS
 
 FOREIGN = KnownImages(caption_nats=-9.0, image_text=0.9, psnr_db=0.0, preset="quick", images=300)
 PER_CLASS = 12
+SENT = 4
 
 
 class Wrong(FakeClassifiers):
     """``leaning`` takes one class for another, ``steady`` cannot read a third; one may be down."""
 
     down: str | None = None
+    slow: asyncio.Event | None = None
+    asked: asyncio.Event
 
     async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         """Predict each image."""
+        if self.slow is not None and len(request.images) > 1:
+            await self.slow.wait()
         if request.classifier == self.down:
             raise BackendUnavailable("away")
         answer = await super().classify(request)
@@ -38,6 +51,13 @@ class Wrong(FakeClassifiers):
             for image, outcome in zip(request.images, answer.outcomes, strict=True)
         ]
         return answer.model_copy(update={"outcomes": outcomes})
+
+    async def list_classifiers(self) -> ClassifierList:
+        """Name both classifiers."""
+        self.calls["listed"] += 1
+        if self.calls["listed"] == SENT:
+            self.asked.set()
+        return await super().list_classifiers()
 
     def _changed(
         self, request: ClassifyRequest, image: str, outcome: Outcome[Prediction]
@@ -89,7 +109,7 @@ async def test_a_live_and_a_refused_run_begin_with_what_the_models_answer_to_the
     assert {mistake.p for mistake in mine.mistakes} == {0.8}
     assert (steady.accuracy.estimate, steady.accuracy.n, steady.unanswered) == (1.0, 36, 12)
     assert "steady failed on 12 of your images: no such colour" in str(steady)
-    for said in (str(summary), summary_text(summary)):
+    for said in (str(summary), stress_test_text(summary)):
         assert said.index(leaning) < said.index(summary.verdict.splitlines()[0])
     report = html.unescape(await run.report())
     assert leaning in report[report.index('id="baseline"') :]
@@ -116,3 +136,29 @@ async def test_a_dry_run_says_them_and_a_classifier_that_is_away_is_left_out(gat
     )
     assert [each.classifier for each in found.baseline] == ["leaning"]
     assert str(found.baseline[0]) in str(found)
+
+
+@pytest.mark.parametrize("functions", [{}, {"leaning": ADDRESS}])
+async def test_a_request_that_is_sent_again_joins_the_measuring_that_is_under_way(
+    gateway: FakeGateway, functions: dict[str, str]
+) -> None:
+    port = gateway.services.classifiers
+    assert isinstance(port, Wrong)
+    port.slow, port.asked = asyncio.Event(), asyncio.Event()
+    body = {"dataset": "mine", "classifiers": ["steady", *functions], "seed": 0, "functions": functions}
+
+    async def send(key: str) -> str:
+        answer = await gateway.http.post("/v1/stress-tests", json=body, headers={"Idempotency-Key": key})
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["id"])
+
+    sent = [asyncio.ensure_future(send(key)) for key in ("one", "one", "one", "another")]
+    await port.asked.wait()
+    await asyncio.sleep(0.1)
+    port.slow.set()
+    first, second, third, other = await asyncio.gather(*sent)
+    assert first == second == third != other
+    assert port.calls["steady"] == 1
+    # A model that another replaces has its name, and not its answers.
+    await send("later")
+    assert port.calls["steady"] == 2

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from counterpose import AsyncClient, Classifier
-from counterpose._cli.tables import summary_text
+from counterpose._cli.stress_test import stress_test_text
 from counterpose_core.errors import ClassMapMismatch, InvalidRequest
 from counterpose_gateway.runs.items import MAX_ATTEMPTS
 from fakes.access_keys import gateway_of
@@ -293,7 +293,7 @@ async def test_the_commonest_failure_of_a_run_stands_in_verdict_page_and_list(tm
             told = str(summary.failure)
             assert told.endswith("'function:mine' failed on this image: ValueError: no such colour")
             assert summary.verdict.splitlines()[-1] == told
-            assert told in summary_text(summary).splitlines()
+            assert told in stress_test_text(summary).splitlines()
             assert html.unescape(await run.report()).count(f'<p class="bad">{told}</p>') == 1
             for page in (f"/ui/runs/{run.id}", "/ui"):
                 assert told in html.unescape((await gateway.http.get(page)).text), page

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from counterpose import AsyncClient
-from counterpose._cli.tables import bug_hunt_text
+from counterpose._cli.bug_hunt import bug_hunt_text
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
 from counterpose_core.contract.bug_hunts import HuntItem
 from counterpose_core.contract.runs import Run

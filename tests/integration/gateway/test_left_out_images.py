@@ -129,12 +129,23 @@ async def test_an_imported_folder_names_what_is_left_out(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_an_import_reads_no_folder_of_masks_and_says_so(gateway: FakeGateway, name: str) -> None:
-    files = {"cat/1.png": png(1), "masks/cat/1.png": png(2)}
+async def test_an_import_reads_the_folder_of_masks_or_says_what_of_it_is_of_no_image(
+    gateway: FakeGateway, name: str
+) -> None:
+    files = {
+        "cat/1.png": png(1), "cat/1.jpg": png(2), "cat/2.webp": png(3), "cat/3.png": png(4),
+        "masks/cat/1.png": png(20), "masks/cat/2.png": png(20), "masks/cat/3.png": png(20, side=9),
+        "masks/cat/9.png": png(20), "masks/1.png": png(20), "annotations.json": b"{}",
+    }  # fmt: skip
     dataset = await imported(gateway, name, write_files(f"memory://{name}", files))
-    assert (dataset["n_sources"], dataset["classes"]) == (1, ["cat"])
+    assert dataset["classes"] == ["cat"]
+    masked = {each.filename: each.mask is not None for each in gateway.ledger.sources(name)}
+    assert masked == {"cat/1.png": True, "cat/1.jpg": False, "cat/2.webp": True}
     told = {one["filename"]: one["detail"] for one in dataset["imported"]["rejected"]}
-    assert "an import reads no folder of masks" in told["masks/cat/"]
+    assert told.keys() == {"cat/3.png", "masks/cat/", "masks/1.png", "annotations.json"}
+    assert "9 x 9 pixels" in told["cat/3.png"]
+    assert "'9.png', one of 1 masks, is of no image" in told["masks/cat/"]
+    assert "an import reads no outlines" in told["annotations.json"]
 
 
 @pytest.mark.asyncio(loop_scope="module")

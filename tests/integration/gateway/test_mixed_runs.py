@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from PIL import Image
 
 from counterpose import AsyncClient
-from counterpose._cli.tables import stress_test_text
+from counterpose._cli.stress_test import stress_test_text
 from counterpose_core.contract.proofs import FindingHistory
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate
 from counterpose_core.contract.stress_tests import StressTestSummary
@@ -164,6 +166,21 @@ async def test_report_text_and_pages_say_which_backend_made_a_finding(gateway: F
         shown = await gateway.http.get(f"/ui/runs/{both.run_id}/findings/{number}")
         assert shown.status_code == 200
         assert f"by {backend}" in text_of(shown.text)
+
+
+async def test_the_report_s_table_has_the_findings_of_both_kinds(gateway: FakeGateway) -> None:
+    both = await summed_up(gateway, BOTH)
+    assert both.transforms is not None
+    page = (await gateway.http.get(f"/v1/runs/{both.run_id}/report")).text
+    [held] = re.findall(r'download="findings.csv" href="data:[^,]+,([^"]+)"', page)
+    rows = list(csv.DictReader(io.StringIO(base64.b64decode(held).decode())))
+    told = both.transforms.findings
+    assert [int(row["number"]) for row in rows] == list(range(1, told[-1].number + 1))
+    assert [row["backend"] for row in rows] == ["prompt-to-prompt"] * 2 + ["transform"] * len(told)
+    turned, first = rows[2], told[0].headline
+    assert (turned["edit_type"], turned["level"], turned["flipped"]) == ("rotation", "3", str(first.lost))
+    assert float(turned["confirmed_low"]) == first.loss.low
+    assert turned["sentence"] == told[0].sentence
 
 
 def _ids(page: str) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from counterpose import AsyncClient
 from counterpose_core.contract.proofs import FindingHistory
-from counterpose_core.contract.recipes import Recipe
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.transforms import OperationFigure
 from fakes.gateway import FakeGateway, fake_gateway
@@ -216,3 +217,8 @@ async def test_a_finding_of_one_class_is_proven_on_fresh_images_of_that_class_al
     assert "Prove it on" not in shown
     # The other classes have images of their own left.
     assert (await history(gateway, run.run_id, classes[1].number)).images_left == 4
+    recipes.clear()
+    await AsyncClient(http=gateway.http).stress_tests.apply(run.run_id, number)
+    await gateway.worker().work_off()
+    changed = {each.source for each in recipes if each.operation not in (IDENTITY, PLACEBO)}
+    assert {gateway.world.shown[each].label for each in changed} == {label}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import datasets
+import pyarrow.parquet
 import pytest
 
 from counterpose_core.contract.datasets import ImportCreate, RejectedSource
 from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.imports import parquet_files
 from counterpose_gateway.imports.addresses import layout_of
 from counterpose_gateway.imports.storage import Storage
@@ -120,6 +123,33 @@ def test_a_longer_ending_counts_where_the_sample_has_no_other() -> None:
 def test_a_mask_is_not_the_image(first: bool) -> None:
     mask, own = ("1.depth.png", png(2)), ("1.png", png(1))
     assert image_of([*((mask, own) if first else (own, mask)), ("1.cls", b"cat")]) == png(1)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_mask_comes_with_its_image(first: bool) -> None:
+    mask, own = ("1.mask.png", png(2)), ("1.png", png(1))
+    members = [*((mask, own) if first else (own, mask)), ("1.cls", b"cat")]
+    [sample] = read_tar(io.BytesIO(tar(members)), 0, "s.tar", None, "label")
+    assert isinstance(sample.source, RawSource)
+    assert (sample.source.content, sample.source.mask) == (png(1), png(2))
+    [(_, refusal)] = read([*members, ("1.mask.jpg", png(3))])
+    assert "two masks, 's.tar/1.mask.png' and '1.mask.jpg'" in refusal
+
+
+def test_a_parquet_file_may_have_masks(tmp_path: Path) -> None:
+    cells = [{"bytes": png(2), "path": None}, None, {"bytes": None, "path": "/home/2.png"}]
+    rows = {"image": [{"bytes": png(1), "path": None}] * 3, "label": ["cat"] * 3, "mask": cells}
+    pyarrow.parquet.write_table(pyarrow.table(rows), tmp_path / "file.parquet")
+    with (tmp_path / "file.parquet").open("rb") as opened:
+        request = ImportCreate(url="file:///file.parquet")
+        one, two, three = (
+            each.source for each in parquet_files.read_parquet(opened, 0, "file.parquet", None, request)
+        )
+    assert isinstance(one, RawSource)
+    assert isinstance(two, RawSource)
+    assert (one.content, one.mask, two.mask) == (png(1), png(2), None)
+    assert isinstance(three, RejectedSource)
+    assert "no bytes of its mask" in three.detail
 
 
 @pytest.mark.parametrize("pair", ["1.jpg 1.png", "1.left.png 1.right.png"])

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.gate import gate_text
 from counterpose._cli.gate_markdown import SIGNS, gate_markdown
 from counterpose._cli.junit import junit_xml
 from counterpose._cli.outcomes import exit_for_gate
-from counterpose._cli.tables import gate_text
 from counterpose_core.contract.gates import CellState, GateCell, GateSummary, UntestedClasses
 from counterpose_core.errors import NotFound, Unauthorized
 from counterpose_core.types import RunState

@@ -12,6 +12,7 @@ from counterpose_core.contract.proofs import FindingHistory
 from counterpose_core.errors import InvalidRequest, NotFound
 from fakes.findings import a_finding
 from fakes.sdk import Session, a_run, ok, problem, run_answer
+from fakes.world import fake_dataset
 
 CONFIG = {
     "request": {
@@ -149,6 +150,28 @@ OF_OPERATIONS = {
         "exclude": ["bus/1.png"], "max_edits_per_image": 0, "seed": 3, "transforms": OPERATIONS,
     }
 }  # fmt: skip
+
+
+def of_one_class(kind: str, classes: list[str]) -> Any:
+    """Apply a finding of fog on the class bus to the dataset ``more``; the transforms that are asked for."""
+    history = told("", "has fog of level 3")
+    fog = history.told.model_copy(update={"edit_type": "fog", "object_class": "bus", "pairs": []})
+    bodies = (
+        a_run("completed", 3).model_copy(update={"resolved_config": OF_OPERATIONS}),
+        history.model_copy(update={"told": fog}),
+        fake_dataset(9, tuple(classes)),
+        a_run(),
+    )
+    session = Session(kind, *(ok(body.model_dump_json()) for body in bodies))
+    session(lambda client: client.stress_tests.apply("run-1", 2, dataset="more"))
+    return json.loads(session.seen[-1].content)["transforms"]
+
+
+def test_an_operation_s_finding_of_one_class_changes_its_images_alone(kind: str) -> None:
+    asked = of_one_class(kind, ["bus", "sled", "dog"])
+    assert asked == OPERATIONS | {"operations": ["fog"], "excluded": {"sled": ["fog"], "dog": ["fog"]}}
+    with pytest.raises(InvalidRequest, match="finding 1 is of the class 'bus', which the dataset has not"):
+        of_one_class(kind, ["sled", "dog"])
 
 
 @pytest.mark.parametrize(("dataset", "exclude"), [(None, ["bus/1.png"]), ("more", [])])

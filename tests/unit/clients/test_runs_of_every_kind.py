@@ -9,8 +9,10 @@ import httpx
 import pytest
 
 from counterpose import NotFound, StressTest
+from counterpose._cli.kinds import RunsOfKind, runs_of
+from counterpose._cli.main import command_of
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.types import RunKind
+from counterpose_core.kinds import KINDS, RunKind
 from fakes.sdk import URL, Session, a_run, a_summary, ok, problem, summary_answer
 
 FIRST, SECOND, THIRD = "aa" + "0" * 30, "ab" + "0" * 30, "b" * 32
@@ -145,3 +147,10 @@ def test_a_name_is_sent_as_it_is(kind: str, name: str | None) -> None:
     assert session(lambda _: found.rename(name)).run.name == name
     assert (session.seen[-1].method, json.loads(session.seen[-1].content)) == ("PATCH", {"name": name})
     assert found.page == f"{URL}/ui/runs/{FIRST}"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_of_the_table_has_a_handle_and_a_command(kind: str, name: RunKind) -> None:
+    assert Session(kind).client.runs._handles[name]._calls.kind == name
+    assert callable(command_of(name).callback)
+    assert isinstance(runs_of(name), RunsOfKind)

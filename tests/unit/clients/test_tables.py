@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from counterpose._cli.tables import Table, bug_hunt_text, stress_test_text
+from counterpose._cli.bug_hunt import bug_hunt_text
+from counterpose._cli.stress_test import stress_test_text
+from counterpose._cli.tables import Table
 from counterpose_core.contract.bug_hunt_summary import Bug, EditedCaptions, FailureRate, RatioOfRates
 from counterpose_core.contract.failure_criteria import TopOne
 from counterpose_core.contract.findings import ClassifierVerdict, Finding, Screened

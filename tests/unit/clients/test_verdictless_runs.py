@@ -9,9 +9,10 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
+from counterpose import Client
 from counterpose._cli import demo
 from counterpose._cli.exit_code import ExitCode
-from counterpose._cli.outcomes import exit_for_verdict
+from counterpose._cli.kinds import runs_of
 from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from counterpose_core.contract.bug_hunt_summary import Bug, BugHuntSummary, HypothesisResult, MixtureRate
 from counterpose_core.contract.findings import ClassifierVerdict
@@ -99,7 +100,11 @@ PROOF = {"config": {"proof": {"parent": "run-0"}}}
     ],
 )
 def test_only_a_run_that_says_something_passes(summary: BaseModel, code: int) -> None:
-    assert exit_for_verdict(summary) == code
+    with Client() as client:
+        (kind,) = [
+            name for name, each in client.runs._handles.items() if type(summary) is each._calls.figures
+        ]
+    assert runs_of(kind).judge(summary) == code
 
 
 def ended(summary: StressTestSummary) -> list[httpx.Response]:

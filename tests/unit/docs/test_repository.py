@@ -93,6 +93,29 @@ def test_weights_are_safetensors_everywhere() -> None:
     assert [str(path.relative_to(ROOT)) for path in files if path.suffix in REFUSED_WEIGHTS] == []
 
 
+def test_programs_of_the_evaluation_load_torchvision_by_way_of_its_operators() -> None:
+    """Beside a torch of another build, torchvision raises without them, and isort would put timm first."""
+    unguarded = [
+        path.relative_to(ROOT).as_posix()
+        for path in modules("evaluation")
+        if (names := imported_first(path)) and "counterpose_core.torchvision_operators" not in names
+    ]
+    assert unguarded == []
+
+
+def imported_first(path: Path) -> list[str]:
+    """What a module's head imports up to the first that loads torchvision; nothing if none does."""
+    names = list[str]()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        if any(name.split(".")[0] in ("timm", "torchvision", "open_clip") for name in names):
+            return names
+    return []
+
+
 def test_the_sdk_needs_at_most_four_libraries() -> None:
     names = {re.split(r"[<>=\[]", requirement)[0] for requirement in PYPROJECT["project"]["dependencies"]}
     assert names == {"httpx", "httpx-sse", "pydantic"}

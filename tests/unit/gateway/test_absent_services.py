@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from counterpose_core.contract import backend_preset
 from counterpose_core.contract.editor_backends import Capabilities
-from counterpose_core.errors import UnknownModel
+from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.dataset_interface.method import DATASET_INTERFACE
 from counterpose_gateway.methods.gate.method import GATE
@@ -53,9 +53,11 @@ def test_a_method_beyond_the_editor_is_refused_by_name(
 ) -> None:
     by_captions = {"prompt-to-prompt": Capabilities(captions=True)}
     monkeypatch.setattr(backend_preset, "CAPABILITIES", by_captions)
-    with pytest.raises(UnknownModel) as refused:
+    with pytest.raises(InvalidRequest) as refused:
         require_services(method, fake_suite())
-    assert f"lacks {lacked}, which the method {method.kind!r} needs" in refused.value.detail
+    assert refused.value.status == 422
+    told = f", by prompt-to-prompt, lacks {lacked}, which the method {method.kind!r} needs; start the stack"
+    assert told in refused.value.detail
     require_services(STRESS_TEST, fake_suite())
 
 

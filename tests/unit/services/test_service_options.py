@@ -85,6 +85,15 @@ def test_contradictions_are_refused_by_name(wrong: dict[str, object], named: str
         settings(**wrong)
 
 
+def test_only_services_of_the_suite_say_how_long_they_start() -> None:
+    given = {"suite": "photographs", "min_replicas": 0}
+    with pytest.raises(ValidationError, match="of the classifiers is 0"):
+        settings(**given)
+    assert settings(**given, classifiers={"start_s": 20}).of("classifiers").start_s == 20
+    with pytest.raises(ValidationError, match="of the captioner is 0"):
+        settings(**{**given, "suite": "miniature"}, classifiers={"start_s": 20})
+
+
 def test_a_device_that_is_absent_is_refused_before_anything_starts(
     gpus: SimpleNamespace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

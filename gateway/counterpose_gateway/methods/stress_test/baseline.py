@@ -5,6 +5,7 @@ It is measured when the run is created, so that a run that is stopped or keeps n
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -12,6 +13,7 @@ from itertools import islice
 import numpy as np
 import scipy
 
+from counterpose_core.blobs import cache_key
 from counterpose_core.contract.base import MAX_BATCH
 from counterpose_core.contract.baselines import (
     BetterPreparation,
@@ -29,7 +31,7 @@ from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.runs.classifiers import placed
 from counterpose_gateway.runs.predictions import prediction_pair
 from counterpose_gateway.runs.source_table import SourceTable, TableSource
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.services.ports import Classifiers, Services
 
 MOST_IMAGES = MAX_BATCH
 """One call of each classifier: a run's creation waits for it."""
@@ -46,6 +48,9 @@ LEAST_WRONG, LEAST_GAIN, LEVEL = 3, 0.1, 0.05
 
 MOST_CONFUSIONS, MOST_MISTAKES = 10, 6
 
+_MEASURING: dict[tuple[Classifiers, str], asyncio.Future[list[ClassifierBaseline | None]]] = {}
+"""What is being measured now, by the classifiers' port and by all that the answers depend on."""
+
 
 async def measure_baseline(
     create: StressTestCreate,
@@ -59,16 +64,32 @@ async def measure_baseline(
     A classifier that cannot be called now is left out: the run may come when it can. Each answers among
     ``classes``, and among those that ``others`` has of it.
 
+    Who asks the same meanwhile waits for the same answers: a client that waits no longer sends its request
+    again. They are not kept, as another model may have the name by then.
+
     Raises:
         RequestError: a classifier refuses such a call.
     """
     most = max(LEAST_IMAGES, MOST_ANSWERS // max(1, len(create.classifiers)))
     first = list(islice(sources.rows(), min(MOST_IMAGES, most)))
-    asked = (
-        _baseline(at, create, first, len(sources), [*classes, *others.get(spec, ())], services)
-        for at, spec in enumerate(create.classifiers)
+    inputs = cache_key(
+        classifiers=create.classifiers,
+        label_map=create.label_map,
+        classes=list(classes),
+        others=dict(others),
+        images=[(source.id, source.image, source.label) for source in first],
+        of=len(sources),
     )
-    return [each for each in await together(asked) if each is not None]
+    key = services.classifiers, inputs
+    if (measuring := _MEASURING.get(key)) is None:
+        asked = (
+            _baseline(at, create, first, len(sources), [*classes, *others.get(spec, ())], services)
+            for at, spec in enumerate(create.classifiers)
+        )
+        measuring = _MEASURING[key] = asyncio.ensure_future(together(asked))
+        measuring.add_done_callback(lambda _: _MEASURING.pop(key))
+    # Shielded: of several who wait, one may be gone.
+    return [each for each in await asyncio.shield(measuring) if each is not None]
 
 
 async def _baseline(

@@ -48,7 +48,7 @@ BUDGET_PARTS = 3
 ITEMS_OF_A_TEST = MOST_PAIRS * len(PARTS)
 """Images that a test needs: shared among more, the budget would bring none of them to a small p."""
 
-LEAST_BUDGET = 400
+LEAST_CONJUNCTION_BUDGET = 400
 """Items from which on two conditions are looked at: those of some 90 to 135 images at five edits each.
 
 With fewer, changes need them all: on 48 images three conjunctions beside eight changes left each too few
@@ -96,7 +96,7 @@ def look_items(config: StressTestConfig, budget: int, seen: SeenItems) -> list[P
         budget: the items that may be planned for all hypotheses; conjunctions get a part of them.
         seen: all items so far.
     """
-    if budget < LEAST_BUDGET:
+    if budget < LEAST_CONJUNCTION_BUDGET:
         return []
     phrases, sources = Phrases(seen.columns), CaptionedSources(config, seen.captioned)
     explained = _explained(config, seen)
@@ -195,10 +195,12 @@ def _to_go_on_with(
         meetings = list(_fitting(sources.fresh_of(conjunction.object_class), conjunction, phrases))
     kept = {place for place, images in each.places.items() if images["both"].done}
     begun = [replace(one, parts=("first", "second")) for one in meetings if one.place in kept]
+    singles = _share_of_edits(conjunction, seen)
     # Its own images tell more than those of single changes; one imagined is kept, so that it is above 0.
-    share = _share_of_edits(conjunction, seen) * (len(kept) + 1) / (len(each.places) + 1)
+    share = singles * (len(kept) + 1) / (len(each.places) + 1)
     left = [one for one in meetings if one.place not in each.places]
-    return begun + left[: max(0, math.ceil((MOST_PAIRS - len(begun)) / share))]
+    # A pair that is begun is one only if both of its other images are kept.
+    return begun + left[: max(0, math.ceil((MOST_PAIRS - len(begun) * singles) / share))]
 
 
 def _share_of_edits(conjunction: Conjunction, seen: SeenItems) -> float:

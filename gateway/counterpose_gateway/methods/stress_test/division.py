@@ -33,7 +33,7 @@ MOST_REDRAWN_SHARE = 0.5
 """Share of such a class that is kept at most: the screened images can be drawn again too, so that it is
 items, and not images, that are kept."""
 
-LEAST_BUDGET = 4 * least_pairs(1)
+LEAST_TEST_BUDGET = 4 * least_pairs(1)
 """Items without which no change can be tested: five pairs, of which a gate may take half."""
 
 MOST_FRESH = 100
@@ -83,10 +83,10 @@ def _one_stage(create: StressTestCreate, sources: SourceTable, budget: int, *, r
     largest = max(sources.units_by_label().values(), default=0)
     if not _n_kept(create, largest, redraws=redraws):
         return _too_small(create, f"{largest} {_units(largest, sources)}", redraws=redraws)
-    if budget < LEAST_BUDGET:
+    if budget < LEAST_TEST_BUDGET:
         return (
-            f"the images that the screen does not use leave {budget} items, and a test needs {LEAST_BUDGET}; "
-            "add images"
+            f"the images that the screen does not use leave {budget} items, and a test needs "
+            f"{LEAST_TEST_BUDGET}; add images"
         )
     return None
 

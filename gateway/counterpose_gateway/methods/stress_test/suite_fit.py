@@ -17,7 +17,7 @@ from counterpose_core.contract.captioner import Caption, CaptionItem, CaptionReq
 from counterpose_core.contract.editor import ReconstructItem, ReconstructRequest
 from counterpose_core.contract.scorer import ScoreItem, ScoreRequest
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.contract.suite_fit import MEASURES, SuiteFit, SuiteFitSummary
+from counterpose_core.contract.suite_fit import MEASURES, KnownImages, SuiteFit, SuiteFitSummary
 from counterpose_core.errors import CounterposeError, ImagesOutsideSuite, LeaseLost
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.stress_test.item_counts import edits_per_source
@@ -61,13 +61,18 @@ async def record_fit(
     # The user's words are not the captioner's, and neither its doubts nor CLIP's are about the image then.
     if caption.nats_per_token is not None:
         image_text = await _image_text(attempt, source, caption.text, draft.image, services)
-    is_default = attempt.config.request.preset == known.preset
     fit = known.fit(
         caption_nats=caption.nats_per_token,
         image_text=image_text,
-        psnr_db=draft.result.psnr_db if is_default else None,
+        psnr_db=draft.result.psnr_db if redraws_as_calibrated(attempt.config, known) else None,
     )
     return [Draft(draft.item, draft.result.model_copy(update={"suite_fit": fit}))]
+
+
+def redraws_as_calibrated(config: StressTestConfig, known: KnownImages) -> bool:
+    """Whether a run redraws as the calibration did: two backends may have presets of one name."""
+    backend = None if config.preset is None else config.preset.backend
+    return (backend, config.request.preset) == (known.backend, known.preset)
 
 
 async def _image_text(
@@ -140,7 +145,7 @@ async def look_ahead(config: StressTestConfig, division: Division, services: Ser
     told = [item for item in first if item.item_group in texts]
     fitting = await _fitting([item for item in told if item.caption is None], texts, services)
     # As in a run, by the preset of the calibration alone.
-    to_redraw = told if config.request.preset == known.preset else []
+    to_redraw = told if redraws_as_calibrated(config, known) else []
     redrawn = await _redrawn(to_redraw, texts, config, services)
     fits = [
         known.fit(

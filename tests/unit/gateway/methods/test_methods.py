@@ -16,6 +16,7 @@ from counterpose_gateway.methods import METHODS
 
 PACKAGES = Path(methods.__file__).parent
 ROUTES = Path(routes.__file__).parent
+ROOT = PACKAGES.parents[2]
 DOORS = ("plan", "process", "summary", "report")
 BRANCHES = ast.If | ast.IfExp | ast.For | ast.While | ast.Try | ast.Match
 MOST_LINES = 15
@@ -46,6 +47,23 @@ def test_the_kinds_of_items_are_those_of_the_runs() -> None:
 def test_a_kind_has_its_name_in_words_and_in_addresses(kind: Kind) -> None:
     assert kind.title.lower().replace(" ", "-") == kind.name
     assert kind.path.startswith(kind.name[:-1])
+
+
+def test_no_other_module_lists_the_kinds() -> None:
+    names = {word: kind.name for kind in KINDS.values() for word in (kind.name, kind.path)}
+    listing = {
+        path.relative_to(ROOT).as_posix()
+        for part in ("clients", "gateway", "services")
+        for path in (ROOT / part).rglob("*.py")
+        if len({names[word] for word in _words(path) if word in names}) > len(KINDS) // 2
+    }
+    # A job's body has a type for each run that may be one.
+    assert listing == {"services/counterpose_core/kinds.py", "services/counterpose_core/contract/jobs.py"}
+
+
+def _words(path: Path) -> Iterator[str]:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from counterpose_core.commands import next_step
 from counterpose_core.contract.findings import Finding, by
 from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.transforms import ClassFinding, OperationFigure
 from counterpose_core.text.plain_text import no_formula
 from counterpose_gateway.methods.stress_test.report.tables import model_rows
 from counterpose_gateway.reports.states import BADGES
 
 _COLUMNS = (
     "number", "state", "classifier", "class", "edit_type", "removed", "added", "taken_for", "flipped", "of",
-    "screened_loss", "confirmed_loss", "confirmed_low", "confirmed_high", "p_adjusted", "sentence",
+    "screened_loss", "confirmed_loss", "confirmed_low", "confirmed_high", "p_adjusted", "sentence", "level",
+    "backend",
 )  # fmt: skip
 
 
@@ -31,8 +33,9 @@ class Download:
 
 def downloads(summary: StressTestSummary, findings: Sequence[Finding]) -> list[Download]:
     """``findings.csv`` and ``report.md``."""
+    operations = () if summary.transforms is None else summary.transforms.findings
     return [
-        _download("findings.csv", "text/csv", findings_csv(findings)),
+        _download("findings.csv", "text/csv", findings_csv(findings, operations)),
         _download("report.md", "text/markdown", report_md(summary, findings)),
     ]
 
@@ -42,8 +45,10 @@ def _download(name: str, media: str, text: str) -> Download:
     return Download(name, f"data:{media};charset=utf-8;base64,{data}")
 
 
-def findings_csv(findings: Sequence[Finding]) -> str:
-    """One line a finding."""
+def findings_csv(
+    findings: Sequence[Finding], operations: Sequence[OperationFigure | ClassFinding] = ()
+) -> str:
+    """One line a finding; an operation, which was not chosen by a screen, has its loss as confirmed."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -73,9 +78,15 @@ def findings_csv(findings: Sequence[Finding]) -> str:
                 finding.of,
                 round(finding.screened.loss, 4),
                 *figures,
-                no_formula(finding.sentence),
+                *map(no_formula, (finding.sentence, "", finding.backend or "")),
             ]
         )
+    for each in operations:
+        told, loss = each.headline, each.headline.loss
+        named = map(no_formula, (each.classifier, each.object_class, each.operation, "", "", ""))
+        own = ("", loss.estimate, loss.low, loss.high, "")
+        last = (no_formula(each.sentence), told.level, each.backend or "")
+        writer.writerow([each.number, each.state, *named, told.lost, each.images, *own, *last])
     return buffer.getvalue()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counterpose._cli.tables import prompts_text, shift_benchmark_text
+from counterpose._cli.shift_benchmark import prompts_text, shift_benchmark_text
 from counterpose_core.contract.shift_benchmark_summary import (
     EffectSummary,
     ModelDrop,

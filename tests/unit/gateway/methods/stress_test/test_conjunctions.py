@@ -18,7 +18,8 @@ from counterpose_gateway.methods.stress_test.conjunctions import (
     BUDGET_PARTS,
     FIRST_SLOT,
     ITEMS_OF_A_TEST,
-    LEAST_BUDGET,
+    LEAST_CONJUNCTION_BUDGET,
+    MOST_PAIRS,
     further_items,
     look_items,
 )
@@ -111,7 +112,7 @@ async def run_of(
 @pytest.fixture(scope="module", autouse=True)
 def _few_items_are_enough() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{look_items.__module__}.LEAST_BUDGET", 0)
+        patch.setattr(f"{look_items.__module__}.LEAST_CONJUNCTION_BUDGET", 0)
         yield
 
 
@@ -198,10 +199,10 @@ def test_where_one_change_explains_the_mistakes_no_two_conditions_are_looked_at(
 
 
 def test_a_run_of_few_items_keeps_them_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{look_items.__module__}.LEAST_BUDGET", LEAST_BUDGET)
+    monkeypatch.setattr(f"{look_items.__module__}.LEAST_CONJUNCTION_BUDGET", LEAST_CONJUNCTION_BUDGET)
     run = asyncio.run(run_of(Meeting))
     assert run.config.confirmation is not None
-    assert run.config.confirmation.budget < LEAST_BUDGET
+    assert run.config.confirmation.budget < LEAST_CONJUNCTION_BUDGET
     assert parts(run) == []
 
 
@@ -257,6 +258,21 @@ async def test_conjunctions_share_what_is_left_in_turns() -> None:
     alone = further_items(run.config, ITEMS_OF_A_TEST, looked)
     assert len({item.slot for item in alone}) == 1
     assert len(alone) >= ITEMS_OF_A_TEST - len(PARTS)
+
+
+async def test_a_pair_that_is_begun_counts_as_much_as_it_probably_will_be_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sources(world: FakeWorld) -> list[Source]:
+        places = [(label, number) for label in ("plate", "sled") for number in range(160)]
+        return [world.source(label, number, caption=caption(label, number)) for label, number in places]
+
+    run = await run_of(Meeting, sources=sources)
+    looked = SeenItems.of([item for item in run.items if item.stage < 3], run.config)
+    monkeypatch.setattr(SeenItems, "share_of_pairs", lambda self, edit_type: 0.7)
+    planned = [each for each in further_items(run.config, 10_000, looked) if each.slot == FIRST_SLOT]
+    images = {each.item_group for each in planned}
+    assert 0.7**2 * len(images) >= MOST_PAIRS
 
 
 def test_the_look_makes_images_with_both_conditions_only(run: StagedRun) -> None:

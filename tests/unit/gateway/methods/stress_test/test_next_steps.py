@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from counterpose._cli.tables import summary_text
+from counterpose._cli.stress_test import stress_test_text
 from counterpose_core.commands import next_step, repeat_command
 from counterpose_gateway.methods.stress_test.report.downloads import report_md
 from fakes.findings import a_conjunction, a_finding, a_pair
@@ -51,7 +51,7 @@ def test_two_conditions_are_tested_again_by_the_run_s_own_command_on_more_images
     )
     assert step.command == repeat_command(fake_config().request)
     assert f"{step.title}: <code>{step.command}</code>" in unescape(page(ledgered, finding))
-    terminal = summary_text(made)
+    terminal = stress_test_text(made)
     assert f"  only{step.title[4:]}: {step.command}" in terminal.splitlines()
     if state in ("breaks", "suspected"):
         assert f"`{step.command}`" in report_md(made, [finding])

@@ -16,7 +16,7 @@ from counterpose_core.errors import BackendUnavailable
 from counterpose_core.suite import Suite
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.methods.stress_test.process import process
-from counterpose_gateway.methods.stress_test.suite_fit import look
+from counterpose_gateway.methods.stress_test.suite_fit import look, redraws_as_calibrated
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.recorded_items import RecordedItem
@@ -105,6 +105,12 @@ async def test_captions_of_the_users_own_and_reconstructions_by_another_preset_a
     assert fits(items) == [SuiteFit(psnr_db=30.0)]
     _, items = await made(KNOWN.model_copy(update={"psnr_db": 40.0}), preset="direct")
     assert fits(items) == [SuiteFit(caption_nats=-1 / 13, image_text=0.3)]
+
+
+async def test_a_preset_of_the_same_name_for_another_backend_is_not_the_calibration_s() -> None:
+    config, _ = await planned([FakeWorld().source("sled", 0)], fake_services(FakeWorld()), KNOWN)
+    assert redraws_as_calibrated(config, KNOWN)
+    assert not redraws_as_calibrated(config, KNOWN.model_copy(update={"backend": "another"}))
 
 
 async def test_a_scorer_that_fails_costs_the_measure_and_no_item() -> None:
