@@ -61,7 +61,8 @@ def differences(tree: Path) -> tuple[list[str], list[str]]:
 
 def tell(tree: Path, folder: Path) -> dict[str, Any]:
     """Run a survey in a process that imports the copy."""
-    folders = [*(tree / package.split("/")[0] for package in PACKAGES), ROOT / "clients", ROOT / "tests"]
+    own = (tree / package.split("/")[0] for package in PACKAGES)
+    folders = [*own, ROOT / "services", ROOT / "clients", ROOT / "tests"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
     command = [sys.executable, "-m", "fakes.confidence_survey.story", str(folder)]
     done = subprocess.run(

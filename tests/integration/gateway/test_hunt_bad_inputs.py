@@ -270,10 +270,8 @@ async def test_a_run_is_cancelled_between_any_two_stages_and_goes_on_from_there(
     await gateway.worker().work_off()
     assert gateway.ledger.run(run).state == "completed"
     assert gateway.ledger.run(run).request_counts == counts
-    verdicts = [
-        (await gateway.http.get(f"/v1/runs/{each}/summary")).json()["verdict"] for each in (run, whole)
-    ]
-    assert verdicts[0] == verdicts[1]
+    told = [(await gateway.http.get(f"/v1/runs/{each}/summary")).json() for each in (run, whole)]
+    assert told[0]["verdict"] == told[1]["verdict"]
 
 
 async def test_a_class_without_a_parent_is_named_and_judged_by_itself(gateway: FakeGateway) -> None:
