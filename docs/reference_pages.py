@@ -83,7 +83,7 @@ def http_page() -> str:
         if "requestBody" in operation
     ]
     given = _under(bodies, schemas)
-    models = [name for name in schemas if "properties" in schemas[name]]
+    models = [name for name in schemas if _is_body(schemas[name])]
     parts = [
         NOT_SEARCHED,
         "# HTTP",
@@ -128,11 +128,16 @@ def _references(part: Any) -> Iterator[str]:
         yield part["$ref"].rpartition("/")[2]
 
 
+def _is_body(schema: Mapping[str, Any]) -> bool:
+    return "properties" in schema or "allOf" in schema
+
+
 def _sent(name: str, schemas: Mapping[str, Any]) -> str:
     schema = schemas[name]
     lines = [f"### {name}", "", _plain(schema.get("description", ""))]
     if "allOf" in schema:
-        lines += ["", f"Every field of {_type(schema['allOf'][0], schemas)}, with:"]
+        whole, schema = schema["allOf"]
+        lines += ["", f"Every field of {_type(whole, schemas)}, with:"]
     required = set(schema.get("required", ()))
     rows = [_field(field, value, field in required, schemas) for field, value in schema["properties"].items()]
     return "\n".join([*lines, "", *rows])
@@ -156,7 +161,7 @@ def _answered(name: str, schemas: Mapping[str, Any]) -> str:
 def _type(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
-        if "properties" in schemas[name]:
+        if _is_body(schemas[name]):
             return f"[{name}](#{name.lower()})"
         return _type(schemas[name], schemas)
     for several in ("anyOf", "oneOf", "allOf"):

@@ -94,10 +94,11 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
 def _spelled_out(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     """Return a schema with what it takes from others: the question about a body, and types of fields."""
     whole = dict(schema)
-    for part in whole.pop("allOf", ()):
-        question = schemas[part["$ref"].rpartition("/")[2]]
-        whole = question | whole | {"required": question["required"] + schema["required"]}
-        whole["properties"] = question["properties"] | schema["properties"]
+    if "allOf" in whole:
+        question, own = whole.pop("allOf")
+        question = schemas[question["$ref"].rpartition("/")[2]]
+        whole = question | whole | {"required": question["required"] + own["required"]}
+        whole["properties"] = question["properties"] | own["properties"]
     fields = {}
     for name, field in whole.get("properties", {}).items():
         type = schemas.get(field.get("$ref", "").rpartition("/")[2], {"properties": {}})

@@ -25,7 +25,7 @@ from generated_counterpose.api.runs import (
 )
 from generated_counterpose.api.stress_tests import create_stress_test
 from generated_counterpose.models import DatasetCreate, Problem, Run, StressTestCreate
-from generated_counterpose.models import RunState, StressTestCreateEditTypesItem as EditType
+from generated_counterpose.models import EditType, RunState
 
 client = Client(sys.argv[1])
 body = StressTestCreate(

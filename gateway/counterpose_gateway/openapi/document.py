@@ -29,6 +29,7 @@ _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 
 SHARED = {
+    "Classifiers": "TransferCreate.classifiers",
     "CosineOrNull": "Thresholds.direction",
     "CountByName": "AdversarialDatasetSummary.dropped",
     "Criterion": "FailureRate.criterion",
@@ -45,7 +46,12 @@ SHARED = {
     "NumberOrNull": "Bug.at_least",
     "Parents": "BugHuntQuestion.parents",
     "PredictionByName": "ItemResult.predictions",
+    "ProblemOrNull": "Run.problem",
+    "RunKind": "Run.kind",
+    "RunState": "Run.state",
     "Scheduler": "ShiftBenchmarkCreate.scheduler",
+    "Seed": "GateCreate.seed",
+    "State": "Finding.state",
     "TextByName": "ItemResult.models",
     "TextOrNull": "Run.name",
     "Texts": "WordSpan.words",
@@ -162,10 +168,12 @@ def _write_once(schemas: Document) -> None:
     for name in [name for name in schemas if name.endswith("Question")]:
         question, body = schemas[name], schemas[name.replace("Question", "Create")]
         fields = body["properties"].items()
-        body["properties"] = {each: type for each, type in fields if type != question["properties"][each]}
-        body["required"] = sorted(body["properties"])
-        body["allOf"] = [{"$ref": _SCHEMA_REF.format(model=name)}]
-        del body["additionalProperties"]
+        own = {each: type for each, type in fields if type != question["properties"][each]}
+        added = {"type": "object", "properties": own, "required": sorted(own)}
+        # As two parts: some generators take a body with one part for another name of that part.
+        body["allOf"] = [{"$ref": _SCHEMA_REF.format(model=name)}, added]
+        for key in ("type", "properties", "required", "additionalProperties"):
+            del body[key]
     for name, place in SHARED.items():
         model, _, field = place.partition(".")
         schemas[name] = _type_of(schemas[model]["properties"][field])
