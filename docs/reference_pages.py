@@ -106,8 +106,7 @@ def http_page() -> str:
 def _endpoints(document: Mapping[str, Any]) -> Iterator[str]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            text = operation.get("description") or operation.get("summary", "")
-            yield f"- `{method.upper()} {path}`: {_cell(text.splitlines()[0])}"
+            yield f"- `{method.upper()} {path}`: {_cell(operation['description'].splitlines()[0])}"
 
 
 def _under(parts: list[Any], schemas: Mapping[str, Any]) -> set[str]:

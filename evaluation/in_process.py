@@ -17,6 +17,7 @@ from counterpose_core.contract.runs import AnyItem, RequestCounts, Run, RunItem
 from counterpose_core.errors import NotFound, UnknownDataset, error_for
 from counterpose_core.suite import Suite
 from counterpose_core.types import RunKind, RunState
+from counterpose_gateway.access.tenants import DEFAULT_TENANT, Allowance, Quota, Used
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, LeasedStage, PlannedItem
 from counterpose_gateway.runs.method import AnyMethod
@@ -59,8 +60,9 @@ class HeldLedger:
             created_at=_BEGAN,
         )
 
-    def require_quota(self, wanted: int = 0) -> None:
-        """Refuse nothing: no tenant has a quota here."""
+    def allowance(self) -> Allowance:
+        """No tenant has a quota here."""
+        return Allowance(DEFAULT_TENANT, Quota(), Used(), _BEGAN)
 
     def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
         """The images of a dataset, or the first of them."""

@@ -133,9 +133,8 @@ def taken_by(
     runs = recorded_runs(url, "memory://load", columns)
     rest, start = _peak_megabytes(), time.process_time()
     method = METHODS[kind]
-    summary = Summary(method, run_id, method.view({}))(runs)
-    if report:
-        Report(method, run_id, summary)(runs)
+    summing = Summary(method, run_id, method.view({}))
+    (Report(summing) if report else summing)(runs)
     return Taken(time.process_time() - start, _peak_megabytes() - rest)
 
 

@@ -7,9 +7,8 @@ import json
 import sys
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.access.tenants import tenant_named
+from counterpose_gateway.access.tenants import Quota, tenant_named
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.tenant_usage import Quota
 
 
 def add_commands(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -126,6 +126,7 @@ def a_shift(name: str, impact: Estimate | None, **told: object) -> ShiftSummary:
         "counts": counts(9, no_object=2, no_shift=1), "share_kept": figure(0.75, 0.47, 0.91, 12),
         "thin": [] if effect else list(CLASSES), "to_object": figure(0.3, 0.28, 0.32, 12),
         "to_shift": figure(0.2, 0.18, 0.22, 12), "family": SHIFTS.get(name, "own"),
+        "state": "suspected" if effect else "cannot-tell",
         "prompt": f"a photo of a <class> {name}", "caption": f"a photo {name}",
         "threshold": ThresholdInForce(threshold=0.15, set_by="suite"),
         "effect": effect, "on_common": effect,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,17 @@ class Lasting:
     def started(self) -> list[Path]:
         """A file for each start, the first one first."""
         return sorted(each for each in self.folder.glob("*.started") if each.read_text())
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Says what the process that got ``tasks`` has loaded for them."""
+
+    tasks: tuple[object, ...]
+
+    def __call__(self, _: object) -> set[str]:
+        """Return the names of its modules."""
+        return set(sys.modules)
 
 
 def fail(_: object) -> None:

@@ -23,7 +23,7 @@ from counterpose_core.contract.dataset_interfaces import (
     DatasetInterfaceSummary,
     Images,
     ImagesCreate,
-    TokenResult,
+    TokenSummary,
 )
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest
@@ -123,20 +123,20 @@ def generate(
 
 
 def interface_text(summary: DatasetInterfaceSummary) -> str:
-    """Each learned class, then the classes that are missing, and the cost.
+    """Each learned class with its state, then the classes that are missing, and the cost.
 
     Similarities are CLIP's cosines, from -1 to 1.
     """
-    header = ("class", "images", "steps", "loss", "token", "class name", "real images")
+    header = ("class", "state", "images", "steps", "loss", "token", "class name", "real images")
     rows = [(name, *_token_cells(token)) for name, token in summary.tokens.items()]
     missing = [f"missing {name}: {reason}" for name, reason in summary.missing.items()]
     return "\n".join([*unless_empty(header, rows), *missing, "", f"cost: {summary.cost}"])
 
 
-def _token_cells(token: TokenResult) -> tuple[Cell, ...]:
+def _token_cells(token: TokenSummary) -> tuple[Cell, ...]:
     loss = f"{token.losses[0]:.3f} to {token.losses[-1]:.3f}" if token.losses else None
     similarities = (token.object_similarity, token.name_similarity, token.real_similarity)
-    return (str(token.n_images), str(token.steps), loss, *similarities)
+    return (token.state, str(token.n_images), str(token.steps), loss, *similarities)
 
 
 def _says_something(summary: DatasetInterfaceSummary) -> bool:

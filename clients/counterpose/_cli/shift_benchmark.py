@@ -140,12 +140,12 @@ def _saving_summary(
 
 
 def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
-    """Each image source's shifts with kept share, impact and slope, then counts, cost and notes."""
+    """Each image source's shifts with state, kept share, impact and slope, then counts, cost and notes."""
     blocks: list[str] = []
     for name, image_source in summary.image_sources.items():
         blocks.append(f"{name}: {len(image_source.common)} classes common to all shifts")
         rows = [(shift, *_shift_cells(found)) for shift, found in image_source.shifts.items()]
-        blocks += [str(Table(("shift", "kept", "impact", "slope", "note"), rows)), ""]
+        blocks += [str(Table(("shift", "state", "kept", "impact", "slope"), rows)), ""]
     lost = {**summary.dropped, **summary.failed_codes}
     reasons = f" ({'; '.join(f'{reason}: {count}' for reason, count in lost.items())})" if lost else ""
     counts = f"images: {counts_text(summary.counts)}{reasons}"
@@ -167,7 +167,7 @@ def prompts_text(summary: ShiftBenchmarkSummary) -> str:
 def _shift_cells(shift: ShiftSummary) -> tuple[Cell, ...]:
     effect = shift.effect
     figures = (None, None) if effect is None else (effect.impact, effect.slope.slope)
-    return (shift.share_kept, *figures, "confounded" if shift.confounded else "")
+    return (shift.state, shift.share_kept, *figures)
 
 
 def _says_something(summary: ShiftBenchmarkSummary) -> bool:

@@ -1,10 +1,13 @@
-"""Tenants: who shares a gateway without seeing each other; each object belongs to one."""
+"""Tenants: who shares a gateway without seeing each other, each with objects and a quota of its own."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import InvalidRequest, QuotaExceeded
 
 DEFAULT_TENANT = "default"
 """The tenant of keys of the settings, of callers without a key, and of what is older than tenants."""
@@ -24,3 +27,42 @@ def tenant_named(name: str) -> str:
             "with no hyphen at either end"
         )
     return name
+
+
+class Used(NamedTuple):
+    """Images, and seconds of GPUs, or of processors where there are none."""
+
+    images: int = 0
+    gpu_seconds: float = 0.0
+
+
+class Quota(NamedTuple):
+    """The most of each; None for no bound."""
+
+    images: int | None = None
+    gpu_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a tenant may use in a month, and has used; ``used`` is counted only where there is a quota."""
+
+    tenant: str
+    most: Quota
+    used: Used
+    renews_at: dt.datetime
+
+    def refusal(self, wanted: int = 0) -> QuotaExceeded | None:
+        """Say why the tenant may not use ``wanted`` images more, or nothing more; None if it may."""
+        most, used = self.most, self.used
+        renewed = f"it renews on {self.renews_at:%Y-%m-%d} UTC, or the operator raises it"
+        whose = f"the tenant {self.tenant!r} has used"
+        if most.images is not None and used.images + max(wanted, 1) > most.images:
+            asked = f", and this run asks for up to {wanted:,} more" if wanted else ""
+            return QuotaExceeded(
+                f"{whose} {used.images:,} of {most.images:,} images this month{asked}; {renewed}"
+            )
+        if most.gpu_seconds is not None and used.gpu_seconds >= most.gpu_seconds:
+            spent = f"{used.gpu_seconds:,.0f} of {most.gpu_seconds:,.0f}"
+            return QuotaExceeded(f"{whose} {spent} GPU-seconds this month; {renewed}")
+        return None

@@ -183,7 +183,8 @@ class Leases(LedgerPart):
     ) -> list[LeasedGroup]:
         if run["state"] not in OPEN_STATES:
             return []
-        if (refusal := tenant_usage.refusal(connection, run["tenant"], self._clock())) is not None:
+        allowance = tenant_usage.allowance(connection, run["tenant"], self._clock())
+        if (refusal := allowance.refusal()) is not None:
             return self._hold(connection, run, refusal)
         now, groups, lost = self._lease_time(), list[LeasedGroup](), list[Attempt]()
         found = work.earliest_item(connection, run)

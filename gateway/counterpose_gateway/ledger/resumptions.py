@@ -52,8 +52,8 @@ class Resumptions(LedgerPart):
                 again = (run["functions"] or {}) | dict(functions)
                 connection.execute(update(schema.runs).where(_runs.id == run_id).values(functions=again))
             if run["state"] != "resuming":
-                refusal = tenant_usage.refusal(connection, run["tenant"], self._clock())
-                if refusal is not None:
+                allowance = tenant_usage.allowance(connection, run["tenant"], self._clock())
+                if (refusal := allowance.refusal()) is not None:
                     raise refusal
                 _begin(connection, run, now=self._clock())
         resume_rest(self._database, self._clock, run_id)

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from sqlalchemy import delete, insert, select
 
 from counterpose_core.contract.usage import Usage
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.access.tenants import DEFAULT_TENANT, Allowance, Quota
 from counterpose_gateway.ledger import tenant_usage
 from counterpose_gateway.ledger.database import LedgerPart
 from counterpose_gateway.ledger.quota_tables import tenant_quotas
-from counterpose_gateway.ledger.tenant_usage import Quota
 
 _quotas = tenant_quotas.c
 
@@ -33,16 +32,10 @@ class TenantQuotas(LedgerPart):
             rows = connection.execute(select(tenant_quotas).order_by(_quotas.tenant)).all()
         return {row.tenant: Quota(row.images, row.gpu_seconds) for row in rows}
 
-    def require_quota(self, wanted: int = 0) -> None:
-        """Refuse a run of ``wanted`` images, or any run, that the tenant has no quota for.
-
-        Raises:
-            QuotaExceeded: too little is left of this month's.
-        """
+    def allowance(self) -> Allowance:
+        """Return what the tenant may use this month, and has used, to judge what it asks for."""
         with self._database.reading() as connection:
-            refusal = tenant_usage.refusal(connection, self._owner, self._clock(), wanted)
-        if refusal is not None:
-            raise refusal
+            return tenant_usage.allowance(connection, self._owner, self._clock())
 
     def note_usage(self, images: int, gpu_seconds: float) -> None:
         """Count what the tenant used without a run."""

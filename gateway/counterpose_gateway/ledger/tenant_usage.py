@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
-from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select, text
 
-from counterpose_core.errors import QuotaExceeded
+from counterpose_gateway.access.tenants import Allowance, Quota, Used
 from counterpose_gateway.ledger import tallies
 from counterpose_gateway.ledger.quota_tables import tenant_quotas, tenant_usage
 
@@ -29,20 +28,6 @@ _QUOTA = select(_quotas.images, _quotas.gpu_seconds).where(_quotas.tenant == bin
 _USED = select(
     func.coalesce(func.sum(_usage.images), 0), func.coalesce(func.sum(_usage.gpu_seconds), 0.0)
 ).where(_usage.tenant == bindparam("of_tenant"), _usage.month == bindparam("of_month"))
-
-
-class Used(NamedTuple):
-    """Images, and seconds of GPUs, or of processors where there are none."""
-
-    images: int
-    gpu_seconds: float
-
-
-class Quota(NamedTuple):
-    """The most of each; None for no bound."""
-
-    images: int | None = None
-    gpu_seconds: float | None = None
 
 
 def add_usage(
@@ -68,24 +53,12 @@ def quota(connection: Connection, tenant: str) -> Quota:
     return Quota() if row is None else Quota(row.images, row.gpu_seconds)
 
 
-def refusal(connection: Connection, tenant: str, now: float, wanted: int = 0) -> QuotaExceeded | None:
-    """Say why a tenant may not use ``wanted`` images more, or nothing more; None if it may."""
+def allowance(connection: Connection, tenant: str, now: float) -> Allowance:
+    """Return what a tenant may use in the month of ``now``, and has used."""
     most = quota(connection, tenant)
-    if most == Quota():
-        return None
-    so_far = used(connection, tenant, now)
-    renewed = f"it renews on {renewal(now):%Y-%m-%d} UTC, or the operator raises it"
-    whose = f"the tenant {tenant!r} has used"
-    if most.images is not None and so_far.images + max(wanted, 1) > most.images:
-        asked = f", and this run asks for up to {wanted:,} more" if wanted else ""
-        return QuotaExceeded(
-            f"{whose} {so_far.images:,} of {most.images:,} images this month{asked}; {renewed}"
-        )
-    if most.gpu_seconds is not None and so_far.gpu_seconds >= most.gpu_seconds:
-        return QuotaExceeded(
-            f"{whose} {so_far.gpu_seconds:,.0f} of {most.gpu_seconds:,.0f} GPU-seconds this month; {renewed}"
-        )
-    return None
+    # Each lease asks: without a quota nothing is summed up.
+    so_far = Used() if most == Quota() else used(connection, tenant, now)
+    return Allowance(tenant, most, so_far, renewal(now))
 
 
 def month_of(now: float) -> str:

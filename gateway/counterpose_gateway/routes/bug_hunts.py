@@ -11,7 +11,7 @@ from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods.bug_hunt.dry_run import dry_run
 from counterpose_gateway.methods.bug_hunt.measurement import start_measurement
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
-from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.creation import accepted, only
 from counterpose_gateway.runs.submission import require_services
 
@@ -32,7 +32,7 @@ async def estimate_bug_hunt(body: BugHuntQuestion, context: Context) -> BugHuntE
 async def measure_descriptions(
     run_id: RunId,
     body: DescriptionsCreate,
-    context: Context,
+    context: Submitting,
     response: Response,
     key: IdempotencyKey = None,
 ) -> Run:

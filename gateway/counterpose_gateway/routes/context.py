@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -132,6 +133,20 @@ def _in_digits(value: object) -> object:
 
 
 Context = Annotated[GatewayContext, Depends(_context_of)]
+
+
+async def _submitting(request: Request, context: Context) -> GatewayContext:
+    """Refuse a new run of a tenant without quota, whatever else is wrong with the request."""
+    allowance = await asyncio.to_thread(context.ledger.allowance)
+    if (refusal := allowance.refusal()) is not None:
+        key = request.headers.get(IDEMPOTENCY_HEADER)
+        if key is None or not await asyncio.to_thread(context.ledger.has_run_for_key, key):
+            raise refusal
+    return replace(context, allowance=allowance)
+
+
+Submitting = Annotated[GatewayContext, Depends(_submitting)]
+"""The context of a request for a new run, with the tenant's allowance."""
 IdempotencyKey = Annotated[
     Annotated[
         str,

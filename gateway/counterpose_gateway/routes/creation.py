@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Response
 
-from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.runs import Run
 from counterpose_core.kinds import KINDS, RunKind
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.submission import submit
 
@@ -36,15 +34,8 @@ def only(kind: RunKind) -> Any:
     return Depends(check)
 
 
-async def _require_quota(request: Request, context: Context) -> None:
-    """Refuse a new run of a tenant without quota, whatever else is wrong with the request."""
-    key = request.headers.get(IDEMPOTENCY_HEADER)
-    if key is None or not await asyncio.to_thread(context.ledger.has_run_for_key, key):
-        await asyncio.to_thread(context.ledger.require_quota)
-
-
 def _creating(method: AnyMethod) -> Callable[..., Awaitable[Run]]:
-    async def create(body: Any, context: Context, response: Response, key: IdempotencyKey = None) -> Run:
+    async def create(body: Any, context: Submitting, response: Response, key: IdempotencyKey = None) -> Run:
         """Create a run; it is durable before the answer, and a worker takes it up."""
         return accepted(await submit(method, body, context, key), response)
 
@@ -52,7 +43,7 @@ def _creating(method: AnyMethod) -> Callable[..., Awaitable[Run]]:
     return create
 
 
-router = APIRouter(prefix="/v1", route_class=StrictRoute, dependencies=[Depends(_require_quota)])
+router = APIRouter(prefix="/v1", route_class=StrictRoute)
 for _kind in KINDS.values():
     router.post(
         f"/{_kind.path}",

@@ -13,7 +13,7 @@ from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
-from counterpose_gateway.routes.context import IN_DIGITS, Context, IdempotencyKey, RunId
+from counterpose_gateway.routes.context import IN_DIGITS, Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.routes.creation import accepted, only
 from counterpose_gateway.runs.submission import require_services
 
@@ -29,7 +29,7 @@ async def prove_finding(
     run_id: RunId,
     number: FindingNumber,
     body: ProofCreate,
-    context: Context,
+    context: Submitting,
     response: Response,
     key: IdempotencyKey = None,
 ) -> Run:

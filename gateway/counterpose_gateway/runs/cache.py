@@ -43,6 +43,10 @@ class RunCache:
             known, value = self._look_up(key)
             return value if known else self._keep(key, await compute())
 
+    def kept(self, key: Hashable) -> Any:
+        """Return the value of ``key`` if it is kept, or None."""
+        return self._look_up(key)[1]
+
     def clear(self) -> None:
         """Forget all values; what is being computed is kept after it."""
         with self._lock:

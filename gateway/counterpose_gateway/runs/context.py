@@ -16,6 +16,7 @@ from counterpose_core.shift_benchmark.shift_thresholds import ShiftDecision
 from counterpose_core.suite import Suite
 from counterpose_core.text.word_policy import WordPolicy
 from counterpose_core.types import RunKind
+from counterpose_gateway.access.tenants import Allowance
 from counterpose_gateway.columns import ColumnFolder, Stamp
 from counterpose_gateway.runs.cache import RunCache
 from counterpose_gateway.runs.items import LeasedStage, PlannedItem
@@ -142,8 +143,8 @@ class RunLedger(Protocol):
         """Count what the tenant used without a run."""
         ...
 
-    def require_quota(self, wanted: int = 0) -> None:
-        """Refuse so many images, or any, that the tenant has no quota for; raises `QuotaExceeded`."""
+    def allowance(self) -> Allowance:
+        """Return what the tenant may use this month, and has used."""
         ...
 
     def now(self) -> dt.datetime:
@@ -199,6 +200,7 @@ class RunContext(RecordedRuns):
     ``joined``: the processes that make summaries and reports; None makes them in the caller's thread.
     ``credentials``: signs exported images; None signs none.
     ``policy``: what no text of a request or an edit may say.
+    ``allowance``: the tenant's, as it was read for this request; None has it read when it is asked for.
     ``pairs``: how the counterfactuals of an ended run are read, by its kind.
     """
 
@@ -206,6 +208,7 @@ class RunContext(RecordedRuns):
     suite: Suite
     cache: RunCache
     max_items_per_run: int
+    allowance: Allowance | None = None
     functions_allowed: bool = False
     joined: JoinedWork | None = None
     credentials: Credentials | None = None

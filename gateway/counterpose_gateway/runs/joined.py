@@ -89,6 +89,12 @@ class JoinedWork:
         finally:
             self._left(key, joined, keep)
 
+    def kept(self, key: Hashable) -> Any:
+        """Return the kept result of a task, or None."""
+        with self._lock:
+            joined = self._known.get(key)
+        return joined.work.result() if joined and joined.work.done() and not joined.failed else None
+
     def _left(self, key: Hashable, joined: _Joined, keep: bool) -> None:
         with self._lock:
             joined.waiting -= 1

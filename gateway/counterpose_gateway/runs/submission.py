@@ -109,7 +109,6 @@ async def submit_planned(
     known = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
     if known is not None:
         return await asyncio.to_thread(context.ledger.run, known)
-    await asyncio.to_thread(context.ledger.require_quota)
     made = await plan()
     staged = made.staged and method.next_stage is not None
     create = partial(
@@ -225,8 +224,7 @@ def require_quota(wanted: int, context: RunContext, pointer: str) -> None:
             "ask for fewer, or raise COUNTERPOSE_MAX_ITEMS_PER_RUN",
             pointer=pointer,
         )
-    try:
-        context.ledger.require_quota(wanted)
-    except QuotaExceeded as error:
-        error.pointer = pointer
-        raise
+    refusal = (context.allowance or context.ledger.allowance()).refusal(wanted)
+    if refusal is not None:
+        refusal.pointer = pointer
+        raise refusal

@@ -6,7 +6,7 @@ In the gateway the processes of `JoinedWork` make them, once for all who ask; el
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -66,16 +66,17 @@ def _with_failure(summary: SummaryT, failure: CommonestFailure | None) -> Summar
 
 @dataclass(frozen=True)
 class Report(Generic[ItemT, SummaryT, ViewT]):
-    """The task of writing the report of a run that is summed up."""
+    """The task of writing the report of a run; it sums the run up first, unless its summary is kept."""
 
-    method: Method[Any, ItemT, SummaryT, ViewT]
-    run_id: str
-    summary: SummaryT
+    summing: Summary[ItemT, SummaryT, ViewT]
+    kept: SummaryT | None = None
 
     def __call__(self, runs: RecordedRuns) -> str:
         """Write the report."""
-        items = ItemsOfRun(runs.ledger, self.run_id, self.method.item, runs.columns)
-        return self.method.report(self.summary, runs.ledger.run(self.run_id), items, runs.store.get)
+        run_id, method = self.summing.run_id, self.summing.method
+        summary = self.summing(runs) if self.kept is None else self.kept
+        items = ItemsOfRun(runs.ledger, run_id, method.item, runs.columns)
+        return method.report(summary, runs.ledger.run(run_id), items, runs.store.get)
 
 
 def summary_of(
@@ -97,20 +98,6 @@ def summary_of(
     return _made(task.state(context), task, context)
 
 
-def report_of(
-    method: Method[Any, ItemT, SummaryT, ViewT], run_id: str, view: ViewT, context: RunContext
-) -> str:
-    """Return the report of a run as one HTML document, made of the summary that `summary_of` returns.
-
-    Raises:
-        NotFound: the run does not exist.
-        InternalError: the process that wrote it was ended.
-    """
-    state = Summary(method, run_id, view).state(context)
-    report = Report(method, run_id, summary_of(method, run_id, view, context))
-    return _made(("report", *state), report, context, keep=False)
-
-
 async def awaited_summary(
     method: Method[Any, ItemT, SummaryT, ViewT], run_id: str, view: ViewT, context: RunContext
 ) -> SummaryT:
@@ -120,12 +107,31 @@ async def awaited_summary(
 
 
 async def awaited_report(
-    method: Method[Any, ItemT, SummaryT, ViewT], run_id: str, view: ViewT, context: RunContext
+    method: Method[Any, ItemT, SummaryT, ViewT],
+    run_id: str,
+    view: ViewT,
+    context: RunContext,
+    *,
+    keep: bool = False,
 ) -> str:
-    """Return the same as `report_of` without holding a thread; to cancel it is to wait no more."""
-    state = await asyncio.to_thread(Summary(method, run_id, view).state, context)
-    report = Report(method, run_id, await awaited_summary(method, run_id, view, context))
-    return await _awaited(("report", *state), report, context, keep=False)
+    """Return the report of a run as one HTML document, made of the summary that `summary_of` returns.
+
+    It holds no thread; to cancel it is to wait no more. ``keep``: whether later callers who say so get the
+    same document while the run does not change.
+
+    Raises:
+        NotFound: the run does not exist.
+        InternalError: the process that wrote it was ended.
+    """
+    summing = Summary(method, run_id, view)
+    state = await asyncio.to_thread(summing.state, context)
+    key = ("report", *state)
+
+    def write() -> Awaitable[str]:
+        results = context.cache if context.joined is None else context.joined
+        return _awaited(key, Report(summing, results.kept(state)), context, keep=False)
+
+    return await (context.cache.get_async(key, write) if keep else write())
 
 
 def _made(key: Hashable, task: Task[V], context: RunContext, *, keep: bool = True) -> V:

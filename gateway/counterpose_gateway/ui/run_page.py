@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Hashable
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -90,14 +89,8 @@ async def _report(request: Request, run: Run, context: GatewayContext) -> str:
     A large one takes a minute, so that whoever waits holds no thread: there are forty for all requests.
     """
     method = METHODS[run.kind]
-    key = await asyncio.to_thread(_state_of, run, context)
-    kept = context.cache.get_async(key, lambda: awaited_report(method, run.id, method.view({}), context))
-    return await while_connected(request, kept)
-
-
-def _state_of(run: Run, context: GatewayContext) -> tuple[Hashable, ...]:
-    event = context.ledger.last_event(run.id).id
-    return ("report", run.id, event, METHODS[run.kind].revision(run.id, context))
+    report = awaited_report(method, run.id, method.view({}), context, keep=True)
+    return await while_connected(request, report)
 
 
 def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]:

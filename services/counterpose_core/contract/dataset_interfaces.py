@@ -19,6 +19,7 @@ from counterpose_core.contract.editor import (
     SchedulerOverride,
     StepsOverride,
 )
+from counterpose_core.contract.findings import FindingState
 from counterpose_core.contract.runs import Provenance, RequestCounts, RunItem
 from counterpose_core.contract.tokens import DroppedImage, TextualInversionPreset
 from counterpose_core.types import BlobRef, Cost, Estimate, Name, Seed
@@ -203,6 +204,16 @@ class TokenItem(RunItem[TokenResult]):
     """One class of a dataset interface."""
 
 
+class TokenSummary(TokenResult):
+    """A token with the verdict on it."""
+
+    state: FindingState | None = Field(
+        description="Whether images by the token are shown to resemble the class's own more than images by "
+        "its plain name: `holds` if the interval of `resemblance` lies above that of `name_resemblance`, "
+        "`breaks` if below, `cannot-tell` if they overlap; null where one of them was not measured."
+    )
+
+
 class DatasetInterfaceSummary(ResponseBody):
     """``GET /v1/runs/{run_id}/summary``: the learned tokens as the run stands."""
 
@@ -213,7 +224,7 @@ class DatasetInterfaceSummary(ResponseBody):
     )
     run_id: str = Field(description="Id of the run, by which benchmarks name the interface.")
     dataset: str = Field(description="Name of the dataset.")
-    tokens: dict[str, TokenResult] = Field(description="The finished tokens, by class.")
+    tokens: dict[str, TokenSummary] = Field(description="The finished tokens, by class.")
     missing: dict[str, str] = Field(
         description="Reason why each of the other classes has no token, by class."
     )
@@ -228,14 +239,15 @@ class DatasetInterfaceSummary(ResponseBody):
         return "\n".join([*lines, f"cost: {self.cost}"])
 
 
-_HEADER = f"{'class':20} {'images':>6} {'steps':>6} {'resemblance by token':>28} {'by name':>28}"
+_HEADER = f"{'class':20} {'state':11} {'images':>6} {'steps':>6} {'resemblance by token':>28} {'by name':>28}"
 
 
-def _line(name: str, token: TokenResult) -> str:
-    by_token, by_name = (
-        "-" if figure is None else str(figure) for figure in (token.resemblance, token.name_resemblance)
+def _line(name: str, token: TokenSummary) -> str:
+    state, by_token, by_name = (
+        "-" if figure is None else str(figure)
+        for figure in (token.state, token.resemblance, token.name_resemblance)
     )
-    return f"{name:20} {token.n_images:>6,} {token.steps:>6,} {by_token:>28} {by_name:>28}"
+    return f"{name:20} {state:11} {token.n_images:>6,} {token.steps:>6,} {by_token:>28} {by_name:>28}"
 
 
 class ImagesCreate(ClientBody):

@@ -158,6 +158,12 @@ class ConditionSummary(ResponseBody):
 class ShiftSummary(ConditionSummary):
     """One shift with one image source: its images, its threshold and its effect."""
 
+    state: FindingState = Field(
+        description="The verdict: `breaks` if its loss of accuracy is significant at 0.05 after Holm's "
+        "correction and the generator alone is shown to cost less; `suspected` if the generator alone may "
+        "cost as much, or no real images tell; `test-unfit` if it is shown to cost more; `holds` if a loss "
+        "of 0.10 or more is ruled out; `cannot-tell` otherwise."
+    )
     family: str = Field(description="Family of the shift, such as weather.")
     prompt: str = Field(description="Prompt that its images are generated from.")
     caption: str = Field(description="Caption that CLIP compares its images with.")
@@ -370,11 +376,10 @@ class ShiftBenchmarkSummary(RunSummary):
         return "\n".join([*lines, *map(str, self.unanswered), images, f"cost: {self.cost}", *self.notes])
 
 
-_HEADER = f"{'shift':28} {'kept':>30} {'impact':>32} {'slope':>32}"
+_HEADER = f"{'shift':28} {'state':11} {'kept':>30} {'impact':>32} {'slope':>32}"
 
 
 def _line(name: str, shift: ShiftSummary) -> str:
     impact = "-" if shift.effect is None else str(shift.effect.impact)
     slope = "-" if shift.effect is None else str(shift.effect.slope.slope)
-    flag = " confounded" if shift.confounded else ""
-    return f"{name[:28]:28} {shift.share_kept!s:>30} {impact:>32} {slope:>32}{flag}"
+    return f"{name[:28]:28} {shift.state:11} {shift.share_kept!s:>30} {impact:>32} {slope:>32}"

@@ -10,6 +10,7 @@ import numpy as np
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.errors import ClassMapMismatch, CounterposeError
+from counterpose_core.image_recipes import MadeImages
 from counterpose_core.images.clip_metrics import unit
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_services.classifiers.class_map import NO_LABEL_MAP, LabelMap
@@ -32,11 +33,12 @@ class ZeroShotClassifier:
     """
 
     def __init__(self, folder: Path, name: str, *, store: BlobStore, batch: int, device: str) -> None:
-        clip = ClipEncoder(folder, device=device)
+        self._clip = clip = ClipEncoder(folder, device=device)
+        self._store, self._batch = store, batch
         self._scale = clip.logit_scale
         self.size_bytes = clip.size_bytes
         self.identity = ModelIdentity(id=name, revision=clip.revision)
-        self._images, self._texts = clip.image_pass(store, batch), clip.text_pass(store, batch)
+        self._texts = clip.text_pass(store, batch)
 
     def over(self, classes: Sequence[str], label_map: LabelMap = NO_LABEL_MAP) -> OverClasses:
         """Embed the prompts of these classes; without a head, a label map has nothing to say."""
@@ -59,4 +61,6 @@ class ZeroShotClassifier:
     def predict(self, images: Sequence[str], prepared: str | None = None) -> PassResult:
         """Return ``vector`` of each image."""
         refuse_alternative(prepared, self.identity.id)
-        return self._images(images)
+        made = MadeImages()
+        found = self._clip.image_pass(self._store, self._batch, made)(images)
+        return found._replace(digests=made.digests)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import ModelFormatRefused, PromptTooLong
-from counterpose_core.image_recipes import shown_image
+from counterpose_core.image_recipes import Read, shown_image
 from counterpose_core.images.codecs import Pixels
 from counterpose_services.models.cached_forward import Arrays, CachedForward
 from counterpose_services.models.model_folder import folder_revision
@@ -55,12 +55,14 @@ class ClipEncoder:
         """The factor of cosines before the softmax of a zero-shot classifier."""
         return float(self._model.logit_scale.detach().exp())
 
-    def image_pass(self, store: BlobStore, batch: int) -> CachedForward[Tensor]:
-        """Return the pass that computes ``vector`` for each image of the store."""
+    def image_pass(
+        self, store: BlobStore, batch: int, shown: Callable[[str, Read], Pixels] = shown_image
+    ) -> CachedForward[Tensor]:
+        """Return the pass that computes ``vector`` for each image of the store, or of a recipe."""
         return CachedForward(
             store,
             "clip-image",
-            read=lambda ref: self.read_image(shown_image(ref, store.get)),
+            read=lambda ref: self.read_image(shown(ref, store.get)),
             forward=self.embed_images,
             inputs={"model": self.revision},
             batch=batch,

@@ -52,7 +52,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 
 async def ended(gateway: FakeGateway) -> str:
     """The id of an ended stress test."""
-    query = {"kind": "stress-test", "state": "completed", "limit": 1}
+    query = {"kind": "stress-test", "state": "completed", "limit": "1"}
     return str((await gateway.http.get("/v1/runs", params=query)).json()["runs"][0]["id"])
 
 

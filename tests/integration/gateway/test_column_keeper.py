@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,27 +15,13 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.runs import columns as keeping
 from counterpose_gateway.runs.columns import KEPT_AT_ONCE, ColumnKeeper
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.joined import JoinedWork, Task
-from counterpose_processes.pool import Pool, Work
+from counterpose_gateway.runs.joined import JoinedWork
 from fakes.ledgers import create_run, done, lease, new_ledger
 from fakes.methods import method_of
+from fakes.pools import AtOnce
 
 PART = 4
 KIND: RunKind = "stress-test"
-
-
-class AtOnce(Pool):
-    """No process: a task is done while it is handed over."""
-
-    def __init__(self, runs: RecordedRuns) -> None:
-        """Give ``runs`` to each task."""
-        self._runs = runs
-
-    def start(self, task: Task[Any]) -> Work[Any]:
-        """Do it."""
-        work = Work[Any](task)
-        work.set_result(task(self._runs))
-        return work
 
 
 class Keeping:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from counterpose_core.errors import DatasetNotReady, QuotaExceeded, UnknownDataset
+from counterpose_gateway.access.tenants import Quota
 from counterpose_gateway.ledger import Ledger, NewSource
-from counterpose_gateway.ledger.tenant_usage import Quota
 from fakes.ledgers import Clock, create_run, done
 
 IMAGES = ["a" * 64, "b" * 64]

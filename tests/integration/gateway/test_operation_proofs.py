@@ -13,6 +13,8 @@ from counterpose_core.contract.proofs import FindingHistory
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.transforms import OperationFigure
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.runs.source_table import SourceTable
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import fake_services
 from fakes.world import CLASSES, FakeWorld
@@ -222,3 +224,24 @@ async def test_a_finding_of_one_class_is_proven_on_fresh_images_of_that_class_al
     await gateway.worker().work_off()
     changed = {each.source for each in recipes if each.operation not in (IDENTITY, PLACEBO)}
     assert {gateway.world.shown[each].label for each in changed} == {label}
+
+
+async def test_the_dataset_is_read_only_where_it_may_have_images_that_the_run_has_not(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int | None] = []
+    source_table = Ledger.source_table
+
+    def reading(ledger: Ledger, name: str, *, most: int | None = None) -> SourceTable:
+        read.append(most)
+        return source_table(ledger, name, most=most)
+
+    run = await finished(gateway, 1, classifiers=["leaning"], transforms=CHANGES)
+    monkeypatch.setattr(Ledger, "source_table", reading)
+    test = await AsyncClient(http=gateway.http).stress_tests.get(run.run_id)
+    await gateway.upload("demo", 3)
+    assert set((await test.summary()).pairs_left.values()) == {8}
+    assert (set(run.pairs_left.values()), read) == ({0}, [None])
+    every = await finished(gateway, 3, classifiers=["leaning"], transforms=CHANGES)
+    assert set(every.pairs_left.values()) == {0}
+    assert read[-1] == 0

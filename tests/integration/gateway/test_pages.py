@@ -115,12 +115,12 @@ async def test_whoever_waits_for_a_report_holds_no_thread(
 ) -> None:
     written = asyncio.Event()
 
-    async def slow(*_: object) -> str:
+    async def slow(*_: object, keep: bool) -> str:
+        assert keep
         await written.wait()
         return "<html><body>written</body></html>"
 
     monkeypatch.setattr("counterpose_gateway.ui.run_page.awaited_report", slow)
-    monkeypatch.setattr("counterpose_gateway.ui.run_page._state_of", lambda *_: ("report", "slow"))
     path = f"/ui/runs/{site.ended}/report"
     waiting = [asyncio.create_task(site.gateway.http.get(path)) for _ in range(MANY)]
     async with asyncio.timeout(100.0):

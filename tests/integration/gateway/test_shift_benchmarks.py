@@ -117,10 +117,11 @@ async def test_a_report_reads_only_the_images_that_it_may_show(
 ) -> None:
     ledger, run, items = finished.gateway.ledger, finished.run, finished.images
     runs = RecordedRuns(ledger=ledger, store=finished.gateway.store)
-    summary = Summary(SHIFT_BENCHMARK, run.id, OBJECT_PERCENTILE)(runs)
+    summing = Summary(SHIFT_BENCHMARK, run.id, OBJECT_PERCENTILE)
+    summary = summing(runs)
     whole = render(summary, ledger.run(run.id), items, runs.store.get)
     monkeypatch.setattr(ledger, "items_of", None)
-    assert Report(SHIFT_BENCHMARK, run.id, summary)(runs) == whole
+    assert Report(summing, summary)(runs) == whole
     monkeypatch.setattr(grid, "SHOWN_SEEDS", 2)
     conditions_and_sources, classes = 3 * 2 + 1, 4
     assert len(grid.shown_images(summary, ledger)) == conditions_and_sources * classes * 2

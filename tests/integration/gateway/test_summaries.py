@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Barrier
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,10 +20,12 @@ from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs.context import RecordedRuns, RunContext
+from counterpose_gateway.runs.joined import JoinedWork
 from counterpose_gateway.runs.method import AnyMethod
-from counterpose_gateway.runs.summaries import report_of, summary_of
+from counterpose_gateway.runs.summaries import awaited_report, summary_of
 from fakes.contexts import run_context
 from fakes.ledgers import create_run, done, finish_all, lease
+from fakes.pools import AtOnce
 
 READERS = 2
 
@@ -42,6 +46,11 @@ class Counted:
     ) -> StressTestSummary:
         self.made.append(run.id)
         return STRESS_TEST.summarize(run, items, view, context)
+
+
+def report_of(method: AnyMethod, run: str, view: Thresholds | None, context: RunContext) -> str:
+    """Wait for the report of a run."""
+    return asyncio.run(awaited_report(method, run, view, context))
 
 
 @pytest.fixture
@@ -92,6 +101,34 @@ def test_the_report_uses_the_cached_summary(ledger: Ledger, context: RunContext)
     finish_all(ledger)
     summary_of(counted.method, run, None, context)
     assert run in report_of(counted.method, run, None, context)
+    assert counted.made == [run]
+
+
+@pytest.mark.parametrize("in_processes", [False, True])
+def test_a_report_is_one_task_and_reads_the_state_once(
+    ledger: Ledger, context: RunContext, monkeypatch: pytest.MonkeyPatch, *, in_processes: bool
+) -> None:
+    counted, run = Counted(), create_run(ledger, sources=1)
+    finish_all(ledger)
+    pool = AtOnce(context)
+    context = replace(context, joined=JoinedWork(pool, 2) if in_processes else None)
+    states = Mock(wraps=ledger.last_event)
+    monkeypatch.setattr(ledger, "last_event", states)
+    assert run in report_of(counted.method, run, None, context)
+    assert (counted.made, states.call_count, pool.tasks) == ([run], 1, 1 if in_processes else 0)
+    summary_of(counted.method, run, None, context)
+    assert run in report_of(counted.method, run, None, context)
+    assert (counted.made, pool.tasks) == ([run, run], 3 if in_processes else 0)
+
+
+def test_a_report_is_kept_for_those_who_say_so(ledger: Ledger, context: RunContext) -> None:
+    counted, run = Counted(), create_run(ledger, sources=1)
+    finish_all(ledger)
+
+    def read() -> str:
+        return asyncio.run(awaited_report(counted.method, run, None, context, keep=True))
+
+    assert read() is read()
     assert counted.made == [run]
 
 

@@ -71,9 +71,10 @@ async def test_the_report_of_a_large_run_shows_the_same(
     async with fake_gateway(tmp_path) as gateway:
         run_id = await recorded_run(gateway, **changes)
         runs = RecordedRuns(ledger=gateway.ledger, store=gateway.store)
-        summary = Summary(STRESS_TEST, run_id, None)(runs)
-        whole = Report(STRESS_TEST, run_id, summary)(runs)
+        summing = Summary(STRESS_TEST, run_id, None)
+        report = Report(summing, summing(runs))
+        whole = report(runs)
         assert 'class="pair of-3"' in whole
         monkeypatch.setattr("counterpose_gateway.methods.stress_test.method.MOST_READ", 10)
         monkeypatch.setattr(gateway.ledger, "items_of", None)
-        assert Report(STRESS_TEST, run_id, summary)(runs) == whole
+        assert report(runs) == whole

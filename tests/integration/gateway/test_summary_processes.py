@@ -14,14 +14,22 @@ import pytest
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import InternalError, NotFound
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.joined import JoinedWork, summing_processes
-from counterpose_gateway.runs.summaries import _awaited, awaited_summary, report_of, summary_of
+from counterpose_gateway.runs.summaries import (
+    Report,
+    Summary,
+    _awaited,
+    awaited_report,
+    awaited_summary,
+    summary_of,
+)
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_gateway.summary_processes import summary_processes
 from fakes.contexts import run_context
-from fakes.lasting_tasks import STARTED_SECONDS, Lasting, fail, until
+from fakes.lasting_tasks import STARTED_SECONDS, Lasting, Loaded, fail, until
 from fakes.ledgers import create_run, finish_all, new_ledger
 
 READERS = 10
@@ -103,6 +111,17 @@ def test_an_unexpected_error_tells_the_caller_nothing(processes: JoinedWork) -> 
     assert "secret" not in str(told.value)
 
 
+def test_a_process_that_sums_up_and_writes_reports_loads_no_database_and_no_server(
+    processes: JoinedWork,
+) -> None:
+    """SQLAlchemy comes with the ledger that it opens, and with nothing else."""
+    task = Loaded(tuple(Report(Summary(each, "run", each.view)) for each in METHODS.values()))
+    with processes.asked("loaded", task) as future:
+        loaded = future.result(timeout=STARTED_SECONDS)
+    assert {method.process.__module__ for method in METHODS.values()} <= loaded
+    assert not loaded & {"sqlalchemy", "alembic", "fastapi", "httpx", "ray", "torch"}
+
+
 def test_closing_gives_up_what_is_going(tmp_path: Path) -> None:
     joined = JoinedWork(summing_processes(1, object), kept=1)
     task = Lasting(tmp_path)
@@ -144,7 +163,8 @@ def test_a_process_makes_the_same_summary_and_report(context: RunContext, ledger
     finish_all(ledger)
     here = replace(context, joined=None)
     assert summary_of(STRESS_TEST, run, None, context) == summary_of(STRESS_TEST, run, None, here)
-    assert report_of(STRESS_TEST, run, None, context) == report_of(STRESS_TEST, run, None, here)
+    report, same = (asyncio.run(awaited_report(STRESS_TEST, run, None, where)) for where in (context, here))
+    assert report == same
     assert asyncio.run(awaited_summary(STRESS_TEST, run, None, context)) is summary_of(
         STRESS_TEST, run, None, context
     )

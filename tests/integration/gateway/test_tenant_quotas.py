@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger.tenant_usage import Quota
+from counterpose_gateway.access.tenants import Quota
 from counterpose_gateway.main import main
 from fakes import ports
 from fakes.access_keys import new_access_key

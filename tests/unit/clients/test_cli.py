@@ -223,17 +223,6 @@ def test_apply_prints_the_edit_and_the_seed(play: Play) -> None:
     assert json.loads(script.seen[2].content)["seed"] == 4
 
 
-def test_apply_says_to_which_class_an_operation_s_finding_is_applied(play: Play) -> None:
-    first, history, created, *rest = applied()
-    asked = {"dataset": "demo", "classifiers": ["steady"], "seed": 4, "interventions": []}
-    choice = {"operations": ["fog"], "excluded": {"bus": ["fog"]}}
-    run_2 = json.loads(created.content)
-    run_2["resolved_config"] = {"request": {**asked, "transforms": choice}, "classes": ["bus", "sled"]}
-    play(first, history, ok(run_2), *rest)
-    shown = run("apply", "run-1", "--finding", "1")
-    assert "every image of the class 'sled' in demo: fog; seed 4" in shown.stderr
-
-
 def test_apply_takes_the_last_run_and_the_finding_s_number_as_prove_does(play: Play) -> None:
     absent = problem(NotFound("run 'run-1' has no finding 2: it has 1"))
     script = play(ok({"runs": [json.loads(a_run("completed", 3).model_dump_json())]}), absent)

@@ -56,10 +56,11 @@ def test_the_defaults_of_the_command_are_those_of_the_sdk(play: Play) -> None:
     assert script.seen[0].content == script.seen[-1].content
 
 
-def test_the_table_has_each_shift_with_interval_and_n(play: Play) -> None:
+def test_the_table_has_each_shift_with_state_interval_and_n(play: Play) -> None:
     play(*ended())
     lines = run(*BENCHMARK).stdout.splitlines()
     (snow,) = [line for line in lines if line.startswith("in the snow")]
+    assert snow.split("\t")[1] == "suspected"
     assert "0.220 [0.120, 0.310] (n=9)" in snow
     assert "2.500 [1.500, 3.500] (n=3)" in snow
     assert "0.750 [0.470, 0.910] (n=12)" in snow

@@ -12,7 +12,13 @@ from counterpose import Client
 from counterpose._cli.exit_code import ExitCode
 from counterpose_core.errors import InvalidRequest, NotFound
 from fakes.command import Play, run
-from fakes.interface_answers import an_interface_run, an_interface_summary, interface_answer, some_images
+from fakes.interface_answers import (
+    a_token,
+    an_interface_run,
+    an_interface_summary,
+    interface_answer,
+    some_images,
+)
 from fakes.sdk import a_run, ok, problem
 
 PNG = httpx.Response(200, content=b"png")
@@ -20,7 +26,7 @@ PNG = httpx.Response(200, content=b"png")
 
 def learned(state: str = "completed") -> list[httpx.Response]:
     """The answers of an interface: created, awaited, summed up."""
-    summary = an_interface_summary().model_dump_json(by_alias=True)
+    summary = an_interface_summary(tokens={"plate": a_token(state="holds")}).model_dump_json(by_alias=True)
     return [interface_answer(), interface_answer(state, 3), ok(summary)]  # type: ignore[arg-type]
 
 
@@ -49,6 +55,7 @@ def test_the_table_has_each_class_with_intervals_and_names_what_is_missing(play:
     play(*learned())
     shown = run("dataset-interface", "demo").stdout.splitlines()
     (plate,) = [line for line in shown if line.startswith("plate\t")]
+    assert plate.split("\t")[1] == "holds"
     assert "0.300 [0.280, 0.320] (n=12)" in plate
     assert "0.500 to 0.300" in plate
     assert "missing boat: dataset-empty: no image can be read" in shown

@@ -14,6 +14,7 @@ from counterpose_core.types import Estimate
 from fakes.benchmark_answers import benchmark_answer
 from fakes.command import Play, run
 from fakes.sdk import a_summary, figure, ok, run_answer, summary_answer
+from unit.clients.test_cli import applied
 
 SUMMARY = a_summary(steady=figure(0.0, -0.01, 0.02))
 AGAIN = SUMMARY.model_copy(
@@ -164,3 +165,14 @@ def test_a_folder_of_backgrounds_is_uploaded_and_named(play: Play, tmp_path: Pat
     bodies = [json.loads(each.content) for each in script.seen if each.url.path == "/v1/stress-tests"]
     assert bodies, shown.stderr
     assert bodies[0]["transforms"]["backgrounds"].startswith("scenes-")
+
+
+def test_apply_says_to_which_class_an_operation_s_finding_is_applied(play: Play) -> None:
+    first, history, created, *rest = applied()
+    asked = {"dataset": "demo", "classifiers": ["steady"], "seed": 4, "interventions": []}
+    choice = {"operations": ["fog"], "excluded": {"bus": ["fog"]}}
+    run_2 = json.loads(created.content)
+    run_2["resolved_config"] = {"request": {**asked, "transforms": choice}, "classes": ["bus", "sled"]}
+    play(first, history, ok(run_2), *rest)
+    shown = run("apply", "run-1", "--finding", "1")
+    assert "every image of the class 'sled' in demo: fog; seed 4" in shown.stderr

@@ -9,11 +9,11 @@ BY_TOKEN = Estimate(estimate=0.84, low=0.82, high=0.87, n=8)
 BY_NAME = Estimate(estimate=0.678, low=0.612, high=0.728, n=6)
 
 
-def test_each_class_line_has_images_steps_and_similarity_by_token_and_name() -> None:
-    boat = a_token(n_images=24, steps=2500, resemblance=BY_TOKEN, name_resemblance=BY_NAME)
+def test_each_class_line_has_its_state_images_steps_and_similarity_by_token_and_name() -> None:
+    boat = a_token(n_images=24, steps=2500, state="holds", resemblance=BY_TOKEN, name_resemblance=BY_NAME)
     header, line, *_ = str(an_interface_summary(tokens={"boat": boat}, missing={})).splitlines()
-    assert header.split() == ["class", "images", "steps", "resemblance", "by", "token", "by", "name"]
-    assert line.split()[:3] == ["boat", "24", "2,500"]
+    assert header.split() == ["class", "state", "images", "steps", "resemblance", "by", "token", "by", "name"]
+    assert line.split()[:4] == ["boat", "holds", "24", "2,500"]
     assert line.endswith("0.840 [0.820, 0.870] (n=8)   0.678 [0.612, 0.728] (n=6)")
     assert line.index("(n=8)") < header.rindex("by name")
 

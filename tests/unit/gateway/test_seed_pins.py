@@ -106,7 +106,7 @@ def follow_up() -> int:
 
 def preview() -> list[int]:
     config = Named(resolved_config=a_config().model_dump(mode="json"))
-    ledger = Named(require_quota=lambda _: None, run=lambda *_: config)
+    ledger = Named(allowance=lambda: Named(refusal=lambda _: None), run=lambda *_: config)
     body = ImagesCreate(class_name="plate", n=2, by_name=True, seed=SEED)
     return asked_of(lambda: generate.generate("run", body, Named(ledger=ledger, services=SERVICES)))
 

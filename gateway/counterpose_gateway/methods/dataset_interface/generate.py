@@ -32,7 +32,9 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
         PromptTooLong: the shift does not fit the editor's text encoder.
         BackendError: the editor failed.
     """
-    await asyncio.to_thread(context.ledger.require_quota, body.n)
+    allowance = await asyncio.to_thread(context.ledger.allowance)
+    if (refusal := allowance.refusal(body.n)) is not None:
+        raise refusal
     config, token = await asyncio.to_thread(_class_of, context.ledger, run_id, body)
     shift = None if body.shift is None else shift_of(body.shift)
     prompt = class_prompt(catalogue().base if shift is None else shift.prompt, body.class_name, token)

@@ -11,11 +11,12 @@ from counterpose_gateway.methods.dataset_interface.plan import plan, rest_of_pla
 from counterpose_gateway.methods.dataset_interface.process import process
 from counterpose_gateway.methods.dataset_interface.report import headline, render
 from counterpose_gateway.methods.dataset_interface.summary import summarize
+from counterpose_gateway.reports.states import worst
 from counterpose_gateway.runs.method import Headline, Method, OfItems
 
 
 def _headline(summary: DatasetInterfaceSummary) -> Headline:
-    return Headline(headline(summary))
+    return Headline(headline(summary), worst(token.state for token in summary.tokens.values()))
 
 
 DATASET_INTERFACE = Method(

@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenItem, TokenResult
-from counterpose_core.contract.findings import FindingState
+from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenItem, TokenSummary
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import CounterposeError
 from counterpose_core.types import BlobRef, Estimate
@@ -25,7 +24,7 @@ _SHOWN_IMAGES = 6
 _THUMBNAIL = 160
 _CURVE = (300.0, 90.0)
 _PLOTTED = 30
-_WORST_FIRST: tuple[FindingState | None, ...] = ("breaks", "cannot-tell", "holds", None)
+_WORST_FIRST = (*BADGES, None)
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class ShownClass:
-    """One learned class: its curve, and its real images, and those generated from token and plain name.
-
-    ``state`` is None where its images were not compared with the real ones.
-    """
+    """One learned class: its curve, and its real images, and those generated from token and plain name."""
 
     name: str
-    token: TokenResult
+    token: TokenSummary
     curve: Curve | None
-    state: FindingState | None
     rows: dict[str, list[Inline | None]]
 
 
@@ -62,7 +57,7 @@ def render(
     """Write the report; ``image`` returns the bytes of an image, or of a list of them, by its reference."""
     album = Album(image, longest=_THUMBNAIL)
     # What does not look like the data comes first.
-    shown = sorted(summary.tokens.items(), key=lambda named: _WORST_FIRST.index(state_of(named[1])))
+    shown = sorted(summary.tokens.items(), key=lambda named: _WORST_FIRST.index(named[1].state))
     shown = shown[:SHOWN_CLASSES]
     ids = {item.label: item.id for item in items}
     context = {
@@ -87,7 +82,6 @@ def render(
                 name,
                 token,
                 loss_curve(token.losses),
-                state_of(token),
                 _rows(token, _real(summary.config.images.get(name), image), album, run.id, ids.get(name, "")),
             )
             for name, token in shown
@@ -102,12 +96,10 @@ def render(
 def headline(summary: DatasetInterfaceSummary) -> str:
     """The interface in one sentence: whose token draws images closer to the dataset than the class name."""
     of = len(summary.config.classes) + len(summary.config.without_images)
-    known = [name for name, token in summary.tokens.items() if state_of(token) is not None]
+    known = [name for name, token in summary.tokens.items() if token.state is not None]
     if not known:
         return f"{len(summary.tokens)} of {of} classes learned."
-    by_state = {
-        state: [name for name in known if state_of(summary.tokens[name]) == state] for state in BADGES
-    }
+    by_state = {state: [name for name in known if summary.tokens[name].state == state] for state in BADGES}
     holds, breaks, open_still = by_state["holds"], by_state["breaks"], by_state["cannot-tell"]
     said = [f"{len(holds)} of {len(known)} classes look more like your data by token than by name"]
     if breaks:
@@ -115,22 +107,6 @@ def headline(summary: DatasetInterfaceSummary) -> str:
     if open_still:
         said.append(f"of {truncate_list(open_still)} it cannot be told")
     return "; ".join(said) + "."
-
-
-def state_of(token: TokenResult) -> FindingState | None:
-    """Whether the images by token are shown to resemble the dataset more than those by name.
-
-    ``holds``: the interval of the one lies above that of the other; ``breaks``: below; ``cannot-tell``: they
-    overlap. None where one of them was not measured.
-    """
-    by_token, by_name = token.resemblance, token.name_resemblance
-    if by_token is None or by_token.low is None or by_token.high is None:
-        return None
-    if by_name is None or by_name.low is None or by_name.high is None:
-        return None
-    if by_token.low > by_name.high:
-        return "holds"
-    return "breaks" if by_token.high < by_name.low else "cannot-tell"
 
 
 def loss_curve(losses: Sequence[float]) -> Curve | None:
@@ -146,7 +122,7 @@ def loss_curve(losses: Sequence[float]) -> Curve | None:
 
 
 def _by_class(
-    summary: DatasetInterfaceSummary, figures: Mapping[str, Callable[[TokenResult], Estimate | None]]
+    summary: DatasetInterfaceSummary, figures: Mapping[str, Callable[[TokenSummary], Estimate | None]]
 ) -> Plot | None:
     """A plot of some figures for the first classes; None where they were not measured."""
     groups = {
@@ -162,7 +138,7 @@ def _by_class(
 
 
 def _rows(
-    token: TokenResult, real: Sequence[BlobRef], album: Album, run: str, item: str
+    token: TokenSummary, real: Sequence[BlobRef], album: Album, run: str, item: str
 ) -> dict[str, list[Inline | None]]:
     def generated(refs: Sequence[BlobRef]) -> list[Inline | None]:
         return [

@@ -34,6 +34,7 @@ from counterpose_gateway.methods.shift_benchmark.evidence import (
 )
 from counterpose_gateway.methods.shift_benchmark.images import NOT_FOUND
 from counterpose_gateway.methods.shift_benchmark.unanswered import count_unanswered
+from counterpose_gateway.methods.shift_benchmark.verdict import state_of
 from counterpose_gateway.runs.estimator import Estimator
 from counterpose_gateway.runs.generation import POLICY
 from counterpose_gateway.runs.objectionable import OBJECTIONABLE
@@ -130,19 +131,22 @@ def _shift(
     suite: str,
 ) -> ShiftSummary:
     shift = evidence.conditions[index]
+    effect = effect_row(row.effect, suite, evidence.image_source)
+    confounding = None if row.gap is None else row.gap.confounding
     return ShiftSummary(
         # A class that is thin under the base is thin here, too: without base images it has no drop.
         **(dict(condition) | {"thin": list(row.thin)}),
+        state=state_of(effect, confounding),
         family=shift.family,
         prompt=shift.prompt,
         caption=shift.caption,
         classes=shift.classes,
         threshold=threshold,
-        effect=effect_row(row.effect, suite, evidence.image_source),
+        effect=effect,
         on_common=effect_row(row.on_common, suite, evidence.image_source),
         gap=gap_row(row.gap),
         confounded=row.is_confounded,
-        confounding=None if row.gap is None else row.gap.confounding,
+        confounding=confounding,
     )
 
 

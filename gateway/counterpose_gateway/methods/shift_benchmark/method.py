@@ -25,6 +25,7 @@ from counterpose_gateway.methods.shift_benchmark.report.grid import shown_images
 from counterpose_gateway.methods.shift_benchmark.report.report import render
 from counterpose_gateway.methods.shift_benchmark.summary import summarize
 from counterpose_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages
+from counterpose_gateway.reports.states import worst
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns
 from counterpose_gateway.runs.method import Headline, Method, ReadImage
 
@@ -51,7 +52,9 @@ def _report(
 
 
 def _headline(summary: ShiftBenchmarkSummary) -> Headline:
-    return Headline(headline(summary))
+    first = list(summary.image_sources.values())[:1]
+    states = (shift.state for source in first for shift in source.shifts.values())
+    return Headline(headline(summary), worst(states))
 
 
 def _newest_decision(run_id: str, context: RecordedRuns) -> int:

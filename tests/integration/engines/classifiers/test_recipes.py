@@ -33,12 +33,9 @@ def test_a_recipe_is_answered_as_the_image_that_it_makes(
     expected = [each.probabilities for each in predictions(ask(engine, classifier, stored))]
     answers = predictions(ask(engine, classifier, [str(each) for each in recipes]))
     found = [each.probabilities for each in answers]
-    if classifier == "resnet":
-        # What it made can be compared with what others make of the recipe.
-        assert [each.pixels for each in answers] == [
-            digest_of_pixels(made(each, store.get)) for each in recipes
-        ]
-        assert [each.pixels for each in predictions(ask(engine, classifier, stored))] == [None] * len(stored)
+    # What it made can be compared with what others make of the recipe.
+    assert [each.pixels for each in answers] == [digest_of_pixels(made(each, store.get)) for each in recipes]
+    assert [each.pixels for each in predictions(ask(engine, classifier, stored))] == [None] * len(stored)
     np.testing.assert_allclose(found, expected, atol=FLOAT32, rtol=0.0)
     assert len({tuple(np.round(row, 6)) for row in expected}) > 1
 

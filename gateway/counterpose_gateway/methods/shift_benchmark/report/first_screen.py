@@ -14,7 +14,6 @@ from counterpose_core.contract.shift_benchmark_summary import (
 )
 from counterpose_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from counterpose_gateway.methods.shift_benchmark.report.grid import Grid, Thumbnail
-from counterpose_gateway.methods.shift_benchmark.report.states import counted_images, note_of, state_of
 from counterpose_gateway.reports.numbers import MINUS, decimal
 from counterpose_gateway.reports.states import BADGES
 
@@ -63,6 +62,25 @@ class ModelCell:
     level: int
 
 
+def counted_images(summary: ShiftBenchmarkSummary) -> str:
+    """What images must be to count: where classifiers failed on some, not only kept."""
+    return "kept and answered" if summary.unanswered else "kept"
+
+
+def note_of(shift: ShiftSummary) -> str:
+    """What the generator alone does beside a shift, where that decides its state; empty otherwise."""
+    match shift.state:
+        case "test-unfit":
+            return "the generator alone costs more"
+        case "suspected" if shift.confounding is None:
+            return "no real images tell what the generator alone costs"
+        case "suspected":
+            return "the generator alone may cost as much"
+        # What breaks costs more, and nothing that holds could have come from the generator.
+        case _:
+            return ""
+
+
 def ranked(source: ImageSourceSummary) -> list[tuple[str, ShiftSummary, EffectSummary]]:
     """The judged shifts, the largest impact first."""
     rows = [(name, shift, shift.effect) for name, shift in source.shifts.items() if shift.effect is not None]
@@ -74,7 +92,7 @@ def hardest_shift(summary: ShiftBenchmarkSummary) -> str | None:
     for source in list(summary.image_sources.values())[:1]:
         for state in ("breaks", "suspected"):
             for name, shift, _ in ranked(source):
-                if state_of(shift) == state:
+                if shift.state == state:
                     return name
     return None
 
@@ -89,21 +107,21 @@ def headline(summary: ShiftBenchmarkSummary) -> str:
         counted = f"{LEAST_IMAGES} {counted_images(summary)} images"
         return f"No shift could be judged: no class has {counted} with and without one."
     if name is None:
-        unfit = sum(state_of(shift) == "test-unfit" for _, shift, _ in rows)
+        unfit = sum(shift.state == "test-unfit" for _, shift, _ in rows)
         alone = f"; the generator alone costs more than {unfit} of them" if unfit else ""
         return f"None of {len(rows)} shifts is shown to cost the models anything{alone}."
     shift, effect = next((shift, effect) for found, shift, effect in rows if found == name)
     points = f"{decimal(100 * (effect.impact.estimate or 0.0), 0)} points of accuracy"
-    if state_of(shift) == "suspected":
+    if shift.state == "suspected":
         return f"Suspected: “{name}” costs {points}, but {note_of(shift)}."
     return _shown(name, effect, points, rows, summary.config.request.classifiers)
 
 
 def _shown(name: str, effect: EffectSummary, points: str, rows: Rows, asked: Sequence[str]) -> str:
     """What a shift that breaks costs; it costs most only if no larger loss may be the generator's."""
-    if any(state_of(shift) in _DOUBTFUL for _, shift, _ in rows[: [row[0] for row in rows].index(name)]):
+    if any(shift.state in _DOUBTFUL for _, shift, _ in rows[: [row[0] for row in rows].index(name)]):
         return f"“{name}” is shown to cost the models {points}."
-    others = [row for row in rows if state_of(row[1]) not in _DOUBTFUL]
+    others = [row for row in rows if row[1].state not in _DOUBTFUL]
     number, of = sum(_worst(model, others) == name for model in effect.models), len(effect.models)
     if of == 1:
         who = "The model" if len(asked) == 1 else next(iter(effect.models))
@@ -140,7 +158,7 @@ def bars(summary: ShiftBenchmarkSummary) -> list[Bar]:
             points=_points(-cost),
             width=round(100 * max(cost, 0.0) / longest, 1),
             alone=round(100 * without / longest, 1),
-            state=state_of(shift),
+            state=shift.state,
             note=note_of(shift),
         )
         for (name, shift, _), cost, without in zip(rows, costs, alone, strict=True)

@@ -20,6 +20,7 @@ from counterpose_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from counterpose_core.shift_benchmark.shifts import BASE
 from counterpose_gateway.methods.shift_benchmark.report.first_screen import (
     bars,
+    counted_images,
     hardest_shift,
     headline,
     model_cells,
@@ -34,7 +35,7 @@ from counterpose_gateway.methods.shift_benchmark.report.plots import (
     passed_plot,
     similarity_plot,
 )
-from counterpose_gateway.methods.shift_benchmark.report.states import counted_images, is_sure, state_of
+from counterpose_gateway.methods.shift_benchmark.verdict import is_significant
 from counterpose_gateway.reports import numbers
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album
@@ -129,7 +130,7 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     rows = [(shift, figures) for shift, figures in image_source.shifts.items() if figures.effect is not None]
     if not rows:
         return [headline(summary)]
-    sure = [(shift, figures) for shift, figures in rows if is_sure(figures)]
+    sure = [(shift, figures) for shift, figures in rows if is_significant(figures.effect)]
     hardest = hardest_shift(summary)
     said = [_fall(*row) for row in ranked(image_source) if row[0] == hardest]
     if not said:
@@ -139,7 +140,7 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     confounded = [shift for shift, figures in rows if figures.confounded]
     if confounded:
         said.append(f"The generator alone costs more than these shifts: {truncate_list(confounded)}.")
-    doubtful = [shift for shift, figures in rows if state_of(figures) == "suspected"]
+    doubtful = [shift for shift, figures in rows if figures.state == "suspected"]
     if doubtful:
         said.append(
             "These are only suspected, because it cannot be told whether the generator alone costs as much: "
@@ -163,7 +164,9 @@ def shift_rows(summary: ShiftBenchmarkSummary) -> list[ShiftRow]:
         name for image_source in summary.image_sources.values() for name in image_source.shifts
     )
     return [
-        ShiftRow(name, shift, found, truncate_list(found.thin), is_sure(found), BADGES[state_of(found)])
+        ShiftRow(
+            name, shift, found, truncate_list(found.thin), is_significant(found.effect), BADGES[found.state]
+        )
         for shift in names
         for name, image_source in summary.image_sources.items()
         if (found := image_source.shifts.get(shift)) is not None

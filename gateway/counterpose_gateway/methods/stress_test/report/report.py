@@ -47,6 +47,7 @@ from counterpose_gateway.methods.stress_test.report.tables import (
     share_explained,
 )
 from counterpose_gateway.methods.stress_test.report.trust import trust
+from counterpose_gateway.methods.stress_test.summary.summary import SECTIONS
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album
 
@@ -85,6 +86,7 @@ def render(
         "by_class": class_rows(summary),
         "by_kind": kind_rows(summary),
         "trust": trust(summary),
+        "sections": [f"stress_test/sections/{name}.html.j2" for name in SECTIONS],
         "interventions": interventions,
         "own_example": own,
         "redrawn": control_of(own or found["hardest"], items.items, album, summary.run_id),

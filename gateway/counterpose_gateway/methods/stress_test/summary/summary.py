@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +44,18 @@ from counterpose_gateway.runs.accounting import ends_of, wall_seconds
 from counterpose_gateway.runs.objectionable import OBJECTIONABLE
 from counterpose_gateway.runs.recorded import recorded_config
 
+SECTIONS: Mapping[str, Callable[[ItemColumns, LanceEstimator], Any]] = MappingProxyType(
+    {
+        "failure_modes": count_failure_modes,
+        "realism": summarize_realism,
+        "perplexity": summarize_perplexity,
+    }
+)
+"""Field of the summary → what computes it; the template of its name in ``stress_test/sections`` renders it.
+
+A new statistic is a module that computes it, its template, its line here, and its field in the contract.
+"""
+
 
 def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummary:
     """Sum up a run from the columns of its items, or from the items, as far as they are done.
@@ -56,8 +70,6 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         # Made anew for each figure: the arrays that evidence keeps for a figure are freed with it.
         return [Evidence.of(columns, spec) for spec in config.request.classifiers]
 
-    realism = summarize_realism(columns, estimator)
-    perplexity = summarize_perplexity(columns, estimator)
     models = summarize_models(seen(), config, estimator)
     insights = find_insights(seen(), estimator)
     interventions = summarize_interventions(columns, seen(), config, estimator)
@@ -91,15 +103,13 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         service_seconds=dict(columns.sums.service_seconds),
         wall_s=wall_seconds(run),
         config=run.resolved_config,
-        failure_modes=count_failure_modes(columns, estimator),
         excluded_sources=len(config.excluded),
         grouping=_grouping(config),
         classes=summarize_classes(columns, seen(), config.classes, estimator),
-        realism=realism,
-        perplexity=perplexity,
         sweep=_sweep(columns, config),
         unanswered=count_unanswered(columns),
         suite_fit=_suite_fit(columns, config, estimator),
+        **{name: compute(columns, estimator) for name, compute in SECTIONS.items()},
     )
 
 

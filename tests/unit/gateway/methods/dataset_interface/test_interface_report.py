@@ -8,9 +8,12 @@ import re
 import numpy as np
 import pytest
 
+from counterpose_core.contract.dataset_interfaces import TokenSummary
 from counterpose_core.errors import ArtifactMissing
 from counterpose_core.images.codecs import encode_raw
-from counterpose_gateway.methods.dataset_interface.report import SHOWN_CLASSES, loss_curve, render, state_of
+from counterpose_gateway.methods.dataset_interface.method import DATASET_INTERFACE
+from counterpose_gateway.methods.dataset_interface.report import SHOWN_CLASSES, loss_curve, render
+from counterpose_gateway.methods.dataset_interface.summary import state_of
 from fakes.interface_answers import a_config, a_token, an_interface_run, an_interface_summary, similarity
 from fakes.pages import text_of
 
@@ -27,8 +30,14 @@ def read(ref: str) -> bytes:
     return BLOBS[ref]
 
 
+def judged_token(**told: object) -> TokenSummary:
+    """A learned token with the verdict that its figures have."""
+    token = a_token(**told)
+    return token.model_copy(update={"state": state_of(token)})
+
+
 def page(listed: str = LIST, **told: object) -> str:
-    token = a_token(
+    token = judged_token(
         token_images=[BY_TOKEN], name_images=[BY_NAME], resemblance=similarity(0.8),
         name_resemblance=similarity(0.5), own_words=["food"],
     )  # fmt: skip
@@ -75,8 +84,8 @@ def test_a_lost_list_of_real_images_only_drops_those_images(listed: str) -> None
 def test_the_headline_names_the_classes_whose_token_is_no_closer() -> None:
     assert "1 of 1 classes look more like your data by token than by name." in text_of(page())
     shown = [BY_TOKEN]
-    worse = a_token(token_images=shown, resemblance=similarity(0.4), name_resemblance=similarity(0.5))
-    better = a_token(token_images=shown, resemblance=similarity(0.6), name_resemblance=similarity(0.5))
+    worse = judged_token(token_images=shown, resemblance=similarity(0.4), name_resemblance=similarity(0.5))
+    better = judged_token(token_images=shown, resemblance=similarity(0.6), name_resemblance=similarity(0.5))
     html = page(tokens={"boat": better, "plate": worse})
     told = text_of(html)
     assert re.findall(r"<h2[^>]*>(plate|boat) <", html) == ["plate", "boat"]
@@ -85,7 +94,9 @@ def test_the_headline_names_the_classes_whose_token_is_no_closer() -> None:
 
 
 def test_a_class_whose_intervals_overlap_cannot_be_told() -> None:
-    near = a_token(token_images=[BY_TOKEN], resemblance=similarity(0.52), name_resemblance=similarity(0.5))
+    near = judged_token(
+        token_images=[BY_TOKEN], resemblance=similarity(0.52), name_resemblance=similarity(0.5)
+    )
     told = text_of(page(tokens={"plate": near}))
     assert (
         "0 of 1 classes look more like your data by token than by name; of plate it cannot be told." in told
@@ -94,10 +105,17 @@ def test_a_class_whose_intervals_overlap_cannot_be_told() -> None:
     assert "too few images to tell them apart" in told
 
 
+def test_the_headline_has_the_worst_state() -> None:
+    worse = judged_token(resemblance=similarity(0.4), name_resemblance=similarity(0.5))
+    better = judged_token(resemblance=similarity(0.6), name_resemblance=similarity(0.5))
+    told = [an_interface_summary(tokens=tokens) for tokens in ({"a": better}, {"a": better, "b": worse}, {})]
+    assert [DATASET_INTERFACE.headline(each).state for each in told] == ["holds", "breaks", ""]
+
+
 @pytest.mark.parametrize("missing", ["resemblance", "name_resemblance"])
 def test_a_class_that_was_not_compared_has_no_state(missing: str) -> None:
     figures = {"resemblance": similarity(0.6), "name_resemblance": similarity(0.5), missing: None}
-    assert state_of(a_token(**figures)) is None
+    assert judged_token(**figures).state is None
 
 
 def test_the_loss_curve_runs_from_left_to_right() -> None:
@@ -113,7 +131,7 @@ def test_the_loss_curve_runs_from_left_to_right() -> None:
 
 @pytest.mark.parametrize("losses", [[], [0.5], [0.5, 0.5]])
 def test_a_loss_curve_of_too_few_points_is_not_drawn(losses: list[float]) -> None:
-    html = page(tokens={"plate": a_token(losses=losses)})
+    html = page(tokens={"plate": judged_token(losses=losses)})
     assert ("polyline" in html) == (len(losses) > 1)
 
 
@@ -124,11 +142,11 @@ def test_an_interface_without_tokens_has_a_report() -> None:
 
 def test_only_the_first_classes_are_illustrated_but_all_are_tabulated() -> None:
     names = [f"class-{number}" for number in range(SHOWN_CLASSES + 5)]
-    html = page(tokens=dict.fromkeys(names, a_token(token_images=[BY_TOKEN])))
+    html = page(tokens=dict.fromkeys(names, judged_token(token_images=[BY_TOKEN])))
     assert html.count('<section class="card class">') == SHOWN_CLASSES
     assert f"the table lists all {SHOWN_CLASSES + 5}" in text_of(html)
 
 
 def test_names_are_escaped_in_html() -> None:
     evil = "<b onclick=x>"
-    assert evil not in page(tokens={evil: a_token()}, missing={evil: evil})
+    assert evil not in page(tokens={evil: judged_token()}, missing={evil: evil})

@@ -6,23 +6,34 @@ from functools import cache
 
 import pytest
 
-from counterpose_core.contract.shift_benchmark_summary import EffectSummary, ShiftBenchmarkSummary
+from counterpose_core.contract.shift_benchmark_summary import (
+    EffectSummary,
+    ShiftBenchmarkSummary,
+    ShiftSummary,
+)
 from counterpose_core.types import Estimate
+from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.methods.shift_benchmark.report.first_screen import (
     SHOWN_PAIRS,
     bars,
     hardest_shift,
     headline,
     model_cells,
+    note_of,
     strip,
 )
 from counterpose_gateway.methods.shift_benchmark.report.grid import Grid, grids
 from counterpose_gateway.methods.shift_benchmark.report.report import render
-from counterpose_gateway.methods.shift_benchmark.report.states import note_of, state_of
+from counterpose_gateway.methods.shift_benchmark.verdict import state_of
 from counterpose_gateway.reports.images import Album
 from fakes.benchmark_answers import a_benchmark_summary
 from fakes.pages import text_of
 from fakes.reported_benchmarks import MODELS, read_image, reported_benchmark, reported_summary
+
+
+def judged(shift: ShiftSummary) -> ShiftSummary:
+    """The shift with the verdict that its figures have."""
+    return shift.model_copy(update={"state": state_of(shift.effect, shift.confounding)})
 
 
 def changed(**effects: EffectSummary | None) -> ShiftBenchmarkSummary:
@@ -30,7 +41,7 @@ def changed(**effects: EffectSummary | None) -> ShiftBenchmarkSummary:
     summary = reported_summary()
     name, source = next(iter(summary.image_sources.items()))
     shifts = {
-        shift: found.model_copy(update={"effect": effects[key]})
+        shift: judged(found.model_copy(update={"effect": effects[key]}))
         if (key := shift.replace(" ", "_")) in effects
         else found
         for shift, found in source.shifts.items()
@@ -42,7 +53,7 @@ def told_apart(summary: ShiftBenchmarkSummary) -> ShiftBenchmarkSummary:
     """The same, of a generator that costs less than every shift."""
     (name, source), *_ = summary.image_sources.items()
     known = {"confounding": "not-confounded", "confounded": False}
-    shifts = {shift: found.model_copy(update=known) for shift, found in source.shifts.items()}
+    shifts = {shift: judged(found.model_copy(update=known)) for shift, found in source.shifts.items()}
     return summary.model_copy(update={"image_sources": {name: source.model_copy(update={"shifts": shifts})}})
 
 
@@ -75,7 +86,8 @@ def test_a_shift_that_breaks_comes_before_a_larger_one_that_is_suspected() -> No
     summary = reported_summary()
     name, source = next(iter(summary.image_sources.items()))
     night = told_apart(summary).image_sources[name].shifts["at night"]
-    sure = night.model_copy(update={"effect": effect_of("at night").model_copy(update={"p_adjusted": 0.01})})
+    effect = effect_of("at night").model_copy(update={"p_adjusted": 0.01})
+    sure = judged(night.model_copy(update={"effect": effect}))
     shifts = {**source.shifts, "at night": sure}
     mixed = summary.model_copy(update={"image_sources": {name: source.model_copy(update={"shifts": shifts})}})
     assert hardest_shift(mixed) == "at night"
@@ -167,12 +179,18 @@ def test_a_shift_has_one_of_the_five_states(
     impact = effect_of("in the snow").impact.model_copy(update={"high": high})
     effect = effect_of("in the snow").model_copy(update={"p_adjusted": p, "impact": impact})
     told = {"effect": effect, "confounding": confounding, "confounded": confounding == "confounded"}
-    shift = snow.model_copy(update=told)
-    assert (state_of(shift), note_of(shift)) == (state, note)
+    shift = judged(snow.model_copy(update=told))
+    assert (shift.state, note_of(shift)) == (state, note)
+
+
+def test_the_headline_has_the_worst_state_of_the_first_source() -> None:
+    assert SHIFT_BENCHMARK.headline(reported_summary()).state == "suspected"
+    assert SHIFT_BENCHMARK.headline(told_apart(reported_summary())).state == "breaks"
+    assert SHIFT_BENCHMARK.headline(a_benchmark_summary(image_sources={})).state == ""
 
 
 def test_a_shift_without_enough_images_cannot_be_told() -> None:
-    assert state_of(changed(at_night=None).image_sources["token"].shifts["at night"]) == "cannot-tell"
+    assert changed(at_night=None).image_sources["token"].shifts["at night"].state == "cannot-tell"
     made = reported_benchmark()
     html = render(changed(at_night=None), made.run, made.items, read_image)
     assert "– can't tell Too few images were kept to judge at night." in text_of(html)

@@ -18,6 +18,7 @@ from counterpose_gateway.methods.shift_benchmark import image_source_summary
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence
 from counterpose_gateway.methods.shift_benchmark.summary import summarize
+from counterpose_gateway.methods.shift_benchmark.verdict import state_of
 from counterpose_gateway.runs.estimator import Estimator
 from fakes.recorded_benchmarks import BASE, IMAGE, PENCIL, SNOW, Benchmark, recorded_config
 from fakes.simulated_answers import World
@@ -63,6 +64,7 @@ def test_the_summary_figures_match_the_core_estimates() -> None:
         assert row.effect is not None
         assert shift.effect is not None
         assert shift.effect.impact == row.effect.impact
+        assert shift.state == state_of(shift.effect, shift.confounding)
         assert (shift.effect.p, shift.effect.p_adjusted) == (row.effect.p, row.effect.p_holm)
         assert shift.effect.slope.slope == row.effect.slope.slope
         assert shift.effect.models["tipsy"].drop == row.effect.models[2].drop
@@ -188,6 +190,7 @@ def test_a_shift_effect_below_the_generator_gap_is_flagged() -> None:
     assert snow.gap is not None
     assert snow.gap.gap.estimate == pytest.approx(1.0)
     assert snow.confounded
+    assert snow.state == "test-unfit"
     assert found.real.models["steady"].estimate == 1.0
     assert found.real.models["steady"].n == found.real.images == 20
 

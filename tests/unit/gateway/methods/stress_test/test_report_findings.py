@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.methods.stress_test.report.report import render
-from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.methods.stress_test.summary.summary import SECTIONS, summarize
+from counterpose_gateway.reports.environment import TEMPLATES
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
@@ -71,6 +72,13 @@ def test_failure_modes_are_listed_with_their_rule() -> None:
     text = report(shaken(5))
     assert "Failure modes" in text
     assert "changed truth two or more classifiers, all right before" in text
+
+
+def test_every_section_is_a_field_of_the_summary_with_a_template() -> None:
+    # A reader ignores unknown fields: a section without one would be computed and lost.
+    assert set(SECTIONS) <= StressTestSummary.model_fields.keys()
+    templates = [name for name in TEMPLATES.list_templates() if name.startswith("stress_test/sections/")]
+    assert sorted(templates) == sorted(f"stress_test/sections/{name}.html.j2" for name in SECTIONS)
 
 
 def test_a_summary_without_these_figures_has_a_report() -> None:
