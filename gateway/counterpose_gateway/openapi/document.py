@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -26,9 +25,7 @@ _SCHEMA_REF = "#/components/schemas/{model}"
 _PLANNING = {error.code for error in OF_PLANNING}
 _OF_FIELD = frozenset({"description", "default"})
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-
-
-SHARED = {
+_SHARED = {
     "Classifiers": "TransferCreate.classifiers",
     "CosineOrNull": "Thresholds.direction",
     "CountByName": "AdversarialDatasetSummary.dropped",
@@ -61,8 +58,8 @@ SHARED = {
 
 
 def operation_id(route: APIRoute) -> str:
-    """Name an operation after its route: ``cancel_a_stress_test``."""
-    return re.sub(r"\W+", "_", route.name).lower()
+    """Name an operation after its function: ``cancel_run``."""
+    return route.name
 
 
 def complete(document: Document) -> Document:
@@ -176,10 +173,10 @@ def _write_once(schemas: Document) -> None:
         body["allOf"] = [{"$ref": _SCHEMA_REF.format(model=name)}, added]
         for key in ("type", "properties", "required", "additionalProperties"):
             del body[key]
-    for name, place in SHARED.items():
+    for name, place in _SHARED.items():
         model, _, field = place.partition(".")
         schemas[name] = _type_of(schemas[model]["properties"][field])
-    names = {repr(schemas[name]): name for name in SHARED}
+    names = {repr(schemas[name]): name for name in _SHARED}
     for part in _objects(schemas):
         once = names.get(repr(_type_of(part)))
         if once is not None and part is not schemas[once]:

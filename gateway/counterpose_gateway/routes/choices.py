@@ -61,6 +61,7 @@ def require_choices(method: AnyMethod, run_id: str, chosen: Mapping[str, Any]) -
             kinds = " or ".join(kind for kind, other in METHODS.items() if name in other.choices)
             raise InvalidRequest(
                 f"the parameter {name!r} is of runs of the kind {kinds}, and run {run_id!r} is a "
-                f"{KINDS[method.kind].title.lower()}; leave it out"
+                f"{KINDS[method.kind].title.lower()}; leave it out",
+                pointer=f"/{name}",
             )
     return method.view(chosen)

@@ -94,6 +94,7 @@ async def test_a_choice_of_another_kind_is_refused_by_its_name(
             found = problem(answer, 422, "invalid-request")
             assert f"the parameter {name!r} is of runs of the kind " in found.detail
             assert f"is a {KINDS[kind].title.lower()}; leave it out" in found.detail
+            assert [each.pointer for each in found.errors] == [f"/{name}"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if METHODS[kind].export is None])
