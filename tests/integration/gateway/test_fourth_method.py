@@ -93,7 +93,7 @@ def test_a_new_method_changes_only_the_two_tables(tree: Path) -> None:
 
 def test_a_new_method_is_submitted_once_under_its_own_address(told: dict[str, Any]) -> None:
     assert (told["created"], told["same_run"]) == (202, True)
-    assert told["location"] == f"/v1/confidence-surveys/{told['run']['id']}"
+    assert told["location"] == f"/v1/runs/{told['run']['id']}"
     assert told["elsewhere"] == 404
 
 

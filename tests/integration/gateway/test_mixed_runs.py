@@ -55,9 +55,11 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
         yield opened
 
 
-async def summed_up(gateway: FakeGateway, body: dict[str, Any], path: str = "") -> StressTestSummary:
+async def summed_up(
+    gateway: FakeGateway, body: dict[str, Any], path: str = "stress-tests"
+) -> StressTestSummary:
     """Start a run, or a child by ``path``, work it off, and return its summary."""
-    answer = await gateway.http.post(f"/v1/stress-tests{path}", json=body)
+    answer = await gateway.http.post(f"/v1/{path}", json=body)
     assert answer.status_code == 202, answer.text
     run_id = answer.json()["id"]
     await gateway.worker().work_off()
@@ -201,7 +203,7 @@ async def test_findings_of_both_kinds_are_proven_and_applied(gateway: FakeGatewa
     history = await _history(gateway, both.run_id, turned.number)
     assert (history.told.edit_type, history.family) == (turned.operation, 6)
     assert [each.planned for each in history.runs] == [16]
-    child = await summed_up(gateway, {"images": 20}, f"/{both.run_id}/findings/{turned.number}/prove")
+    child = await summed_up(gateway, {"images": 20}, f"runs/{both.run_id}/findings/{turned.number}/prove")
     assert child.config["operation_proof"]["number"] == turned.number
     assert kinds(gateway, child.run_id) == {"transforms": 20}
     test = await AsyncClient(http=gateway.http).stress_tests.get(both.run_id)
@@ -240,7 +242,7 @@ async def test_a_finding_of_one_class_is_numbered_after_both_and_proven(gateway:
     )  # fmt: skip
     # The edits of the class are no images of the operation.
     assert [(each.pairs, each.planned) for each in before.runs] == [(16, 16)]
-    child = await summed_up(gateway, {"images": 20}, f"/{both.run_id}/findings/9/prove")
+    child = await summed_up(gateway, {"images": 20}, f"runs/{both.run_id}/findings/9/prove")
     assert kinds(gateway, child.run_id) == {"transforms": 4}
     assert "20 of 20 images answered wrong that were right" in child.verdict
 
@@ -249,7 +251,7 @@ async def test_a_proof_of_an_edit_makes_edits_alone(gateway: FakeGateway) -> Non
     both = await summed_up(gateway, BOTH | {"confirm": False, "limit": 16})
     listed = await _history(gateway, both.run_id, 1)
     assert listed.told.backend == "prompt-to-prompt"
-    child = await summed_up(gateway, {"images": 8}, f"/{both.run_id}/findings/1/prove")
+    child = await summed_up(gateway, {"images": 8}, f"runs/{both.run_id}/findings/1/prove")
     assert child.transforms is None
     assert "transforms" not in child.config
     assert child.config["request"].get("transforms") is None
