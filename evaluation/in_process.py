@@ -6,7 +6,7 @@ import asyncio
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -17,13 +17,13 @@ from counterpose_core.contract.runs import AnyItem, RequestCounts, Run, RunItem
 from counterpose_core.errors import NotFound, UnknownDataset, error_for
 from counterpose_core.suite import Suite
 from counterpose_core.types import RunKind, RunState
-from counterpose_gateway.access.tenants import DEFAULT_TENANT, Allowance, Quota, Used
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem, LeasedStage, PlannedItem
+from counterpose_gateway.records.outcomes import Done, Failed, Outcome
+from counterpose_gateway.records.recorded_items import RecordedItem
+from counterpose_gateway.records.source_table import SourceTable
+from counterpose_gateway.records.tenants import DEFAULT_TENANT, Allowance, Quota, Used
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, LeasedStage, PlannedItem
 from counterpose_gateway.runs.method import AnyMethod
-from counterpose_gateway.runs.outcomes import Done, Failed, Outcome
-from counterpose_gateway.runs.recorded_items import RecordedItem
-from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.runs.stages import StageResults
 from counterpose_gateway.services.ports import Services
 
@@ -40,18 +40,17 @@ class EndedRun:
     items: Sequence[RunItem[Any]]
 
 
-@dataclass
-class HeldLedger:
-    """What methods read of a ledger while they plan: images of datasets, and ended runs."""
+class _HeldDatasets:
+    """Images of datasets by name."""
 
-    datasets: Mapping[str, Sequence[Source]] = field(default_factory=dict)
-    ended: dict[str, EndedRun] = field(default_factory=dict)
+    def __init__(self, held: Mapping[str, Sequence[Source]]) -> None:
+        self._held = held
 
-    def dataset(self, name: str) -> Dataset:
+    def get(self, name: str) -> Dataset:
         """Describe a dataset; raises `UnknownDataset`."""
-        if name not in self.datasets:
+        if name not in self._held:
             raise UnknownDataset(f"there is no dataset {name!r}")
-        sources = self.datasets[name]
+        sources = self._held[name]
         return Dataset(
             name=name,
             classes=list(dict.fromkeys(each.label for each in sources)),
@@ -60,32 +59,46 @@ class HeldLedger:
             created_at=_BEGAN,
         )
 
+    def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
+        """The images of a dataset, or the first of them."""
+        return self._held[name][:most]
+
+    def table(self, name: str, *, most: int | None = None) -> SourceTable:
+        """The images of a dataset as a table."""
+        return SourceTable.of(self.sources(name, most=most))
+
+
+class HeldLedger:
+    """What methods read of a ledger while they plan: images of datasets, and ended runs.
+
+    It is its own part for runs, items and access.
+    """
+
+    def __init__(
+        self,
+        held: Mapping[str, Sequence[Source]] | None = None,
+        ended: Mapping[str, EndedRun] | None = None,
+    ) -> None:
+        self.datasets = _HeldDatasets(held or {})
+        self.ended = dict(ended or {})
+        self.runs = self.items = self.access = self
+
     def allowance(self) -> Allowance:
         """No tenant has a quota here."""
         return Allowance(DEFAULT_TENANT, Quota(), Used(), _BEGAN)
 
-    def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
-        """The images of a dataset, or the first of them."""
-        return self.datasets[name][:most]
-
-    def source_table(self, name: str, *, most: int | None = None) -> SourceTable:
-        """The images of a dataset as a table."""
-        return SourceTable.of(self.sources(name, most=most))
-
-    def run(self, run_id: str, kind: RunKind | None = None) -> Run:
+    def get(self, run_id: str, kind: RunKind | None = None) -> Run:
         """An ended run; raises `NotFound`."""
         found = self.ended.get(run_id)
         if found is None or kind not in (None, found.run.kind):
             raise NotFound(f"there is no run {run_id!r}")
         return found.run
 
-    def items_of(self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0) -> Iterator[AnyItem]:
+    def of(self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0) -> Iterator[AnyItem]:
         """The items of an ended run."""
         return _items_of(self.ended[run_id].items[from_ordinal:], shape)
 
-    def recorded_items(
-        self, run_id: str, *, first: int = 0, number: int | None = None
-    ) -> Iterator[RecordedItem]:
+    def recorded(self, run_id: str, *, first: int = 0, number: int | None = None) -> Iterator[RecordedItem]:
         """The items of an ended run as documents."""
         return map(RecordedItem.of, self.ended[run_id].items[first:][:number])
 
@@ -127,21 +140,22 @@ async def _worked_off(method: AnyMethod, create: BaseModel, context: RunContext)
     return EndedRun(_run(config, items, method.kind, stage, "completed"), items)
 
 
-@dataclass(frozen=True)
 class _Ended:
     """What planning a further stage reads; the lease is nobody else's."""
 
-    items: Sequence[RunItem[Any]]
+    def __init__(self, items: Sequence[RunItem[Any]]) -> None:
+        self._items = items
+        self.items = self.stages = self
 
-    def items_of(self, run_id: str, shape: type[AnyItem]) -> Iterator[AnyItem]:
+    def of(self, run_id: str, shape: type[AnyItem]) -> Iterator[AnyItem]:
         """The items so far."""
-        return _items_of(self.items, shape)
+        return _items_of(self._items, shape)
 
-    def recorded_items(self, run_id: str) -> Iterator[RecordedItem]:
+    def recorded(self, run_id: str) -> Iterator[RecordedItem]:
         """The items so far, as documents."""
-        return map(RecordedItem.of, self.items)
+        return map(RecordedItem.of, self._items)
 
-    def stage_is_ours(self, leased: LeasedStage) -> bool:
+    def is_ours(self, leased: LeasedStage) -> bool:
         """Always."""
         return True
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine, insert, select, text
 
-from counterpose_gateway.ledger import Ledger, schema, tallies
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema, totals
 from fakes.ledgers import create_run
 
 COPIED_AT_ONCE = 1_000
@@ -33,7 +34,7 @@ def load_run(ledger: Ledger, url: str, *, sources: int, per_source: int) -> str:
     with writing(url) as connection:
         copy_items(connection, run_id, per_source, total)
         _set_total(connection, run_id, total)
-        tallies.add(connection, run_id, opened=total - per_source)
+        totals.add(connection, run_id, opened=total - per_source)
     return run_id
 
 
@@ -75,7 +76,7 @@ def load_runs(ledger: Ledger, url: str, count: int, *, items: int = 3) -> list[s
             for start in range(0, len(copies), COPIED_AT_ONCE):
                 connection.execute(insert(table), copies[start : start + COPIED_AT_ONCE])
         for run_id in ids[1:]:
-            tallies.add(connection, run_id, active=int(items > 0), opened=items)
+            totals.add(connection, run_id, active=int(items > 0), opened=items)
         if connection.dialect.name == "postgresql":
             connection.execute(text("ANALYZE"))
     return ids

@@ -24,7 +24,7 @@ PER_SOURCE = 8
 WAIT_MS = 100.0
 PAUSE = 0.02
 
-Verb = Literal["resume", "delete_run"]
+Verb = Literal["resume", "delete"]
 
 
 def changes(load: Load) -> Iterator[LoadRow]:
@@ -38,7 +38,7 @@ def changes(load: Load) -> Iterator[LoadRow]:
             _add_events(url, run_id, items)
             yield from _rows(load, database, items, url, run_id, other, "resume")
             _end(url, run_id)
-            yield from _rows(load, database, items, url, run_id, other, "delete_run")
+            yield from _rows(load, database, items, url, run_id, other, "delete")
 
 
 def _rows(
@@ -74,7 +74,7 @@ def _measured(folder: Path, url: str, run_id: str, other: str, verb: Verb) -> tu
 def _change(url: str, run_id: str, verb: Verb) -> float:
     with closing(Ledger(url, check_seconds=0)) as ledger:
         start = time.perf_counter()
-        getattr(ledger, verb)(run_id)
+        getattr(ledger.runs, verb)(run_id)
         return time.perf_counter() - start
 
 
@@ -84,7 +84,7 @@ def _rename_beside(url: str, run_id: str, stop: Path) -> list[float]:
     with closing(Ledger(url, check_seconds=0)) as ledger:
         while not stop.exists():
             start = time.perf_counter()
-            ledger.rename(run_id, f"the name of {len(waits)}")
+            ledger.runs.rename(run_id, f"the name of {len(waits)}")
             waits.append(time.perf_counter() - start)
             time.sleep(PAUSE)
     return waits

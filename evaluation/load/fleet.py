@@ -109,9 +109,9 @@ class Fleet:
 
     def ended(self, run_id: str) -> int:
         """Return how many items have ended; the total once the run has."""
-        glance = self.ledger.glance(run_id)
+        glance = self.ledger.status.glance(run_id)
         assert glance is not None
-        counts = self.ledger.run(run_id).request_counts
+        counts = self.ledger.runs.get(run_id).request_counts
         return counts.total if glance.state in FINAL_RUN_STATES else counts.total - counts.pending
 
 

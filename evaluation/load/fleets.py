@@ -110,17 +110,17 @@ def _watched(started: Fleet, run_id: str, until: Callable[[int], bool]) -> list[
         samples.append(Sample(time.monotonic(), ended, started.used(), resident))
         if until(ended):
             return samples
-        if started.ledger.run(run_id).state in FINAL_RUN_STATES or time.monotonic() > end:
+        if started.ledger.runs.get(run_id).state in FINAL_RUN_STATES or time.monotonic() > end:
             raise TimeoutError(f"the run stands at {ended} items; look into the worker's log")
         time.sleep(LOOK_SECONDS)
 
 
 def _books(started: Fleet, run_id: str) -> Books:
-    run = started.ledger.run(run_id)
+    run = started.ledger.runs.get(run_id)
     counts = run.request_counts
     ends = _number(started, f"SELECT count(*) FROM events WHERE message LIKE '% of {LABEL}: %'")
     again = _number(started, "SELECT coalesce(sum(attempts - 1), 0) FROM items WHERE attempts > 1")
-    findings = [*started.ledger.audit(run_id), *started.ledger.audit_totals()]
+    findings = [*started.ledger.audit.run(run_id), *started.ledger.audit.totals()]
     return Books(counts.total - counts.done - counts.filtered, again, ends - counts.total, findings)
 
 

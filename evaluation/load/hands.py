@@ -12,12 +12,12 @@ def finish_items(url: str, run_id: str, pause: float, most: int) -> dict[int, fl
     """Finish items one by one until none is left or ``most`` are; return by event when it was committed."""
     committed: dict[int, float] = {}
     ledger, finished = Ledger(url), 0
-    newest = ledger.last_event(run_id).id
-    while finished < most and (group := ledger.lease_group("hand", seconds=600.0, run_id=run_id)) is not None:
+    newest = ledger.events.last(run_id).id
+    while finished < most and (group := ledger.items.lease("hand", seconds=600.0, run_id=run_id)) is not None:
         for item in group.items:
-            ledger.finish(item.id, item.fence, done())
+            ledger.items.finish(item.id, item.fence, done())
             now = time.time()
-            events = ledger.events(run_id, after=newest)
+            events = ledger.events.page(run_id, after=newest)
             committed |= {event.id: now for event in events}
             newest, finished = events[-1].id, finished + 1
             time.sleep(pause)

@@ -108,15 +108,15 @@ def import_size(folder: Path, shards: Path, size: Size, shard: int) -> list[Impo
     """Import a dataset into a new ledger and store, and return what each worker measured."""
     folder.mkdir()
     with closing(Ledger(f"sqlite:///{folder / 'ledger.db'}")) as ledger:
-        ledger.create_dataset("demo", None)
+        ledger.datasets.create("demo", None)
         request = ImportCreate(url=index_of(shards, size.sources, shard))
-        ledger.create_import("demo", request, "webdataset")
+        ledger.imports.create("demo", request, "webdataset")
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(size.workers, spawn) as pool:
         working = [pool.submit(_import, folder, shards) for _ in range(size.workers)]
         found = [each.result() for each in working]
     with closing(Ledger(f"sqlite:///{folder / 'ledger.db'}")) as ledger:
-        dataset = ledger.dataset("demo")
+        dataset = ledger.datasets.get("demo")
         assert dataset.n_sources == size.sources, dataset.imported
     return found
 
@@ -134,7 +134,7 @@ def _import(folder: Path, shards: Path) -> Imported:
 
 
 async def _import_all(importer: Importer, ledger: Ledger) -> None:
-    while not await asyncio.to_thread(ledger.import_ended, "demo"):
+    while not await asyncio.to_thread(ledger.imports.has_ended, "demo"):
         if (leased := await importer.lease()) is not None:
             await importer.work(leased)
         else:

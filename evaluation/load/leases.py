@@ -64,7 +64,7 @@ def _in_turns(filled: Mapping[int, Ledger]) -> dict[int, list[float]]:
     for turn in range(WARMING + REPEATS):
         for size, ledger in filled.items():
             start = time.perf_counter()
-            group = ledger.lease_group("worker", seconds=600)
+            group = ledger.items.lease("worker", seconds=600)
             passed = time.perf_counter() - start
             if group is None:
                 raise RuntimeError(f"nothing was leased of {size} after {turn} leases")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psycopg
 
-from counterpose_gateway.ledger import Ended, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Ended
 from evaluation.load.bulk import load_run
 from evaluation.load.databases import DATABASES, ledgers
 from evaluation.load.measuring import Load, row
@@ -61,10 +62,12 @@ def measure(load: Load) -> Iterator[LoadRow]:
 
 
 def _work(ledger: Ledger) -> int:
-    group = ledger.lease_group("worker", seconds=600)
+    group = ledger.items.lease("worker", seconds=600)
     if group is None:
         raise RuntimeError("the ledger ran out of items; load more")
-    ledger.finish_many([Ended(item_id=item.id, fence=item.fence, outcome=done()) for item in group.items])
+    ledger.items.finish_many(
+        [Ended(item_id=item.id, fence=item.fence, outcome=done()) for item in group.items]
+    )
     return len(group.items)
 
 

@@ -72,7 +72,7 @@ def mixed(load: Load) -> Iterator[LoadRow | Growth]:
         followed = asyncio.run(_followed(gateway, run_id, listeners=20, pollers=50, pause=0.0))
         with closing(Ledger(gateway.url)) as ledger:
             recorded = [event.id for event in _all_events(ledger, run_id)]
-            missing = items - ledger.run(run_id).request_counts.done
+            missing = items - ledger.runs.get(run_id).request_counts.done
     missing += sum([number for number, _ in each.seen] != recorded for each in followed.listeners)
     what = f"{items:,} items, 50 pollers, 20 listeners"
     yield LoadRow(
@@ -147,7 +147,7 @@ def _new_run(gateway: GatewayProcess, items: int) -> str:
 
 def _all_events(ledger: Ledger, run_id: str) -> Iterator[RunEvent]:
     after = 0
-    while events := ledger.events(run_id, after=after):
+    while events := ledger.events.page(run_id, after=after):
         yield from events
         after = events[-1].id
 

@@ -76,7 +76,7 @@ def _lost(gateway: GatewayProcess, answers: Sequence[Answer]) -> int:
     """Count runs that were accepted and are not there."""
     with closing(Ledger(gateway.url)) as ledger:
         ids = [str(json.loads(each.body)["id"]) for each in answers if each.status == 202]
-        return sum(ledger.glance(run_id) is None for run_id in ids)
+        return sum(ledger.status.glance(run_id) is None for run_id in ids)
 
 
 def _row(name: str, unit: str, value: float, n: int, target: float | None = None) -> LoadRow:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import update
 
-from counterpose_gateway.ledger import cursors, schema
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger.database import cursors
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import schema
 from evaluation.load.bulk import copy_items
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow

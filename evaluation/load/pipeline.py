@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.runs.items import LeasedGroup
+from counterpose_gateway.records.items import LeasedGroup
 from counterpose_gateway.worker import LedgerRecorder, Worker
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import LoadRow
@@ -111,7 +111,7 @@ async def _ended(gateway: FakeGateway, run_id: str) -> None:
 
 
 def _has_ended(gateway: FakeGateway, run_id: str) -> bool:
-    glance = gateway.ledger.glance(run_id)
+    glance = gateway.ledger.status.glance(run_id)
     return glance is not None and glance.state in FINAL_RUN_STATES
 
 

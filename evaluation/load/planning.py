@@ -7,20 +7,22 @@ import hashlib
 import multiprocessing
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert, update
 
 from counterpose_core.blobs import BlobStore
-from counterpose_gateway.ledger import Ledger, schema
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.items import LeasedStage
 from counterpose_gateway.runs.planner import Planner
 from evaluation.load.changes import changes
 from evaluation.load.measuring import Load, quantile
@@ -109,7 +111,7 @@ def _make(folder: Path, items: int) -> tuple[Made, Made, list[float]]:
 def load_dataset(url: str, sources: int, labels: Sequence[str] = CLASSES) -> None:
     """Fill a dataset of four classes with so many sources, whose images are in no store."""
     with closing(Ledger(url)) as ledger:
-        ledger.create_dataset("demo", CLASSES)
+        ledger.datasets.create("demo", CLASSES)
     database = Database(url)
     for start in range(0, sources, AT_ONCE):
         rows = [_source(number, labels) for number in range(start, min(sources, start + AT_ONCE))]
@@ -156,7 +158,7 @@ def plan_rest(folder: Path, run_id: str) -> Made:
         rest, start = peak_mb(), time.perf_counter()
         asyncio.run(_plan_whole(planner))
         seconds = time.perf_counter() - start
-        assert ledger.run(run_id).state == "queued"
+        assert ledger.runs.get(run_id).state == "queued"
         return Made(run_id, seconds, ledger.locked, rest, peak_mb())
 
 
@@ -171,12 +173,13 @@ class _Timed(Ledger):
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.locked: list[float] = []
+        self.stages.store_first = partial(self._store, self.stages.store_first)  # type: ignore[method-assign]
 
-    def store_first_stage(
-        self, leased: LeasedStage, items: Sequence[PlannedItem], *, last: bool
+    def _store(
+        self, store: Callable[..., tuple[LeasedStage, float]], *given: Any, **named: Any
     ) -> tuple[LeasedStage, float]:
         """Store the chunk."""
-        following, seconds = super().store_first_stage(leased, items, last=last)
+        following, seconds = store(*given, **named)
         self.locked.append(seconds)
         return following, seconds
 

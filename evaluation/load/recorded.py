@@ -11,7 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, insert, select, text
 
-from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema
 from fakes.gateway import fake_gateway
 
 WRITTEN = 6

@@ -12,7 +12,8 @@ from typing import Any
 
 from sqlalchemy import create_engine, insert
 
-from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from evaluation.load.recorded import Row, prediction, rows_of
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded

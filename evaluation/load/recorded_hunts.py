@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import create_engine, insert
 
 from counterpose_core.types import FINAL_ITEM_STATES
-from counterpose_gateway.ledger import schema
+from counterpose_gateway.ledger.tables import schema
 from evaluation.load.recorded import Row, rows_of
 from fakes.gateway import fake_gateway
 from fakes.hunted_world import hunted_services

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from counterpose_core.blobs import BlobStore
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 from fakes.gateway_server import serve
 from fakes.postgres import free_port
 from fakes.processes import child_processes
@@ -23,12 +24,12 @@ START_SECONDS = 60.0
 def fill(ledger: Ledger, folder: Path, per_class: int = 2, name: str = "demo") -> None:
     """Make a dataset of fake images whose answers the fake services know."""
     world = FakeWorld(store=SharedStore(BlobStore(str(folder / "store"))))
-    ledger.create_dataset(name, None)
+    ledger.datasets.create(name, None)
     sources = [
         NewSource(image=one.image, label=one.label, filename=one.filename, caption=None, width=8, height=8)
         for one in world.sources(per_class)
     ]
-    ledger.add_sources(name, sources)
+    ledger.datasets.add(name, sources)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from tqdm import tqdm
 
 from counterpose_core.contract.runs import ItemResult
-from counterpose_gateway.ledger import schema
+from counterpose_gateway.ledger.tables import schema
 from evaluation.load.fleet import A_SOURCE, TICKS, Fleet, Used, fleet
 from evaluation.scale.model import Plant, simulate
 from evaluation.scale.report import Fitted, Judged, Regime, Round, ScaleReport, locked
@@ -156,7 +156,7 @@ def _result(started: Fleet) -> ItemResult:
     """Return what a worker has recorded of an edit, which is as large as any."""
     items = schema.items.c
     query = select(items.result).where(items.state == "done", items.kind == "edit").limit(1)
-    with started.ledger._database.reading() as connection:
+    with started.ledger._session.database.reading() as connection:
         return ItemResult.model_validate(connection.execute(query).scalar_one())
 
 

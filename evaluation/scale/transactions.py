@@ -11,8 +11,9 @@ import numpy as np
 from sqlalchemy import event
 
 from counterpose_core.contract.runs import ItemResult
-from counterpose_gateway.ledger import Done, Ended, Ledger
-from counterpose_gateway.runs.items import LeasedGroup
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.items import LeasedGroup
+from counterpose_gateway.records.outcomes import Done, Ended
 from evaluation.load.bulk import load_run
 from evaluation.load.fleet import A_SOURCE, server_seconds
 from evaluation.scale.model import Affine, Transaction
@@ -49,7 +50,7 @@ def transactions(server: PostgresServer, result: ItemResult, repeats: int = REPE
     ledger = Ledger(url)
     load_run(ledger, url, sources=sum(SIZES) * (repeats + WARMING), per_source=A_SOURCE)
     executed = [0]
-    engine = ledger._database.engine
+    engine = ledger._session.database.engine
 
     def count(*given: Any) -> None:
         executed[0] += 1
@@ -60,11 +61,11 @@ def transactions(server: PostgresServer, result: ItemResult, repeats: int = REPE
         taken: list[list[LeasedGroup]] = []
 
         def lease(size: int = size, taken: list[list[LeasedGroup]] = taken) -> None:
-            taken.append(ledger.lease_groups("worker", seconds=6_000, most=size))
+            taken.append(ledger.items.lease_many("worker", seconds=6_000, most=size))
 
         def record(taken: list[list[LeasedGroup]] = taken) -> None:
             outcome = Done(result=result)
-            ledger.finish_many(
+            ledger.items.finish_many(
                 [
                     Ended(item_id=item.id, fence=item.fence, outcome=outcome)
                     for group in taken.pop()

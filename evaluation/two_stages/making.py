@@ -13,9 +13,9 @@ from counterpose_core.contract.runs import ItemResult, Provenance
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import CounterposeError, error_for
 from counterpose_gateway.methods.stress_test.process import process
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
-from counterpose_gateway.runs.outcomes import Done, Failed
-from counterpose_gateway.runs.outcomes import Outcome as WorkOutcome
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem, PlannedItem
+from counterpose_gateway.records.outcomes import Done, Failed
+from counterpose_gateway.records.outcomes import Outcome as WorkOutcome
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.clients import calling_services, services_of
 from counterpose_gateway.services.ports import Services

@@ -18,8 +18,8 @@ from counterpose_core.types import RunState
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
-from counterpose_gateway.runs.items import PlannedItem
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.services.clients import calling_services, services_of
 from counterpose_gateway.settings import GatewaySettings
 

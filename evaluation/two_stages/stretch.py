@@ -10,7 +10,7 @@ from functools import cached_property
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.datasets import Dataset, Source
 from counterpose_gateway.methods.stress_test.plan import choose_sources
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_miniature.world.scene import VALUES, Scene
 from evaluation.validity.sources import image_of
 

@@ -97,7 +97,7 @@ def create_app(
     """
     metrics = Metrics()
     own_keys = [key.get_secret_value().encode() for key in settings.api_keys]
-    sessions, ring = Sessions(own_keys), KeyRing(own_keys, ledger)
+    sessions, ring = Sessions(own_keys), KeyRing(own_keys, ledger.access)
     links = SignedUrls(own_keys, ring)
     room = Room(
         requests=settings.max_requests_in_flight, listeners=settings.max_listeners,
@@ -108,7 +108,7 @@ def create_app(
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
     app.add_middleware(Turns)
     app.add_middleware(
-        Edge, settings=settings, sessions=sessions, ring=ring, note=ledger.note_access, links=links
+        Edge, settings=settings, sessions=sessions, ring=ring, note=ledger.access.note, links=links
     )
     app.add_middleware(InFlight, room=room)
     app.add_middleware(ProblemMiddleware, server="the gateway")
@@ -121,7 +121,7 @@ def create_app(
     app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
         metrics=metrics, sessions=sessions, ring=ring, links=links, status=RunStatus(ledger),
-        followed=FollowedRuns(ledger), cache=RunCache(KEPT), policy=policy,
+        followed=FollowedRuns(ledger.events), cache=RunCache(KEPT), policy=policy,
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
         joined=joined, columns=columns, budget=budget, clusters=clusters or Clusters({}),
         pairs=pairs, credentials=content_credentials(settings),

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import DiskFailed
 
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
+
 LOOK_SECONDS = 1.0
-
-
-class _Failing(Protocol):
-    @property
-    def failure(self) -> str | None: ...
 
 
 class _Server(Protocol):
     should_exit: bool
 
 
-def require_disks(ledger: _Failing, store: BlobStore) -> None:
+def require_disks(ledger: Ledger, store: BlobStore) -> None:
     """Check that neither disk has failed in this process.
 
     Raises:
@@ -30,7 +28,7 @@ def require_disks(ledger: _Failing, store: BlobStore) -> None:
         raise DiskFailed(found)
 
 
-async def stop_with_disks(ledger: _Failing, store: BlobStore, server: _Server) -> None:
+async def stop_with_disks(ledger: Ledger, store: BlobStore, server: _Server) -> None:
     """Let the server stop as soon as a disk has failed, so that a supervisor starts the process anew."""
     # Threads meet the failure, where no event of the loop is at hand.
     while ledger.failure is None and store.failure is None:  # noqa: ASYNC110

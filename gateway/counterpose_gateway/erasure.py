@@ -56,39 +56,39 @@ class Erasure:
 
     def look(self) -> int:
         """Delete what has ended, erase what is due, and return the number of blobs that went."""
-        self._ledger.expire_datasets()
-        self._ledger.go_on_deleting_datasets()
-        deleted = self._ledger.last_deletion()
+        self._ledger.datasets.expire()
+        self._ledger.datasets.go_on_deleting()
+        deleted = self._ledger.blobs.last_deletion()
         if deleted != self._last_deletion:
             self._forget()
             self._last_deletion = deleted
-        due = set(self._ledger.loose_digests(before=self._clock() - self._grace, most=MOST))
+        due = set(self._ledger.blobs.loose(before=self._clock() - self._grace, most=MOST))
         return self._erase(due) if due else 0
 
     def _erase(self, due: set[str]) -> int:
         noted_before, unused_since = self._clock() - self._grace, time.time() - self._grace
-        settled = self._ledger.named(due) | (due & self._configured())
+        settled = self._ledger.blobs.named(due) | (due & self._configured())
         erased = 0
         for digest in sorted(due - settled):
-            if not self._ledger.is_loose(digest, before=noted_before):
+            if not self._ledger.blobs.is_loose(digest, before=noted_before):
                 # A row that named it was deleted meanwhile: the look began before that row.
                 continue
             orphans = self._store.erase(digest, unused_since=unused_since)
             if orphans is None:
                 # It was put again: the row that names it may not be written yet.
-                self._ledger.loosen({digest}, self._clock())
+                self._ledger.blobs.loosen({digest}, self._clock())
                 continue
-            self._ledger.loosen(orphans, noted_before)
+            self._ledger.blobs.loosen(orphans, noted_before)
             settled.add(digest)
             erased += 1
-        self._ledger.settle(settled, before=noted_before)
-        self._ledger.erased_from_log()
+        self._ledger.blobs.settle(settled, before=noted_before)
+        self._ledger.blobs.erased_from_log()
         _logger.info("%d of %d blobs that were named by deleted rows are erased", erased, len(due))
         return erased
 
     def _configured(self) -> set[str]:
         """Return what configurations name, themselves or in a list that they name."""
-        found = self._ledger.configured_digests()
+        found = self._ledger.blobs.configured()
         listed = set[str]()
         for digest in found:
             try:

@@ -7,11 +7,14 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from counterpose_core.errors import CounterposeError, LedgerDamaged
 from counterpose_gateway.imports.importer import Importer
-from counterpose_gateway.runs.leased_jobs import JobNews
+from counterpose_gateway.records.jobs import JobNews
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger.jobs import Jobs
 
 NEWS_SECONDS = 2.0
 """How often a worker asks whether it is still needed; it reports at every second or third time."""
@@ -27,16 +30,8 @@ class JobPart:
     attempt: int
 
 
-class NewsLedger(Protocol):
-    """What a part of a job asks of the ledger; `counterpose_gateway.ledger.Ledger` is one."""
-
-    def job_news(self, job_id: str, attempt: int, *, works: bool = True) -> JobNews:
-        """Tell a process of an attempt what it is to work on, and note that its attempt lives."""
-        ...
-
-
 async def run_of(
-    ledger: NewsLedger, part: JobPart, stop: asyncio.Event, importer_of: Callable[[str], Importer]
+    jobs: Jobs, part: JobPart, stop: asyncio.Event, importer_of: Callable[[str], Importer]
 ) -> JobNews | None:
     """Return what is told of a job when its run is made, or None if the part is not needed by then.
 
@@ -45,7 +40,7 @@ async def run_of(
     importing: asyncio.Task[None] | None = None
     try:
         while not stop.is_set():
-            news = await _news(ledger, part, works=True)
+            news = await _news(jobs, part, works=True)
             if news is not None and (news.run_id is not None or not news.needed):
                 return news if news.needed else None
             if importing is None and news is not None and news.dataset is not None:
@@ -76,18 +71,18 @@ async def _pause(stop: asyncio.Event) -> None:
         await asyncio.wait_for(stop.wait(), NEWS_SECONDS)
 
 
-async def until_not_needed(ledger: NewsLedger, part: JobPart, *, works: bool = True) -> None:
+async def until_not_needed(jobs: Jobs, part: JobPart, *, works: bool = True) -> None:
     """Report that the part lives until its job has ended, or another attempt has taken its place."""
     needed = True
     while needed:
         await asyncio.sleep(NEWS_SECONDS)
-        news = await _news(ledger, part, works=works)
+        news = await _news(jobs, part, works=works)
         needed = news is None or news.needed
 
 
-async def _news(ledger: NewsLedger, part: JobPart, *, works: bool) -> JobNews | None:
+async def _news(jobs: Jobs, part: JobPart, *, works: bool) -> JobNews | None:
     try:
-        return await asyncio.to_thread(ledger.job_news, part.job_id, part.attempt, works=works)
+        return await asyncio.to_thread(jobs.news, part.job_id, part.attempt, works=works)
     except LedgerDamaged:
         raise
     except CounterposeError as error:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from counterpose_core.errors import InvalidRequest, NotFound
-from counterpose_gateway.access.keys import SCOPES, AccessKey, Scope, new_key, successor
-from counterpose_gateway.access.tenants import DEFAULT_TENANT, tenant_named
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.access_keys import SCOPES, AccessKey, Scope, new_key, successor
+from counterpose_gateway.records.tenants import DEFAULT_TENANT, tenant_named
 
 LONGEST_NAME = 120
 DAYS, MOST_DAYS, OVERLAP_HOURS, ENTRIES = 90.0, 3650.0, 24.0, 50
@@ -57,7 +57,7 @@ def manage_keys(arguments: argparse.Namespace, ledger: Ledger, now: dt.datetime)
 
 def print_log(arguments: argparse.Namespace, ledger: Ledger) -> int:
     """Print the newest entries of the log."""
-    entries = ledger.access_log(max(arguments.limit, 1))
+    entries = ledger.access.log(max(arguments.limit, 1))
     lines = [
         {"at": each.at.isoformat(), "holder": each.holder, "tenant": each.tenant,
          "method": each.method, "path": each.path, "status": each.status}
@@ -74,7 +74,7 @@ def _create(arguments: argparse.Namespace, ledger: Ledger, now: dt.datetime) -> 
     lasts = _lasts(arguments.days)
     ends = None if lasts is None else now + lasts
     key, whole = new_key(arguments.name.strip(), scopes, now, ends, tenant_named(arguments.tenant))
-    ledger.add_access_key(key)
+    ledger.access.add_key(key)
     return _show_once(key, whole)
 
 
@@ -84,7 +84,7 @@ def _list(arguments: argparse.Namespace, ledger: Ledger, now: dt.datetime) -> in
          "created": key.created_at.isoformat(timespec="minutes"),
          "ends": "never" if key.expires_at is None else key.expires_at.isoformat(timespec="minutes"),
          "state": "open" if key.refusal(now) is None else "revoked" if key.revoked_at else "ended"}
-        for key in ledger.access_keys()
+        for key in ledger.access.all_keys()
     ]  # fmt: skip
     _print(lines, as_json=arguments.json)
     return 0
@@ -98,20 +98,20 @@ def _rotate(arguments: argparse.Namespace, ledger: Ledger, now: dt.datetime) -> 
         raise InvalidRequest(f"--overlap-hours is {arguments.overlap_hours}; it cannot be negative")
     overlap = dt.timedelta(hours=arguments.overlap_hours)
     ending, new, whole = successor(key, now, overlap, _lasts(arguments.days))
-    ledger.end_access_key(ending, new)
+    ledger.access.end_key(ending, new)
     return _show_once(new, whole)
 
 
 def _revoke(arguments: argparse.Namespace, ledger: Ledger, now: dt.datetime) -> int:
     key = _known(ledger, arguments.id)
     if key.revoked_at is None:
-        ledger.end_access_key(replace(key, revoked_at=now))
+        ledger.access.end_key(replace(key, revoked_at=now))
     sys.stdout.write(f"{key.id}: {key.name!r} opens nothing any more; gateways notice within seconds\n")
     return 0
 
 
 def _known(ledger: Ledger, key_id: str) -> AccessKey:
-    key = ledger.access_key(key_id)
+    key = ledger.access.key(key_id)
     if key is None:
         raise NotFound(f"there is no API key {key_id!r}; `counterpose-gateway keys list` has them all")
     return key

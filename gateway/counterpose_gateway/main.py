@@ -28,7 +28,6 @@ from counterpose_core.errors import CounterposeError, StorageError
 from counterpose_core.suite import load_suite
 from counterpose_core.tracing import tracing_to
 from counterpose_gateway import quota_commands
-from counterpose_gateway.access.tenants import DEFAULT_TENANT, tenant_named
 from counterpose_gateway.app import bare_app, create_admin_app, create_app
 from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.disks import require_disks, stop_with_disks
@@ -49,6 +48,7 @@ from counterpose_gateway.key_commands import add_commands, manage_keys, print_lo
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.process_readings import ProcessReadings
+from counterpose_gateway.records.tenants import DEFAULT_TENANT, tenant_named
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.runs.columns import ColumnKeeper
 from counterpose_gateway.runs.joined import JoinedWork
@@ -163,11 +163,13 @@ async def _serving(settings: GatewaySettings) -> None:
         _let_signals_pass()
         stopped = threading.Event()
         # Beside the answers: what a killed gateway has left half done may be a million rows.
-        going_on = asyncio.create_task(asyncio.to_thread(ledger.go_on, stopped.is_set))
+        going_on = asyncio.create_task(asyncio.to_thread(ledger.runs.go_on, stopped.is_set))
         launching = _launching(settings, ledger, clusters, app.state.context)
         telling = _until_left(ProcessReadings(ledger, caller.counts).keep())
         target = Target(private=settings.private_webhooks)
-        delivering = _until_left(Deliveries(ledger, target, partial(gate_summary, ledger, store)).keep())
+        delivering = _until_left(
+            Deliveries(ledger.webhooks, target, partial(gate_summary, ledger, store)).keep()
+        )
         erasing = _until_left(Erasure(ledger, store, app.state.context.forget).keep())
         keeping = _keeping_columns(ledger, joined, columns)
         async with keeping, _until_left(budget.keep()), launching, telling, delivering, erasing:
@@ -197,7 +199,7 @@ async def _keeping_columns(
     if joined is None or columns is None:
         yield
         return
-    async with _until_left(ColumnKeeper(ledger, METHODS, joined, columns).keep()):
+    async with _until_left(ColumnKeeper(ledger.runs, METHODS, joined, columns).keep()):
         yield
 
 
@@ -211,7 +213,7 @@ async def _launching(
         return
     cost = WorkerCost(worker_cpus=settings.job_worker_cpus, driver_cpus=settings.job_driver_cpus)
     look = JobLook(ledger, clusters, lambda job: make_run(job, context.of(Caller(job.tenant))), cost)
-    async with _until_left(Launcher(ledger, look, tuple(settings.clusters)).keep()):
+    async with _until_left(Launcher(ledger.jobs, look, tuple(settings.clusters)).keep()):
         yield
 
 
@@ -249,7 +251,7 @@ def _work(arguments: argparse.Namespace) -> int:
 async def _following(settings: GatewaySettings, part: JobPart) -> None:
     """Report that an attempt lives until its job ends; a signal ends this at once."""
     ledger = _ledger(settings)
-    await until_not_needed(ledger, part, works=False)
+    await until_not_needed(ledger.jobs, part, works=False)
     ledger.close()
 
 
@@ -261,7 +263,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     ledger, store = _ledger(settings), BlobStore(settings.store_url)
     importer_of = partial(_importer, settings, ledger, store)
-    news = None if part is None else await run_of(ledger, part, stop, importer_of)
+    news = None if part is None else await run_of(ledger.jobs, part, stop, importer_of)
     if part is not None and news is None:
         ledger.close()
         return
@@ -289,7 +291,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
             tracing=tracing,
         )
         # A process that was killed while it cancelled or deleted a large run has left it half done.
-        await asyncio.to_thread(ledger.go_on, stop.is_set)
+        await asyncio.to_thread(ledger.runs.go_on, stop.is_set)
         readings = ProcessReadings(ledger, caller.counts, lambda: worker.reading)
         async with _stopping_with(ledger, part, stop), _until_left(readings.keep()):
             await worker.work(stop)
@@ -317,7 +319,7 @@ async def _stopping_with(ledger: Ledger, part: JobPart | None, stop: asyncio.Eve
         return
 
     async def follow() -> None:
-        await until_not_needed(ledger, part)
+        await until_not_needed(ledger.jobs, part)
         stop.set()
 
     async with _until_left(follow()):
@@ -333,7 +335,7 @@ def _register_dataset(arguments: argparse.Namespace) -> int:
         name, arguments.folder, ledger, store,
         with_captions=arguments.captions, quotas=Quotas.of(settings),
     )  # fmt: skip
-    dataset = ledger.dataset(name)
+    dataset = ledger.datasets.get(name)
     sys.stdout.write(f"{name}: {dataset.n_sources} images of {len(dataset.classes)} classes\n")
     for note in notes:
         sys.stderr.write(f"{note}\n")

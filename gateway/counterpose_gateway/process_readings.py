@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from counterpose_core.errors import CounterposeError
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs.worker_reading import WorkerReading
+from counterpose_gateway.records.measurements import WorkerReading
 from counterpose_gateway.services.call_counts import CallCounts
 
 TOLD_SECONDS = 10.0
@@ -38,15 +38,17 @@ class ProcessReadings:
         finally:
             await self.tell()
             if self._reading is not None:
-                await self._told(self._ledger.forget_worker, self._reading().worker)
+                await self._told(self._ledger.measurements.forget_worker, self._reading().worker)
 
     async def tell(self) -> None:
         """Tell it now; what the ledger does not take is told with the next."""
         if self._reading is not None:
             calls = {service: number for service, number in self._counts.under_way.items() if number}
-            await self._told(self._ledger.note_worker, self._reading().model_copy(update={"calls": calls}))
+            await self._told(
+                self._ledger.measurements.note_worker, self._reading().model_copy(update={"calls": calls})
+            )
         counts = self._counts.taken()
-        if counts and not await self._told(self._ledger.add_counts, counts):
+        if counts and not await self._told(self._ledger.measurements.add_counts, counts):
             self._counts.put_back(counts)
 
     async def _told(self, tell: Callable[[T], None], what: T) -> bool:

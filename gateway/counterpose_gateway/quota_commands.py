@@ -7,8 +7,8 @@ import json
 import sys
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.access.tenants import Quota, tenant_named
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.tenants import Quota, tenant_named
 
 
 def add_commands(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,7 +28,7 @@ def manage_quotas(arguments: argparse.Namespace, ledger: Ledger) -> int:
     """Do what a `quotas` command says."""
     if arguments.action == "set":
         _set(arguments, ledger)
-    lines = [ledger.of(tenant).usage().model_dump(mode="json") for tenant in ledger.quotas()]
+    lines = [ledger.of(tenant).access.usage().model_dump(mode="json") for tenant in ledger.access.quotas()]
     if arguments.action == "list" and arguments.json:
         sys.stdout.write(json.dumps(lines, indent=2) + "\n")
         return 0
@@ -44,7 +44,7 @@ def _set(arguments: argparse.Namespace, ledger: Ledger) -> None:
     for name, value in (("--images", most.images), ("--gpu-seconds", most.gpu_seconds)):
         if value is not None and not 0 <= value < 2**53:
             raise InvalidRequest(f"{name} is {value}; give 0 or more, or leave it out for no bound")
-    ledger.set_quota(tenant_named(arguments.tenant), most)
+    ledger.access.set_quota(tenant_named(arguments.tenant), most)
 
 
 def _bound(value: float | None) -> str:

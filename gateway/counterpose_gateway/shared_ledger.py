@@ -16,9 +16,10 @@ from typing import ParamSpec, TypeVar
 
 from counterpose_core.backoff import Backoff
 from counterpose_core.errors import BackendUnavailable, CounterposeError, LeaseLost, StorageFull
-from counterpose_gateway.ledger import Ended, Ledger, lease_lost, no_lease_left, run_of
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.items import LeasedGroup, no_lease_left
+from counterpose_gateway.records.outcomes import Ended, lease_lost, run_of
 from counterpose_gateway.runs.combining import Combining
-from counterpose_gateway.runs.items import LeasedGroup
 from counterpose_gateway.runs.renewal import renewed_every
 
 P = ParamSpec("P")
@@ -101,7 +102,7 @@ class SharedLedger:
 
     async def release(self, group: LeasedGroup) -> None:
         """Return the items that are still leased."""
-        await asyncio.to_thread(self._ledger.release, group)
+        await asyncio.to_thread(self._ledger.items.release, group)
 
     def _run(self, run_id: str) -> _SharedRun:
         # In the order of their use: a run that is worked on is never forgotten.
@@ -115,7 +116,7 @@ class SharedLedger:
 
     async def _lease_some(self, hands: Sequence[None]) -> Sequence[LeasedGroup | None]:
         groups = await asyncio.to_thread(
-            self._ledger.lease_groups,
+            self._ledger.items.lease_many,
             self.name,
             seconds=self._lease_seconds,
             most=len(hands),
@@ -160,13 +161,15 @@ class _SharedRun:
         return await self._looks.ask(None)
 
     async def _look(self, askers: Sequence[None]) -> Sequence[bool]:
-        found = await retry_ledger(self._ledger.run_cancelled, self._run_id)
+        found = await retry_ledger(self._ledger.runs.cancelled, self._run_id)
         self._looked = (asyncio.get_running_loop().time(), found)
         return [found] * len(askers)
 
     async def _record(self, calls: Sequence[Sequence[Ended]]) -> Sequence[BaseException | None]:
         try:
-            lost = await retry_ledger(self._ledger.record_many, [each for call in calls for each in call])
+            lost = await retry_ledger(
+                self._ledger.items.record_many, [each for call in calls for each in call]
+            )
         except CounterposeError as error:
             if error.retryable or len(calls) == 1:
                 raise
@@ -176,14 +179,14 @@ class _SharedRun:
 
     async def _recorded_alone(self, call: Sequence[Ended]) -> BaseException | None:
         try:
-            return _lost_of(call, await retry_ledger(self._ledger.record_many, call))
+            return _lost_of(call, await retry_ledger(self._ledger.items.record_many, call))
         except CounterposeError as error:
             return error
 
     async def _renew(self, asked: Sequence[tuple[LeasedGroup, float]]) -> Sequence[BaseException | None]:
         groups = {id(group): group for group, _ in asked} | self.held
         seconds = max(each for _, each in asked)
-        kept = await asyncio.to_thread(self._ledger.renew_groups, list(groups.values()), seconds)
+        kept = await asyncio.to_thread(self._ledger.items.renew_many, list(groups.values()), seconds)
         now, left = asyncio.get_running_loop().time(), set(kept)
         for key, group in groups.items():
             # A group without a lease asks for itself, and is told.

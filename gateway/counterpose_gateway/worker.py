@@ -20,13 +20,14 @@ from counterpose_core.errors import CounterposeError, DiskFailed, LedgerDamaged
 from counterpose_core.tracing import Tracing
 from counterpose_gateway.disks import require_disks
 from counterpose_gateway.imports.importer import Importer
-from counterpose_gateway.ledger import Ended, Ledger, Outcome
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem
+from counterpose_gateway.records.measurements import WorkerReading
+from counterpose_gateway.records.outcomes import Ended, Outcome
 from counterpose_gateway.runs.attempt import RunStoppedError
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.renewal import keep_leased
-from counterpose_gateway.runs.worker_reading import WorkerReading
 from counterpose_gateway.services.concurrency import Concurrency
 from counterpose_gateway.services.functions import with_functions
 from counterpose_gateway.services.ports import Services
@@ -229,7 +230,7 @@ class Worker:
                 f"{stopped.why.detail}. The run was stopped and keeps what it has; serve the function again "
                 "and resume the run."
             )
-            await retry_ledger(self._ledger.stop_run, group.run_id, why)
+            await retry_ledger(self._ledger.runs.stop, group.run_id, why)
         except CounterposeError as error:
             _logger.warning("group %s of run %s: %s", group.item_group, group.run_id, error.detail)
 
@@ -243,7 +244,7 @@ class Worker:
 
     def _counts(self, run_id: str) -> RequestCounts | None:
         try:
-            glance = self._ledger.glance(run_id)
+            glance = self._ledger.status.glance(run_id)
         except CounterposeError:
             return None
         return None if glance is None else glance.counts
@@ -255,7 +256,7 @@ class Worker:
             return
         found = await retry_ledger(look, group, self._ledger)
         if found.problem is not None:
-            await retry_ledger(self._ledger.stop_run, group.run_id, found.problem)
+            await retry_ledger(self._ledger.runs.stop, group.run_id, found.problem)
         elif found.decided:
             self._looked_at[group.run_id] = None
             while len(self._looked_at) > _LOOKS_REMEMBERED:

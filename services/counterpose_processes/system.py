@@ -69,6 +69,13 @@ def return_freed_memory() -> None:
         set_option(_M_MMAP_THRESHOLD, _RETURNED_FROM)
 
 
+def trim_memory() -> None:
+    """Give the free pages of all heaps back to the system, where the allocator is glibc's."""
+    trim = _c_function("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
 def monotonic_clock() -> str | None:
     """Name the clock that `time.monotonic` reads, which processes may share; None if it has no name."""
     try:

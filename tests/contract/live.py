@@ -129,11 +129,11 @@ async def seeded(gateway: FakeGateway, worker: Worker) -> Known:
     for seed in (1, 2):
         body = {"baseline": baseline, "classifiers": ["leaning"], "seed": seed}
         await _created(gateway, "/v1/gates", body)
-    for run in gateway.ledger.run_list(kind="adversarial-dataset").runs:
+    for run in gateway.ledger.runs.page(kind="adversarial-dataset").runs:
         await _created(gateway, "/v1/transfers", {"source": run.id, "classifiers": ["steady"], "seed": 1})
     await worker.work_off()
     runs: dict[str, list[str]] = {}
-    for run in gateway.ledger.run_list(state="completed").runs:
+    for run in gateway.ledger.runs.page(state="completed").runs:
         runs.setdefault(run.kind, []).append(run.id)
     item: dict[str, str] = {}
     cursors: dict[str, str] = {}
@@ -146,9 +146,11 @@ async def seeded(gateway: FakeGateway, worker: Worker) -> Known:
         of_job = {"kind": "stress-test", "request": STRESS_TEST}
         await _created(gateway, "/v1/jobs", {"cluster": NAME, "workers": 1, "run": of_job})
     cursors["/v1/jobs"] = (await _got(gateway, "/v1/jobs?limit=1"))["after"]
-    jobs = [job.id for job in gateway.ledger.job_list().jobs]
-    webhook = gateway.ledger.create_webhook(WebhookCreate(url=WEBHOOK)).id
-    return Known(runs, item, gateway.ledger.sources("demo")[0].image, cursors, jobs, baseline, webhook)
+    jobs = [job.id for job in gateway.ledger.jobs.page().jobs]
+    webhook = gateway.ledger.webhooks.create(WebhookCreate(url=WEBHOOK)).id
+    return Known(
+        runs, item, gateway.ledger.datasets.sources("demo")[0].image, cursors, jobs, baseline, webhook
+    )
 
 
 async def _created(gateway: FakeGateway, path: str, body: dict[str, Any]) -> str:

@@ -67,9 +67,9 @@ async def test_no_answer_has_a_byte_of_another_tenant(tmp_path: Path) -> None:
         # An image that nobody else has: the fakes draw the same from the same seed.
         only = other.source("sled", 50) | {"caption": "a photo of a sled with a quagga"}
         await other.http.post("/v1/datasets/quagga/sources", json={"sources": [only]})
-        hidden = other.ledger.sources("quagga")[0].image
+        hidden = other.ledger.datasets.sources("quagga")[0].image
         for run in (run for of_kind in theirs.runs.values() for run in of_kind):
-            other.ledger.rename(run, "zebrafish")
+            other.ledger.runs.rename(run, "zebrafish")
         watch = Watch(app_of(gateway), ["quagga", "zebrafish", hidden, *_ids(theirs)])
         async with served(gateway, watch) as address:
             image = gateway.source("sled", 99)["content_base64"]

@@ -59,25 +59,25 @@ async def tenants(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ten
         own = Ids(
             runs={kind: ids[0] for kind, ids in known.runs.items()} | {"stress-test": known.baseline},
             items=known.item | {"stress-test": f"{known.baseline}.0"}, dataset="quagga-7",
-            image=owner.ledger.sources("wide")[-1].image, job=known.jobs[0], webhook=known.webhook,
+            image=owner.ledger.datasets.sources("wide")[-1].image, job=known.jobs[0], webhook=known.webhook,
             token=tokens["sled"],
         )  # fmt: skip
         # A child of a run, about the dataset: what lists find by either.
         await asyncio.to_thread(
-            owner.ledger.create_run, kind="stress-test", dataset=own.dataset, items=[], fingerprint="f",
-            config=owner.ledger.run(known.baseline).resolved_config, parent=known.baseline,
+            owner.ledger.runs.create, kind="stress-test", dataset=own.dataset, items=[], fingerprint="f",
+            config=owner.ledger.runs.get(known.baseline).resolved_config, parent=known.baseline,
         )  # fmt: skip
         for run in own.runs.values():
-            await asyncio.to_thread(owner.ledger.rename, run, "zebrafish")
+            await asyncio.to_thread(owner.ledger.runs.rename, run, "zebrafish")
         yield Tenants(owner, stranger, known, own, _deleted(owner, known, own), _never(own))
 
 
 def _deleted(owner: FakeGateway, known: Known, own: Ids) -> Ids:
     gone = {kind: ids[1] for kind, ids in known.runs.items() if len(ids) > 1}
     for run in gone.values():
-        owner.ledger.delete_run(run)
-    hook = owner.ledger.create_webhook(WebhookCreate(url="https://hooks.example.com/b")).id
-    owner.ledger.delete_webhook(hook)
+        owner.ledger.runs.delete(run)
+    hook = owner.ledger.webhooks.create(WebhookCreate(url="https://hooks.example.com/b")).id
+    owner.ledger.webhooks.delete(hook)
     return replace(own, runs=gone, items={kind: f"{run}.0" for kind, run in gone.items()}, webhook=hook)
 
 
@@ -194,5 +194,11 @@ def _leaks(asked: Asked, answered: str, tenants: Tenants) -> list[str]:
 
 async def _state(tenants: Tenants) -> list[object]:
     ledger = tenants.owner.ledger
-    runs = [ledger.run(run) for run in tenants.own.runs.values()]
-    return [*runs, ledger.dataset_list(), ledger.webhooks(), ledger.job_list(), len(ledger.run_list().runs)]
+    runs = [ledger.runs.get(run) for run in tenants.own.runs.values()]
+    return [
+        *runs,
+        ledger.datasets.all(),
+        ledger.webhooks.all(),
+        ledger.jobs.page(),
+        len(ledger.runs.page().runs),
+    ]

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import httpx
 
-from counterpose_gateway.access.keys import SCOPES, AccessKey, Scope, new_key
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.access_keys import SCOPES, AccessKey, Scope, new_key
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from fakes.gateway import URL, FakeGateway
 
 
@@ -19,7 +19,7 @@ def new_access_key(
     """Make a key of some scopes, or all; return it and what its holder sends."""
     now = dt.datetime.now(dt.UTC)
     key, whole = new_key("ci", scopes or SCOPES, now, None if ends is None else now + ends, tenant)
-    ledger.add_access_key(key)
+    ledger.access.add_key(key)
     return key, whole
 
 

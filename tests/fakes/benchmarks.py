@@ -14,8 +14,9 @@ from counterpose_core.contract.editor import GeneratedImage, GenerateItem, Gener
 from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from counterpose_core.text.class_prompts import CLASS_SLOT
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger import Done, Ledger
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.outcomes import Done
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway
 from fakes.ports import FakeEditor, FakeScorer, fake_services
@@ -112,20 +113,20 @@ def learn_interface(
         for ordinal, name in enumerate(sorted(classes, key=lambda name: name in unlearned))
     ]
     config = interface_config(dataset, classes).model_dump(mode="json")
-    run_id = ledger.create_run(
+    run_id = ledger.runs.create(
         kind="dataset-interface", dataset=dataset, config=config, items=items, fingerprint="f" * 64
     ).id
     for _ in range(len(classes) - len(unlearned)):
-        group = ledger.lease_group("worker", seconds=30.0, run_id=run_id)
+        group = ledger.items.lease("worker", seconds=30.0, run_id=run_id)
         assert group is not None
         (item,) = group.items
         told = {
             "token": token_of(item.label), "initialiser": item.label, "steps": 10, "losses": [],
             "n_images": 1,
         }  # fmt: skip
-        ledger.finish(item.id, item.fence, Done(result=TokenResult.model_validate(told)))
+        ledger.items.finish(item.id, item.fence, Done(result=TokenResult.model_validate(told)))
     if unlearned and cancel:
-        ledger.cancel(run_id)
+        ledger.runs.cancel(run_id)
     return run_id
 
 

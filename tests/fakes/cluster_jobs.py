@@ -50,10 +50,10 @@ class Worked:
 
 def worked(ledger: Ledger, run_id: str) -> Worked:
     """Read a run that must be whole: ended well, each item once, the ledger's books in order."""
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     assert (run.state, run.request_counts.total) == ("completed", ITEMS), run
-    assert ledger.audit(run.id) == []
-    items = list(ledger.items_of(run.id, Item))
+    assert ledger.audit.run(run.id) == []
+    items = list(ledger.items.of(run.id, Item))
     assert [item.ordinal for item in items] == list(range(ITEMS))
     # What an item took, and whom its group asked: of one that is done again alone, fewer services are asked.
     of_the_way: IncEx = {"service_seconds", "cost", "models"}
@@ -97,7 +97,7 @@ class Asking:
 
     def ended_items(self, run_id: str) -> int:
         """How many items of a run have ended."""
-        counts = self.ledger.run(run_id).request_counts
+        counts = self.ledger.runs.get(run_id).request_counts
         return counts.total - counts.pending
 
 

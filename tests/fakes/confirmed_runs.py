@@ -14,7 +14,7 @@ from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.findings import find
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.services.ports import Services
 from fakes.ports import fake_services
 from fakes.recorder import FakeRecorder, lease_all, recorded_items, recorded_run

@@ -10,7 +10,7 @@ from counterpose_gateway.runs.status import RunStatus, StatusText
 
 async def waited_for(ledger: Ledger, run_id: str, seconds: float) -> StatusText:
     """Return the run when it has ended, or its current state after ``seconds``."""
-    return await wait_for_end(FollowedRuns(ledger), RunStatus(ledger), run_id, seconds)
+    return await wait_for_end(FollowedRuns(ledger.events), RunStatus(ledger), run_id, seconds)
 
 
 def sent_fields(sent: bytes) -> list[dict[str, str]]:

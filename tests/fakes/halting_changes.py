@@ -8,14 +8,15 @@ from typing import Any, Literal
 
 from sqlalchemy import event
 
-from counterpose_gateway.ledger import Ledger, deletions, resumptions
-from counterpose_gateway.runs import pace
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.runs import deletions, resumptions
+from counterpose_gateway.records import pace
 from fakes.ledger_worker import acknowledge
 
 FOR_EVER = 1000.0
 SMALL_CHUNK = 3
 
-Verb = Literal["resume", "delete_run"]
+Verb = Literal["resume", "delete"]
 Moment = Literal["between-chunks", "within-a-chunk"]
 
 
@@ -42,9 +43,9 @@ def change_and_halt(url: str, run_id: str, verb: Verb, moment: Moment, commits: 
             if moment == "between-chunks" and counted == commits:
                 _halt(log)
 
-    event.listen(ledger._database.engine, "commit", count)
+    event.listen(ledger._session.database.engine, "commit", count)
     pace.Pace = HaltingPace  # type: ignore[misc]  # this process is killed
-    getattr(ledger, verb)(run_id)
+    getattr(ledger.runs, verb)(run_id)
 
 
 def _halt(log: Path) -> None:

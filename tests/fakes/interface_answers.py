@@ -13,7 +13,7 @@ from counterpose_core.contract.dataset_interfaces import (
     DatasetInterfaceSummary,
     Image,
     Images,
-    TokenSummary,
+    TokenResult,
 )
 from counterpose_core.contract.editor import GenerationPreset
 from counterpose_core.contract.runs import Run
@@ -57,14 +57,14 @@ def a_config() -> DatasetInterfaceConfig:
     )
 
 
-def a_token(**told: object) -> TokenSummary:
+def a_token(**told: object) -> TokenResult:
     """A class that was learned in eight steps, looked at in images."""
     fields = {
         "token": TOKEN, "initialiser": "plate", "steps": 8, "losses": [0.5, 0.4, 0.35, 0.3],
         "losses_over": 2, "n_images": 12, "object_similarity": similarity(0.3),
-        "name_similarity": similarity(0.25), "real_similarity": similarity(0.32), "state": None,
+        "name_similarity": similarity(0.25), "real_similarity": similarity(0.32),
     }  # fmt: skip
-    return TokenSummary.model_validate(fields | told)
+    return TokenResult.model_validate(fields | told)
 
 
 def an_interface_summary(**told: object) -> DatasetInterfaceSummary:

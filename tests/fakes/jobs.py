@@ -16,7 +16,7 @@ from counterpose_gateway.jobs.launcher import LEASE_SECONDS, Launcher
 from counterpose_gateway.jobs.look import JobLook, WorkerCost
 from counterpose_gateway.jobs.submission import make_run
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs.leased_jobs import LeasedJob
+from counterpose_gateway.records.jobs import LeasedJob
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of
@@ -51,7 +51,7 @@ class Jobs:
         """Make a job, and look at it until its first attempt is submitted."""
         job = Job.model_validate((await self.post()).json())
         await self.look()
-        return self.ledger.job(job.id)
+        return self.ledger.jobs.get(job.id)
 
     async def look(self, passing: float = 0.0) -> None:
         """Look at every job that is due after so many seconds."""
@@ -61,11 +61,11 @@ class Jobs:
 
     def lease(self) -> LeasedJob | None:
         """Lease a job that is due, as a launcher does."""
-        return self.ledger.lease_job((NAME,), LEASE_SECONDS)
+        return self.ledger.jobs.lease((NAME,), LEASE_SECONDS)
 
     def report(self, job: Job) -> None:
         """Let a worker of the newest attempt report."""
-        assert self.ledger.job_news(job.id, job.attempts[-1].number).needed
+        assert self.ledger.jobs.news(job.id, job.attempts[-1].number).needed
 
     async def work_off(self) -> None:
         """Work until nothing can be leased."""
@@ -85,4 +85,4 @@ async def jobs_of(folder: Path) -> AsyncIterator[Jobs]:
             return await make_run(job, context.of(Caller(job.tenant)))
 
         look = JobLook(gateway.ledger, clusters, made, WorkerCost(worker_cpus=1.0, driver_cpus=0.1))
-        yield Jobs(gateway, ray, Launcher(gateway.ledger, look, (NAME,)), clock)
+        yield Jobs(gateway, ray, Launcher(gateway.ledger.jobs, look, (NAME,)), clock)

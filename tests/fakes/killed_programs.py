@@ -127,7 +127,7 @@ def run_with_kills(url: str, folder: Path, root: str, body: dict[str, Any], kill
         run_id = str(answer.json()["id"])
 
         def ended() -> int:
-            counts = ledger.run(run_id).request_counts
+            counts = ledger.runs.get(run_id).request_counts
             return counts.total - counts.pending
 
         for victim in victims:
@@ -135,9 +135,9 @@ def run_with_kills(url: str, folder: Path, root: str, body: dict[str, Any], kill
             before = ended()
             look_until(lambda before=before: ended() > before)  # type: ignore[misc]  # mypy knows no default
             time.sleep(draw.uniform(0.0, 0.05))
-            assert ledger.run(run_id).state not in FINAL_RUN_STATES, f"ended before {victim} was killed"
+            assert ledger.runs.get(run_id).state not in FINAL_RUN_STATES, f"ended before {victim} was killed"
             running.kill(victim)
             running.start(victim)
-        look_until(lambda: ledger.run(run_id).state in FINAL_RUN_STATES)
+        look_until(lambda: ledger.runs.get(run_id).state in FINAL_RUN_STATES)
     ledger.close()
     return run_id

@@ -105,11 +105,11 @@ async def _created(url: str, folder: Path, kind: Killed) -> str:
 async def recorded(url: str, folder: Path, kind: Killed, run_id: str, log: Path | None = None) -> Recorded:
     """What a run recorded, in the ledger and in the log of its workers."""
     async with fake_gateway(folder, ports=deep_snow, ledger=Ledger(url)) as gateway:
-        assert gateway.ledger.run(run_id).state == "completed"
-        assert gateway.ledger.audit(run_id) == []
+        assert gateway.ledger.runs.get(run_id).state == "completed"
+        assert gateway.ledger.audit.run(run_id) == []
         of_the_clock: IncEx = {"began_at", "ended_at", "service_seconds", "cost"}
         left_out: IncEx = {"id": True, "attempts": True, "result": of_the_clock}
-        items = list(gateway.ledger.items_of(run_id, kind.item))
+        items = list(gateway.ledger.items.of(run_id, kind.item))
         # Classifiers answer in any order.
         told = [json.dumps(item.model_dump(mode="json", exclude=left_out), sort_keys=True) for item in items]
         phases = [item.model_dump(include={"instruction"})["instruction"]["phase"] for item in items]

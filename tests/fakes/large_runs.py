@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +14,10 @@ from sqlalchemy import event
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import CounterposeError
 from counterpose_core.types import RunKind
-from counterpose_gateway.ledger import Ledger, NewSource
-from counterpose_gateway.runs import pace
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records import pace
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.planner import Planner
 from fakes.ledger_worker import acknowledge
@@ -57,8 +59,8 @@ def four_of_each(sources: Sequence[Any]) -> list[PlannedItem]:
 
 def add_sources(ledger: Ledger, number: int, *, first: int = 0) -> None:
     """Add so many images of sleds to the dataset ``demo``."""
-    ledger.create_dataset("demo", None)
-    ledger.add_sources(
+    ledger.datasets.create("demo", None)
+    ledger.datasets.add(
         "demo",
         [
             NewSource(
@@ -73,12 +75,13 @@ def add_sources(ledger: Ledger, number: int, *, first: int = 0) -> None:
 def create_large_run(ledger: Ledger, *, sources: int = 5, stored: int = SMALL_CHUNK) -> str:
     """A run of so many sources of which the first items are stored, and whose creator is gone."""
     add_sources(ledger, sources)
-    run_id = ledger.create_run(
-        kind=KIND, dataset="demo", config=config(), items=four_of_each(ledger.sources("demo"))[:stored],
+    run_id = ledger.runs.create(
+        kind=KIND, dataset="demo", config=config(),
+        items=four_of_each(ledger.datasets.sources("demo"))[:stored],
         fingerprint="f" * 64, plan_sources={"demo": sources},
     ).id  # fmt: skip
     creator = LeasedStage(run_id=run_id, kind=KIND, stage=1, first=stored, fence=1)
-    ledger.release_stage(creator)
+    ledger.stages.release(creator)
     return run_id
 
 
@@ -113,16 +116,23 @@ class HaltingLedger(Ledger):
         super().__init__(url)
         self._moment, self._left, self._log = moment, chunk, log
         self._armed = False
-        event.listen(self._database.engine, "commit", self._before_commit)
+        event.listen(self._session.database.engine, "commit", self._before_commit)
+        stages = self.stages
+        stages.store_first = partial(self._store, stages.store_first)  # type: ignore[method-assign]
 
-    def store_first_stage(
-        self, leased: LeasedStage, items: Sequence[PlannedItem], *, last: bool
+    def _store(
+        self,
+        store: Callable[..., tuple[LeasedStage, float]],
+        leased: LeasedStage,
+        items: Sequence[PlannedItem],
+        *,
+        last: bool,
     ) -> tuple[LeasedStage, float]:
         """Store the chunk; halt within or after its transaction."""
         ours = last if self._moment.endswith("the-last") else self._left == 0
         self._left -= 1
         self._armed = ours and self._moment.startswith("within")
-        stored = super().store_first_stage(leased, items, last=last)
+        stored = store(leased, items, last=last)
         if ours:
             self._halt()
         return stored

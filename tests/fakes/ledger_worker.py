@@ -12,7 +12,8 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import BackendUnavailable, LeaseLost
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.ledger import Done, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Done
 from fakes.ledgers import create_run
 
 Answer = TypeVar("Answer")
@@ -35,13 +36,13 @@ def acknowledged(log: Path) -> list[str]:
 def work(url: str, store_url: str, run_id: str, log: Path, lease_seconds: float) -> None:
     """Lease, make, store and record until the run has ended; log each recorded result in ``log``."""
     ledger, store = Ledger(url), BlobStore(store_url)
-    while ledger.run(run_id).state not in FINAL_RUN_STATES:
-        group = _answer(partial(ledger.lease_group, f"process-{os.getpid()}", seconds=lease_seconds))
+    while ledger.runs.get(run_id).state not in FINAL_RUN_STATES:
+        group = _answer(partial(ledger.items.lease, f"process-{os.getpid()}", seconds=lease_seconds))
         for item in group.items if group else ():
             image = store.put(f"image of {item.item_key}".encode())
             try:
                 done = Done(result=ItemResult(image=image, caption="a sled"))
-                _answer(partial(ledger.finish, item.id, item.fence, done))
+                _answer(partial(ledger.items.finish, item.id, item.fence, done))
             except LeaseLost:
                 break
             acknowledge(log, item.id)

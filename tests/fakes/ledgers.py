@@ -18,9 +18,10 @@ from counterpose_core.contract.stress_tests import (
     StressTestCreate,
     TextThresholds,
 )
-from counterpose_gateway.ledger import Done, Ledger
-from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.runs.items import LeasedGroup, PlannedItem
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.records.items import LeasedGroup, PlannedItem
+from counterpose_gateway.records.outcomes import Done
 
 IMAGE = "a" * 64
 
@@ -77,7 +78,7 @@ def planned_items(sources: int = 3, per_source: int = 3) -> list[PlannedItem]:
 
 def create_run(ledger: Ledger, *, sources: int = 3, per_source: int = 3, key: str | None = None) -> str:
     """A run of such items."""
-    return ledger.create_run(
+    return ledger.runs.create(
         kind="stress-test", dataset="demo", config=config(), items=planned_items(sources, per_source),
         fingerprint="f" * 64, idempotency_key=key,
     ).id  # fmt: skip
@@ -90,13 +91,13 @@ def done(image: str = IMAGE) -> Done:
 
 def lease(ledger: Ledger, *, worker: str = "worker", seconds: float = 30.0) -> LeasedGroup:
     """Lease the next group; there must be one."""
-    group = ledger.lease_group(worker, seconds=seconds)
+    group = ledger.items.lease(worker, seconds=seconds)
     assert group is not None
     return group
 
 
 def finish_all(ledger: Ledger) -> None:
     """Lease and finish every available item, with good outcomes."""
-    while (group := ledger.lease_group("worker", seconds=30.0)) is not None:
+    while (group := ledger.items.lease("worker", seconds=30.0)) is not None:
         for item in group.items:
-            ledger.finish(item.id, item.fence, done())
+            ledger.items.finish(item.id, item.fence, done())

@@ -20,7 +20,7 @@ def no_gate(run_id: str) -> GateSummary:
 def main(url: str, lease_seconds: float) -> None:
     """Deliver what is due."""
     target = Target(private=True)
-    asyncio.run(Deliveries(Ledger(url), target, no_gate, lease_seconds=lease_seconds).keep())
+    asyncio.run(Deliveries(Ledger(url).webhooks, target, no_gate, lease_seconds=lease_seconds).keep())
 
 
 if __name__ == "__main__":

@@ -7,18 +7,21 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import CounterposeError
-from counterpose_core.types import FINAL_RUN_STATES, RunKind
-from counterpose_gateway.ledger import Ended, Ledger
+from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs.items import LeasedGroup, LeasedStage
+from counterpose_gateway.records.items import LeasedGroup, LeasedStage
+from counterpose_gateway.records.outcomes import Ended
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.worker import Worker
@@ -61,37 +64,38 @@ class MortalLedger(Ledger):
         self._has_paused = False
         self._dies_in: int | None = None
         """The stage in which its end was decided."""
+        items, stages = self.items, self.stages
+        stages.lease = partial(self._lease_stage, stages.lease)  # type: ignore[method-assign]
+        items.lease_many = partial(self._lease_groups, items.lease_many)  # type: ignore[method-assign]
+        items.record_many = partial(self._record, items.record_many)  # type: ignore[method-assign]
 
-    def lease_stage(
-        self,
-        kinds: Collection[RunKind],
-        *,
-        seconds: float,
-        first_of: Collection[RunKind] = (),
-        run_id: str | None = None,
+    def _lease_stage(
+        self, lease: Callable[..., LeasedStage | None], *given: Any, **named: Any
     ) -> LeasedStage | None:
         """Lease the planning of a stage."""
-        leased = super().lease_stage(kinds, seconds=seconds, first_of=first_of, run_id=run_id)
+        leased = lease(*given, **named)
         if leased is not None:
             self._note(leased.stage, f"{leased.stage} planning")
         return leased
 
-    def lease_groups(
-        self, worker: str, *, seconds: float, most: int, run_id: str | None = None
+    def _lease_groups(
+        self, lease: Callable[..., list[LeasedGroup]], *given: Any, **named: Any
     ) -> list[LeasedGroup]:
         """Lease groups."""
-        groups = super().lease_groups(worker, seconds=seconds, most=most, run_id=run_id)
+        groups = lease(*given, **named)
         if groups:
-            stage = self.run(groups[0].run_id).stage
+            stage = self.runs.get(groups[0].run_id).stage
             self._note(stage, f"{stage} leased", pauses_for=groups[0].items[0].id)
         return groups
 
-    def record_many(self, ended: Sequence[Ended]) -> list[Ended]:
+    def _record(
+        self, record: Callable[[Sequence[Ended]], list[Ended]], ended: Sequence[Ended]
+    ) -> list[Ended]:
         """Record outcomes; a process that paused does so once, and is killed then."""
         stage = 0
         try:
-            stage = self.run(ended[0].item_id.rpartition(".")[0]).stage
-            lost = super().record_many(ended)
+            stage = self.runs.get(ended[0].item_id.rpartition(".")[0]).stage
+            lost = record(ended)
         except (CounterposeError, SQLAlchemyError):
             # A database that is busy records nothing.
             acknowledge(self._log, f"{stage} refused")
@@ -155,7 +159,7 @@ def work_until(url: str, folder: Path, run_id: str, log: Path, number: int, mome
         f"process-{number}", ledger=ledger, store=store, services=deep_snow(world), concurrency=1,
         lease_seconds=LEASE_SECONDS, planner=planner,
     )  # fmt: skip
-    while ledger.run(run_id).state not in FINAL_RUN_STATES:
+    while ledger.runs.get(run_id).state not in FINAL_RUN_STATES:
         asyncio.run(worker.work_off())
     if moment is not None:
         # It may come after the last outcome.

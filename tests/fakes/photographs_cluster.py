@@ -111,23 +111,23 @@ class PhotographsCluster:
 
     def ended_items(self, run_id: str) -> int:
         """How many items of a run have ended."""
-        counts = self.ledger.run(run_id).request_counts
+        counts = self.ledger.runs.get(run_id).request_counts
         return counts.total - counts.pending
 
     def ended(self, run_id: str, seconds: float) -> tuple[list[Item], int]:
         """Wait for a run's end; return its items, and the attempts beyond the first of each."""
-        look_until(lambda: self.ledger.run(run_id).state in FINAL_RUN_STATES, seconds)
-        run = self.ledger.run(run_id)
+        look_until(lambda: self.ledger.runs.get(run_id).state in FINAL_RUN_STATES, seconds)
+        run = self.ledger.runs.get(run_id)
         assert run.state == "completed", run
-        assert self.ledger.audit(run_id) == []
-        items = list(self.ledger.items_of(run_id, Item))
+        assert self.ledger.audit.run(run_id) == []
+        items = list(self.ledger.items.of(run_id, Item))
         assert [item.ordinal for item in items] == list(range(run.request_counts.total))
         return items, sum(item.attempts - 1 for item in items)
 
     def ended_job(self, job: Job, seconds: float) -> Job:
         """Wait for a job's end."""
-        look_until(lambda: self.ledger.job(job.id).state in FINAL_JOB_STATES, seconds)
-        return self.ledger.job(job.id)
+        look_until(lambda: self.ledger.jobs.get(job.id).state in FINAL_JOB_STATES, seconds)
+        return self.ledger.jobs.get(job.id)
 
     def job_programs(self) -> list[int]:
         """The processes of the cluster that work on a job's items, and the drivers that watch them."""

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from counterpose_core.blobs import BlobStore
-from counterpose_gateway.ledger import Ledger, Outcome
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs.items import LeasedItem
+from counterpose_gateway.records.items import LeasedItem
+from counterpose_gateway.records.outcomes import Outcome
 from counterpose_gateway.services.clients import calling_services, services_of
 from counterpose_gateway.settings import settings_of_process
 
@@ -43,7 +44,7 @@ async def work(url: str, store_url: str, run_id: str) -> list[str]:
     """Work off the run and return what was kept; the ledger says what its items are, and is told nothing."""
     ledger, store, record = Ledger(url), BlobStore(store_url), InMemory()
     async with calling_services(settings_of_process()) as caller:
-        while (group := ledger.lease_group("loop", seconds=FOREVER, run_id=run_id)) is not None:
+        while (group := ledger.items.lease("loop", seconds=FOREVER, run_id=run_id)) is not None:
             method = METHODS[group.kind]
             await method.process(group, services=services_of(caller), record=record, store=store)
     ledger.close()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psycopg
 
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger.database.engine import Database
 from fakes.emptied_databases import Contents
 
 START_SECONDS = 60.0

@@ -12,8 +12,8 @@ from counterpose_core.contract.runs import Item, ItemResult, Provenance, Request
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import CounterposeError, error_for
 from counterpose_core.types import ItemState
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
-from counterpose_gateway.runs.outcomes import Done, Filtered, Outcome
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem, PlannedItem
+from counterpose_gateway.records.outcomes import Done, Filtered, Outcome
 
 RUN_ID = "run-1"
 

@@ -116,11 +116,11 @@ class ReferenceRuns:
         while not self.is_over(run_id):
             assert time.monotonic() < deadline, f"the run goes on after {seconds:g} s: {self._poll(run_id)}"
             time.sleep(0.2)
-        assert self.ledger.audit(run_id) == []
+        assert self.ledger.audit.run(run_id) == []
         found = Client(http=self.http).stress_tests.get(run_id).audit(self.folder / "store")
         assert found.violations == []
-        items = list(self.ledger.items_of(run_id, Item))
-        run = self.ledger.run(run_id)
+        items = list(self.ledger.items.of(run_id, Item))
+        run = self.ledger.runs.get(run_id)
         assert run.ended_at is not None
         return told_of(run.state, items, (run.ended_at - run.created_at).total_seconds())
 

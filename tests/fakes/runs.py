@@ -9,8 +9,8 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestC
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.methods.stress_test.process import process
-from counterpose_gateway.runs.items import PlannedItem
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.services.ports import Services
 from fakes.recorder import FakeRecorder, Recorded, lease_all
 from fakes.world import FakeWorld, fake_dataset, fake_suite

@@ -9,9 +9,10 @@ from sqlalchemy import func, select, text, update
 
 from counterpose_core.contract.runs import ItemResult, Run, RunItem
 from counterpose_core.types import RunKind
-from counterpose_gateway.ledger import Ledger, rows, schema
-from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import rows, schema
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.stages import StagePlan
 from fakes.ledgers import IMAGE, config, planned_items
@@ -55,7 +56,7 @@ class FourStages:
 
 def create_staged_run(ledger: Ledger, *, sources: int = 2, per_source: int = 2) -> str:
     """A run in stages, with the number of sources of its first stage and of edits of each."""
-    return ledger.create_run(
+    return ledger.runs.create(
         kind=KIND, dataset="demo", config=config(), items=planned_items(sources, per_source),
         fingerprint="f" * 64, staged=True,
     ).id  # fmt: skip

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import event
 
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.ledger import Ledger, Outcome
-from counterpose_gateway.runs import pace
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records import pace
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.outcomes import Outcome
 from fakes.ledger_worker import acknowledge
 from fakes.ledgers import done
 from fakes.staged_runs import FourStages, planner
@@ -38,33 +40,45 @@ class HaltingLedger(Ledger):
         self._log = log
         self._chunk = chunk
         self._armed = False
-        event.listen(self._database.engine, "commit", self._before_commit)
+        event.listen(self._session.database.engine, "commit", self._before_commit)
+        self.items.finish = partial(self._finish, self.items.finish)  # type: ignore[method-assign]
+        stages = self.stages
+        stages.store = partial(self._store, stages.store)  # type: ignore[method-assign]
+        stages.open = partial(self._open, stages.open)  # type: ignore[method-assign]
+        stages.end = partial(self._end, stages.end)  # type: ignore[method-assign]
 
-    def finish(self, item_id: str, fence: int, outcome: Outcome) -> None:
+    def _finish(
+        self, finish: Callable[[str, int, Outcome], None], item_id: str, fence: int, outcome: Outcome
+    ) -> None:
         """Record the outcome; halt after the stage's last one."""
-        super().finish(item_id, fence, outcome)
-        run = self.run(item_id.rpartition(".")[0])
+        finish(item_id, fence, outcome)
+        run = self.runs.get(item_id.rpartition(".")[0])
         if run.state == "finalizing":
             self._halt_at("finalizing", run.stage + 1)
 
-    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> float:
+    def _store(
+        self,
+        store: Callable[[LeasedStage, Sequence[PlannedItem]], float],
+        leased: LeasedStage,
+        items: Sequence[PlannedItem],
+    ) -> float:
         """Store the chunk; halt before it is committed."""
         if self._is_at("within-a-chunk", leased.stage):
             self._armed = self._chunk == 0
             self._chunk -= 1
-        return super().store_planned(leased, items)
+        return store(leased, items)
 
-    def open_stage(self, leased: LeasedStage, n_items: int) -> None:
+    def _open(self, opened: Callable[[LeasedStage, int], None], leased: LeasedStage, n_items: int) -> None:
         """Open the stage; halt before, within or after the transaction."""
         self._halt_at("before-the-opening", leased.stage)
         self._armed = self._is_at("within-the-opening", leased.stage)
-        super().open_stage(leased, n_items)
+        opened(leased, n_items)
         self._halt_at("opened", leased.stage)
 
-    def end_stages(self, leased: LeasedStage) -> None:
+    def _end(self, end: Callable[[LeasedStage], None], leased: LeasedStage) -> None:
         """End the run; halt before it."""
         self._halt_at("before-the-end", leased.stage)
-        super().end_stages(leased)
+        end(leased)
 
     def _is_at(self, boundary: Boundary, stage: int) -> bool:
         return (boundary, stage) == (self._boundary, self._halting_stage)
@@ -96,12 +110,12 @@ def work_in_stages(
 
 async def _work(ledger: Ledger, run_id: str, method: FourStages, lease_seconds: float) -> None:
     planning = planner(ledger, method, lease_seconds=lease_seconds)
-    while ledger.run(run_id).state not in FINAL_RUN_STATES:
+    while ledger.runs.get(run_id).state not in FINAL_RUN_STATES:
         if (leased := await planning.lease()) is not None:
             await planning.plan(leased)
             continue
-        group = ledger.lease_group("worker", seconds=lease_seconds)
+        group = ledger.items.lease("worker", seconds=lease_seconds)
         for item in group.items if group else ():
-            ledger.finish(item.id, item.fence, done())
+            ledger.items.finish(item.id, item.fence, done())
         if group is None:
             await asyncio.sleep(0.02)

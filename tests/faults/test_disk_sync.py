@@ -63,12 +63,12 @@ def work_to_the_end(folder: Path, run: str) -> dict[int, str]:
     """The state of each item after a worker that nothing disturbs."""
     ledger, process = Ledger(f"sqlite:///{folder / 'ledger.db'}"), worker(folder)
     try:
-        look_until(lambda: ledger.run(run).state in FINAL_RUN_STATES)
+        look_until(lambda: ledger.runs.get(run).state in FINAL_RUN_STATES)
         process.terminate()
         process.communicate(timeout=60)
         assert process.returncode == 0
-        assert ledger.run(run).state == "completed"
-        return {item.ordinal: item.state for item in ledger.items(run)}
+        assert ledger.runs.get(run).state == "completed"
+        return {item.ordinal: item.state for item in ledger.items.all(run)}
     finally:
         process.kill()
         ledger.close()
@@ -88,7 +88,7 @@ async def test_a_worker_whose_syncs_fail_exits_with_a_storage_error_and_the_next
         _, told = await asyncio.to_thread(process.communicate, timeout=120)
         assert process.returncode == STORAGE_ERROR, told
         assert b"failed" in told.splitlines()[-1]
-        left = {item.ordinal: item.state for item in gateway.ledger.items(run)}
+        left = {item.ordinal: item.state for item in gateway.ledger.items.all(run)}
         assert "failed" not in left.values()
         done = {ordinal for ordinal, state in left.items() if state == "done"}
         assert await asyncio.to_thread(work_to_the_end, folder, run) == expected

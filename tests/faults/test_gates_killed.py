@@ -152,7 +152,7 @@ def test_a_gate_whose_parts_are_killed_in_its_middle_ends_with_the_same_verdict(
             assert _verdict(found.summary().model_dump(mode="json")) == _verdict(expected), kill
         _no_gateway_comes_back(stack, client, baseline.id)
     ledger = Ledger(stack.database)
-    assert ledger.audit_totals() == []
+    assert ledger.audit.totals() == []
     ledger.close()
 
 

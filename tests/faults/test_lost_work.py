@@ -46,7 +46,7 @@ def undisturbed(gateway: Asking) -> Worked:
     """The run that nobody kills."""
     run_id = gateway.create()
     gateway.programs.start("work")
-    look_until(lambda: gateway.ledger.run(run_id).state in FINAL_RUN_STATES)
+    look_until(lambda: gateway.ledger.runs.get(run_id).state in FINAL_RUN_STATES)
     gateway.programs.kill("work")
     return worked(gateway.ledger, run_id)
 
@@ -75,7 +75,7 @@ def test_a_plain_loop_that_is_killed_loses_everything(
     # All that had ended has to be done again, and nothing was in hand.
     assert not out.exists()
     measured(Kill(by="a plain loop", killed="the loop", ended=done, lost=done, again=0))
-    gateway.ledger.cancel(run_id)
+    gateway.ledger.runs.cancel(run_id)
 
 
 def test_the_gateway_s_worker_that_is_killed_loses_nothing(
@@ -88,7 +88,7 @@ def test_the_gateway_s_worker_that_is_killed_loses_nothing(
     gateway.programs.kill("work")
     kept = gateway.ended_items(run_id)
     gateway.programs.start("work")
-    look_until(lambda: gateway.ledger.run(run_id).state in FINAL_RUN_STATES)
+    look_until(lambda: gateway.ledger.runs.get(run_id).state in FINAL_RUN_STATES)
     gateway.programs.kill("work")
     found = worked(gateway.ledger, run_id)
     measured(Kill(by="the gateway's worker", killed="the worker", ended=kept, lost=0, again=found.again))

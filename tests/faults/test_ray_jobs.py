@@ -41,8 +41,8 @@ def undisturbed(stack: JobStack) -> Worked:
 
 def ended(stack: JobStack, job: Job) -> tuple[Worked, int]:
     """Wait for the end of a job; return what came of its run, and how many attempts it took."""
-    look_until(lambda: stack.ledger.job(job.id).state in FINAL_JOB_STATES, seconds=PATIENCE_SECONDS)
-    told = stack.ledger.job(job.id)
+    look_until(lambda: stack.ledger.jobs.get(job.id).state in FINAL_JOB_STATES, seconds=PATIENCE_SECONDS)
+    told = stack.ledger.jobs.get(job.id)
     assert told.state == "completed", told
     assert told.run is not None
     return worked(stack.ledger, told.run), len(told.attempts)
@@ -127,7 +127,7 @@ def test_nothing_is_lost_whatever_is_killed_at_half_way(
     # At most what was in hand: each of two workers has four groups of five items.
     assert found.again <= WORKERS * 4 * 5
     measured(Kill(by="a Ray job", killed=fault, ended=done, lost=0, again=found.again, attempts=attempts))
-    last = stack.ledger.job(job.id).attempts[-1].submission_id
+    last = stack.ledger.jobs.get(job.id).attempts[-1].submission_id
     look_until(lambda: status(stack, last) == "SUCCEEDED")
 
 

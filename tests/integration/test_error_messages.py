@@ -160,8 +160,8 @@ async def empty_folder(folder: Path) -> None:
 def claimed_twice(second_body: str) -> Provoke:
     async def provoke(folder: Path) -> None:
         ledger = new_ledger(folder)
-        ledger.claim("uploads", "my-key", "one")
-        ledger.claim("uploads", "my-key", second_body)
+        ledger.idempotency.claim("uploads", "my-key", "one")
+        ledger.idempotency.claim("uploads", "my-key", second_body)
 
     return provoke
 
@@ -170,7 +170,7 @@ async def expired_lease(folder: Path) -> None:
     ledger = new_ledger(folder)
     create_run(ledger)
     (item, *_) = lease(ledger).items
-    ledger.finish(item.id, item.fence + 1, good())
+    ledger.items.finish(item.id, item.fence + 1, good())
 
 
 async def run_not_ended(folder: Path) -> None:
@@ -187,14 +187,14 @@ async def foreign_images(folder: Path) -> None:
         await gateway.upload("demo", 3)
         run = (await gateway.http.post(ROOT, json=BODY)).json()["id"]
         await gateway.worker().work_off()
-        problem = gateway.ledger.run(run).problem
+        problem = gateway.ledger.runs.get(run).problem
         assert problem is not None
         raise problem.error()
 
 
 async def kept_run(folder: Path) -> None:
     ledger = new_ledger(folder)
-    ledger.delete_run(create_run(ledger))
+    ledger.runs.delete(create_run(ledger))
 
 
 def on_ended_run(verb: str) -> Provoke:
@@ -202,7 +202,7 @@ def on_ended_run(verb: str) -> Provoke:
         ledger = new_ledger(folder)
         run = create_run(ledger)
         finish_all(ledger)
-        getattr(ledger, verb)(run)
+        getattr(ledger.runs, verb)(run)
 
     return provoke
 

@@ -72,7 +72,9 @@ class Client:
 
     async def _cancel(self, run_id: str) -> None:
         try:
-            answered = await self._until_answered(lambda: self._call(lambda ledger: ledger.cancel(run_id)))
+            answered = await self._until_answered(
+                lambda: self._call(lambda ledger: ledger.runs.cancel(run_id))
+            )
         except RunNotCancellable:
             # Ended before, or the answer of an earlier call was lost.
             answered = await self._status(run_id)
@@ -85,7 +87,7 @@ class Client:
     async def _resume(self, run_id: str) -> None:
         self._judge.resume_asked(run_id)
         try:
-            await self._until_answered(lambda: self._call(lambda ledger: ledger.resume(run_id)))
+            await self._until_answered(lambda: self._call(lambda ledger: ledger.runs.resume(run_id)))
         except RunNotResumable:
             # It is being cancelled still, or an earlier call's answer was lost.
             return
@@ -93,7 +95,7 @@ class Client:
     async def _delete(self, run_id: str) -> None:
         self._judge.deletion_asked(run_id)
         try:
-            await self._until_answered(lambda: self._call(lambda ledger: ledger.delete_run(run_id)))
+            await self._until_answered(lambda: self._call(lambda ledger: ledger.runs.delete(run_id)))
         except (NotFound, RunNotDeletable):
             return
 
@@ -105,7 +107,7 @@ class Client:
             await asyncio.sleep(3.0)
 
     async def _status(self, run_id: str) -> Run:
-        return await self._until_answered(lambda: self._call(lambda ledger: ledger.run(run_id)))
+        return await self._until_answered(lambda: self._call(lambda ledger: ledger.runs.get(run_id)))
 
     async def _call(self, work: Callable[[Ledger], R]) -> R:
         return await self._gateway.call(work)

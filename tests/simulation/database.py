@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger.database.engine import Database
 from fakes.ledgers import migrated_file
 from simulation.processes import PROCESS
 

@@ -11,9 +11,9 @@ from typing import TypeVar, cast
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.items import Plan
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.following import FollowedRuns
-from counterpose_gateway.runs.items import Plan
 from counterpose_gateway.runs.progress import event_stream, first_event_id
 from counterpose_gateway.runs.submission import submit_planned
 from fakes.ledgers import config
@@ -43,10 +43,10 @@ class Gateway:
         """Start the process again and again."""
         while not self._world.is_closing:
             self._process, self._ledger = self._world.new_process("gateway")
-            self._followed = FollowedRuns(self._ledger)
+            self._followed = FollowedRuns(self._ledger.events)
             died = asyncio.Event()
             self._process.on_death.append(died.set)
-            self._process.start(asyncio.to_thread(self._ledger.go_on))
+            self._process.start(asyncio.to_thread(self._ledger.runs.go_on))
             await died.wait()
             self._process = None
             await asyncio.sleep(self._world.faults.seconds(0.5, 8.0))

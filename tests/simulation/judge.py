@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from counterpose_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from simulation.disk import Disk
 from simulation.processes import Process
 

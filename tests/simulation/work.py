@@ -9,8 +9,8 @@ from itertools import islice
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import ItemResult, Run, RunItem
 from counterpose_core.errors import BackendUnavailable, InvalidRequest
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem, PlannedItem, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem, Recorder
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.stages import StagePlan
 from fakes.methods import method_of

@@ -15,10 +15,12 @@ from counterpose_core.types import RunKind
 from counterpose_gateway import ledger as ledger_module
 from counterpose_gateway import shared_ledger
 from counterpose_gateway import worker as worker_module
-from counterpose_gateway.ledger import Ledger, cancellations, resumptions
-from counterpose_gateway.ledger.lease_time import Steady
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.lease_time import Steady
+from counterpose_gateway.ledger.runs import cancellations, resumptions
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs import following, large_plans, pace
+from counterpose_gateway.records import pace
+from counterpose_gateway.runs import following, large_plans
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.services.ports import Services
@@ -109,14 +111,14 @@ class World:
         """Let the ledger audit itself when all is over: it must agree with the judge."""
         self.faults.are_over = True
         _, ledger = self.new_process("gateway")
-        for run in ledger.run_list().runs:
-            for wrong in ledger.audit(run.id):
+        for run in ledger.runs.page().runs:
+            for wrong in ledger.audit.run(run.id):
                 self.judge.found(f"audit: run {run.id}: {wrong}")
-        for wrong in ledger.audit_totals():
+        for wrong in ledger.audit.totals():
             self.judge.found(f"audit: {wrong}")
 
     async def _work(self, process: Process, ledger: Ledger, stop: asyncio.Event) -> None:
-        await asyncio.to_thread(ledger.go_on)
+        await asyncio.to_thread(ledger.runs.go_on)
         store, methods = store_on(self.disk, self.faults), self.methods
         planner = Planner(ledger, methods, lease_seconds=LEASE_SECONDS, most_items=10_000, store=store)
         worker = Worker(

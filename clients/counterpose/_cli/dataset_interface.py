@@ -23,7 +23,7 @@ from counterpose_core.contract.dataset_interfaces import (
     DatasetInterfaceSummary,
     Images,
     ImagesCreate,
-    TokenSummary,
+    TokenResult,
 )
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest
@@ -133,7 +133,7 @@ def interface_text(summary: DatasetInterfaceSummary) -> str:
     return "\n".join([*unless_empty(header, rows), *missing, "", f"cost: {summary.cost}"])
 
 
-def _token_cells(token: TokenSummary) -> tuple[Cell, ...]:
+def _token_cells(token: TokenResult) -> tuple[Cell, ...]:
     loss = f"{token.losses[0]:.3f} to {token.losses[-1]:.3f}" if token.losses else None
     similarities = (token.object_similarity, token.name_similarity, token.real_similarity)
     return (token.state, str(token.n_images), str(token.steps), loss, *similarities)

@@ -34,6 +34,6 @@ def test_a_hunt_goes_through_its_stages_and_proves_the_bug() -> None:
 def test_what_is_not_held_is_unknown() -> None:
     ledger = HeldLedger()
     with pytest.raises(UnknownDataset, match="'wild'"):
-        ledger.dataset("wild")
+        ledger.datasets.get("wild")
     with pytest.raises(NotFound, match="'r'"):
-        ledger.run("r")
+        ledger.runs.get("r")

@@ -92,7 +92,7 @@ def test_listeners_see_what_hands_commit_in_order_and_know_the_end(tmp_path: Pat
             return Followed(committed, opened, [Answer(200, 0.5, b""), Answer(429, 0.5, b"")])
 
         result = asyncio.run(followed())
-        numbers = [event.id for event in ledger.events(run, after=0)]
+        numbers = [event.id for event in ledger.events.page(run, after=0)]
     assert [[number for number, _ in each.seen] for each in result.listeners] == [numbers] * 3
     assert sorted(result.committed) == numbers[1:]
     assert len(result.lags()) == 3 * 5

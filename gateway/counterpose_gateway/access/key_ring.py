@@ -9,11 +9,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from counterpose_core.errors import Unauthorized
-from counterpose_gateway.access.keys import SCOPES, AccessKey, Scope, id_in
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.records.access_keys import SCOPES, AccessKey, Scope, id_in
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger.access import Access
 
 KNOWN_SECONDS = 5.0
 """For so long a key is not looked up again: a revoked one opens the gateway that much longer."""
@@ -21,33 +24,6 @@ MOST_KNOWN = 1024
 """Ids that are remembered, those of no key too, so that guessing costs little memory."""
 OF_SETTINGS = "settings"
 """The holder of a key of the settings, in the log; it has every scope."""
-
-
-class KeyBook(Protocol):
-    """Has the ledger's keys.
-
-    key = book.access_key("0123456789abcdef")
-    """
-
-    def access_key(self, key_id: str) -> AccessKey | None:
-        """Return a key, or None if there is none."""
-        ...
-
-    def has_access_keys(self) -> bool:
-        """Whether a key was ever made."""
-        ...
-
-
-class NoKeys:
-    """A book without keys."""
-
-    def access_key(self, key_id: str) -> AccessKey | None:
-        """None: there is no key."""
-        return None
-
-    def has_access_keys(self) -> bool:
-        """False: there is no key."""
-        return False
 
 
 @dataclass(frozen=True)
@@ -63,18 +39,18 @@ class KeyRing:
     """Finds the holder of a key; what the ledger says is remembered for some seconds."""
 
     def __init__(
-        self, own: Sequence[bytes], book: KeyBook | None = None, clock: Callable[[], float] = time.monotonic
+        self, own: Sequence[bytes], access: Access | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._own, self._book, self._clock = own, book or NoKeys(), clock
+        self._own, self._access, self._clock = own, access, clock
         self._known: OrderedDict[str, tuple[float, AccessKey | None]] = OrderedDict()
         self._asked, self._any = float("-inf"), False
 
     async def wants_key(self) -> bool:
         """Whether callers need a key: the settings name one, or one was made."""
-        if self._own or self._any:
-            return True
+        if self._own or self._any or self._access is None:
+            return bool(self._own) or self._any
         if self._clock() - self._asked > KNOWN_SECONDS:
-            self._any = await asyncio.to_thread(self._book.has_access_keys)
+            self._any = await asyncio.to_thread(self._access.has_keys)
             self._asked = self._clock()
         return self._any
 
@@ -108,9 +84,11 @@ class KeyRing:
         return Holder(key.id, key.scopes, key.tenant)
 
     async def _found(self, key_id: str) -> AccessKey | None:
+        if self._access is None:
+            return None
         at, key = self._known.get(key_id, (float("-inf"), None))
         if self._clock() - at > KNOWN_SECONDS:
-            key = await asyncio.to_thread(self._book.access_key, key_id)
+            key = await asyncio.to_thread(self._access.key, key_id)
             self._known[key_id] = self._clock(), key
             self._known.move_to_end(key_id)
             while len(self._known) > MOST_KNOWN:

@@ -5,9 +5,9 @@ from counterpose_gateway.columns.codes import NONE, Codes, Ids
 from counterpose_gateway.columns.features import FeatureRows, Vectors
 from counterpose_gateway.columns.folder import ColumnFolder
 from counterpose_gateway.columns.parts import Joining, Part
-from counterpose_gateway.columns.stamps import Stamp, Stamps
+from counterpose_gateway.columns.stamps import Stamps
 
 __all__ = [
     "NONE", "Answers", "Codes", "ColumnFolder", "FeatureRows", "GrowingAnswers", "Ids", "Joining", "Part",
-    "Stamp", "Stamps", "Vectors",
+    "Stamps", "Vectors",
 ]  # fmt: skip

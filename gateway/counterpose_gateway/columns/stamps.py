@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 
 from counterpose_core.statistics.coded import Floats, Ints
 from counterpose_core.types import FINAL_ITEM_STATES, ItemState
+from counterpose_gateway.records.recorded_items import Stamp
 
 _STATES: tuple[ItemState, ...] = get_args(ItemState)
 _CODES = {state: code for code, state in enumerate(_STATES)}
 _FINAL = np.array([_CODES[state] for state in sorted(FINAL_ITEM_STATES)])
-
-
-class Stamp(NamedTuple):
-    """The place of an item, its state, the number of its leases and the lease time at which the last ends.
-
-    An outcome is recorded once for a lease, so that equal stamps are those of equal outcomes. The lease time
-    tells a ledger that was restored, and went on in another way, from the one before.
-    """
-
-    ordinal: int
-    state: ItemState
-    fence: int
-    due_at: float
 
 
 @dataclass(frozen=True, eq=False)

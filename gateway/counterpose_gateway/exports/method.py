@@ -38,7 +38,7 @@ def export_run(
     """
     assert method.export is not None  # others have no such route
     summary = summary_of(method, run_id, view, context)
-    card, records = method.export(summary, context.ledger.items_of(run_id, method.item), choice)
+    card, records = method.export(summary, context.ledger.items.of(run_id, method.item), choice)
     return write_export(
         records, target, layout=layout, store=context.store, card=card, credentials=context.credentials
     )

@@ -10,7 +10,8 @@ from counterpose_core.errors import DatasetEmpty
 from counterpose_core.images.codecs import decode_image
 from counterpose_gateway.exports.records import Record
 from counterpose_gateway.images.quota import Quotas
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 
 _BATCH = 500
 
@@ -39,11 +40,11 @@ def register(
     # Checked before the dataset is made: a run without images leaves no empty dataset behind.
     if not sources:
         raise DatasetEmpty("the run kept no image; there is nothing to register")
-    ledger.create_dataset(name, classes, quotas.check_datasets)
+    ledger.datasets.create(name, classes, quotas.check_datasets)
     # In chunks, so that other writers get their turn.
     for start in range(0, len(sources), _BATCH):
-        ledger.add_sources(name, sources[start : start + _BATCH], check=quotas.check)
-    return ledger.dataset(name)
+        ledger.datasets.add(name, sources[start : start + _BATCH], check=quotas.check)
+    return ledger.datasets.get(name)
 
 
 def _sources(records: Iterable[Record], store: BlobStore) -> Iterator[NewSource]:

@@ -28,7 +28,7 @@ from counterpose_gateway.http.request_head import bearer, host_of
 from counterpose_gateway.http.sessions import COOKIE, Sessions
 from counterpose_gateway.http.signed_urls import SignedUrls
 from counterpose_gateway.http.tenancy import tell_caller
-from counterpose_gateway.ledger import AccessEntry
+from counterpose_gateway.records.access_keys import AccessEntry
 from counterpose_gateway.settings import GatewaySettings
 
 SIGN_IN = "/ui/login"

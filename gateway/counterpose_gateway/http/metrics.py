@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from counterpose_core.contract.services import CircuitState, StoreUse
 from counterpose_core.errors import RateLimited
 from counterpose_gateway.http.stage_metrics import StageMetrics
-from counterpose_gateway.ledger.measurements import Measurements
+from counterpose_gateway.records.measurements import Measurements
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Fine for polling, which must stay fast; coarse for summaries, whose bootstraps take seconds.

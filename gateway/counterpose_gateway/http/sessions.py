@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from counterpose_gateway.access.keys import AccessKey
+from counterpose_gateway.records.access_keys import AccessKey
 
 COOKIE = "counterpose_session"
 LIFETIME_SECONDS = 12 * 3600

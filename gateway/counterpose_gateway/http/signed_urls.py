@@ -17,8 +17,8 @@ from starlette.requests import Request
 from counterpose_core.contract.signed_urls import LONGEST_SECONDS, SIGNABLE, SignedUrl
 from counterpose_core.errors import InvalidRequest, SignedUrlRefused, Unauthorized
 from counterpose_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
-from counterpose_gateway.access.keys import AccessKey, id_in
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.records.access_keys import AccessKey, id_in
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 TOLERANCE_SECONDS = 60
 """By so much the clocks of two gateways may differ: a link is good for so long after its end."""

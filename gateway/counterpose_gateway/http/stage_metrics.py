@@ -19,8 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from counterpose_core.types import Cost, ItemKind
-from counterpose_gateway.ledger.measurements import Measurements
-from counterpose_gateway.ledger.tallies import LEASE_LOST, Attempt
+from counterpose_gateway.records.measurements import LEASE_LOST, Attempt, Measurements
 from counterpose_gateway.services.call_counts import BUCKET, BUCKETS, CALLS, OK, SECONDS
 from counterpose_gateway.services.clients import SERVICE_NAMES
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterpose_gateway.access.key_ring import Holder
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 _NAME = "counterpose.caller"
 

@@ -38,7 +38,8 @@ from counterpose_core.text.plain_text import (
 from counterpose_gateway.images.folder import RawSource, read_folder
 from counterpose_gateway.images.masks import packed_mask
 from counterpose_gateway.images.quota import Quotas, Room
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 
 SMALLEST_SIDE = 8
 """Pixels; smaller images show nothing that an edit could change."""
@@ -136,15 +137,15 @@ def add_uploads(
         UnknownDataset: no dataset has this name.
         RequestError: every image was refused; its ``parts`` give the reasons, one by one.
     """
-    labels = ledger.classes(name)
-    classes = labels if ledger.has_fixed_classes(name) else None
-    groups = ledger.group_classes(name)
+    labels = ledger.datasets.classes(name)
+    classes = labels if ledger.datasets.has_fixed_classes(name) else None
+    groups = ledger.datasets.group_classes(name)
     room = _room(name, ledger, quotas)
     taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels, groups=groups, room=room)
     if not taken:
         raise _refusal_of_all(rejected)
     check = None if quotas is None else quotas.check
-    return SourcesAdded(added=ledger.add_sources(name, taken, check=check), rejected=rejected)
+    return SourcesAdded(added=ledger.datasets.add(name, taken, check=check), rejected=rejected)
 
 
 def _room(name: str, ledger: Ledger, quotas: Quotas | None) -> Room | None:
@@ -152,9 +153,9 @@ def _room(name: str, ledger: Ledger, quotas: Quotas | None) -> Room | None:
         return None
 
     def is_known(source: NewSource) -> bool:
-        return ledger.has_source(name, source.image, source.label, source.filename)
+        return ledger.datasets.has_source(name, source.image, source.label, source.filename)
 
-    return Room(quotas, ledger.stored(name), is_known)
+    return Room(quotas, ledger.datasets.stored(name), is_known)
 
 
 def _refusal_of_all(rejected: Sequence[RejectedSource]) -> CounterposeError:
@@ -223,8 +224,8 @@ def register_folder(
     classes = checked_classes(_read_classes(folder / CLASSES))
     # A written caption differs from the captioner's: a run uses one kind or the other.
     sources = read_folder(folder, classes, with_captions=with_captions)
-    known = next((found for found in ledger.dataset_list() if found.name == name), None)
-    labels, groups = ([], None) if known is None else (known.classes, ledger.group_classes(name))
+    known = next((found for found in ledger.datasets.all() if found.name == name), None)
+    labels, groups = ([], None) if known is None else (known.classes, ledger.datasets.group_classes(name))
     room = _room(name, ledger, quotas)
     taken, rejected = take_in(sources, store, classes, labels=classes or labels, groups=groups, room=room)
     # Checked before the dataset is made: a folder without images leaves no empty dataset behind.
@@ -236,12 +237,12 @@ def register_folder(
             f"no image could be read from {str(folder)!r}; "
             f"put PNG, JPEG or WebP files into a folder for each class{reason}"
         )
-    ledger.create_dataset(name, classes, None if quotas is None else quotas.check_datasets)
+    ledger.datasets.create(name, classes, None if quotas is None else quotas.check_datasets)
     check = None if quotas is None else quotas.check
     # In chunks, so that other writers get their turn.
     for start in range(0, len(taken), _BATCH):
-        ledger.add_sources(name, taken[start : start + _BATCH], check=check)
-    ledger.add_sources(name, [], [*rejected, *sources.left_out])
+        ledger.datasets.add(name, taken[start : start + _BATCH], check=check)
+    ledger.datasets.add(name, [], [*rejected, *sources.left_out])
     return notes_on_names(sources.called)
 
 

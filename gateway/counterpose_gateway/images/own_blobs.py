@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from counterpose_core.blobs import BlobStore, no_blob
 
-
-class Holdings(Protocol):
-    """Knows which blobs a tenant's objects name; `counterpose_gateway.ledger.Ledger` is one.
-
-    may_read = holdings.holds(ref)
-    """
-
-    def holds(self, ref: str) -> bool:
-        """Return whether an object of the tenant names the blob."""
-        ...
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger.blobs import Blobs
 
 
 class OwnBlobs:
     """Reads the blobs that a tenant holds.
 
-    png = png_of(ref, OwnBlobs(store, ledger), ledger)
+    png = png_of(ref, OwnBlobs(store, ledger.blobs), ledger.datasets)
     """
 
-    def __init__(self, store: BlobStore, holdings: Holdings) -> None:
-        self._store, self._holdings = store, holdings
+    def __init__(self, store: BlobStore, blobs: Blobs) -> None:
+        self._store, self._blobs = store, blobs
 
     def get(self, ref: str) -> bytes:
         """Return the bytes named ``ref``.
@@ -34,7 +26,7 @@ class OwnBlobs:
             ArtifactMissing: nothing is stored under it, or it is another tenant's.
             ArtifactCorrupt: the stored bytes no longer match the digest.
         """
-        if not self._holdings.holds(ref):
+        if not self._blobs.holds(ref):
             raise no_blob(ref)
         return self._store.get(ref)
 

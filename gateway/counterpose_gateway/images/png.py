@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from xml.sax.saxutils import quoteattr
 
 from counterpose_core.contract.editor import GENERATED_KIND
@@ -18,6 +18,9 @@ from counterpose_core.image_recipes import digest_of_pixels, shown_image
 from counterpose_core.images.codecs import XMP_KEYWORD, encode_png
 from counterpose_gateway.runs.stores import Store
 
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger.datasets.datasets import Datasets
+
 
 class RememberingStore(Store, Protocol):
     """A store that also knows how images were made; `counterpose_core.blobs.BlobStore` is one.
@@ -30,18 +33,7 @@ class RememberingStore(Store, Protocol):
         ...
 
 
-class SourceImages(Protocol):
-    """Knows which images users provided; `counterpose_gateway.ledger.Ledger` is one.
-
-    was_made_here = not sources.is_source_image(ref)
-    """
-
-    def is_source_image(self, image: str) -> bool:
-        """Return whether a user provided the image, so that Counterpose did not make it."""
-        ...
-
-
-def png_of(ref: str, store: RememberingStore, sources: SourceImages) -> bytes:
+def png_of(ref: str, store: RememberingStore, sources: Datasets) -> bytes:
     """Return the stored image ``ref`` as PNG; its pixels are those that were scored.
 
     Raises:

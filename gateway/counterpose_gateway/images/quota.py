@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from counterpose_core.errors import InvalidRequest, QuotaExceeded
-from counterpose_gateway.ledger import NewSource, Stored
+from counterpose_gateway.records.sources import NewSource, Stored
 from counterpose_gateway.settings import GatewaySettings
 
 

@@ -32,7 +32,7 @@ from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.images.intake import LARGEST_FILE
 from counterpose_gateway.imports.samples import Sample, refused
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.ledger import NewShard
+from counterpose_gateway.records.imports import NewShard
 
 NOTES = (*METADATA, ANNOTATIONS)
 """What a folder that is uploaded may say of its images."""

@@ -29,7 +29,9 @@ from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports.listing import find_shards, named_classes, read_shard
 from counterpose_gateway.imports.samples import Sample, refused
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.ledger import LeasedImport, LeasedListing, LeasedShard, Ledger, NewShard, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.renewal import keep_leased
 
 PART = 500
@@ -75,7 +77,7 @@ class Importer:
         leased = None
         try:
             leased = await asyncio.to_thread(
-                self._ledger.lease_import, seconds=self._lease_seconds, dataset=self._dataset
+                self._ledger.imports.lease, seconds=self._lease_seconds, dataset=self._dataset
             )
         finally:
             self._busy = leased is not None
@@ -94,7 +96,7 @@ class Importer:
             await asyncio.to_thread(self._release, leased)
 
     async def _renew(self, leased: LeasedImport, seconds: float) -> None:
-        await asyncio.to_thread(self._ledger.renew_import, leased, seconds)
+        await asyncio.to_thread(self._ledger.imports.renew, leased, seconds)
 
     def _import(self, leased: LeasedImport, stopped: threading.Event) -> None:
         try:
@@ -117,21 +119,21 @@ class Importer:
             some = list(islice(shards, SHARDS_AT_ONCE))
             if some and not leased.listed:
                 self._name_classes(leased, some[0])
-            leased = self._ledger.add_shards(leased, some, last=len(some) < SHARDS_AT_ONCE)
+            leased = self._ledger.imports.add_shards(leased, some, last=len(some) < SHARDS_AT_ONCE)
             if len(some) < SHARDS_AT_ONCE:
                 return
 
     def _name_classes(self, leased: LeasedListing, first: NewShard) -> None:
         names = None if leased.request.classes else named_classes(leased, first, self._storage)
         if (checked := checked_classes(names)) is not None:
-            self._ledger.name_classes(leased, checked)
+            self._ledger.imports.name_classes(leased, checked)
 
     def _read(self, leased: LeasedShard, stopped: threading.Event) -> None:
         # A part of a folder has no size or version of its own: its files are read one by one.
         stamp = "" if leased.files is not None else self._storage.stamp(leased.path)
         if leased.stamp != stamp:
             # Its positions mean nothing in another file; images that are there already are added once.
-            leased = self._ledger.restart_shard(leased, stamp)
+            leased = self._ledger.imports.restart_shard(leased, stamp)
         with ThreadPoolExecutor(DECODING) as pool:
             outcomes = self._outcomes(leased, pool, stopped)
             for part, last in _parts(outcomes):
@@ -143,9 +145,9 @@ class Importer:
                         f"{now!r}); leave shards alone until the import has ended"
                     )
                 self._record(leased, part, last=last)
-        if self._ledger.import_ended(leased.dataset):
+        if self._ledger.imports.has_ended(leased.dataset):
             # Its digest is made here rather than while a caller waits: of a million images it takes seconds.
-            self._ledger.dataset(leased.dataset)
+            self._ledger.datasets.get(leased.dataset)
 
     def _outcomes(
         self, leased: LeasedShard, pool: ThreadPoolExecutor, stopped: threading.Event
@@ -182,9 +184,9 @@ class Importer:
         position = part[-1].following if part else leased.position
         while True:
             # Of two workers that meet a new class at once, the second compares its own with the first's.
-            known = None if leased.classes is not None else self._ledger.classes(leased.dataset)
+            known = None if leased.classes is not None else self._ledger.datasets.classes(leased.dataset)
             kept, alike = (taken, []) if known is None else _told_apart(taken, known)
-            if self._ledger.record_part(
+            if self._ledger.imports.record_part(
                 leased, kept, [*rejected, *alike], position=position, last=last, known=known,
                 check=self._quotas.check_import,
             ):  # fmt: skip
@@ -195,13 +197,13 @@ class Importer:
         _logger.warning("import into %s from %s: %s", leased.dataset, what, error.detail)
         try:
             # There is no room for the other shards either.
-            self._ledger.fail_part(leased, error, whole=isinstance(error, QuotaExceeded))
+            self._ledger.imports.fail(leased, error, whole=isinstance(error, QuotaExceeded))
         except CounterposeError as away:
             _logger.warning("the failure of %s is not noted: %s", what, away.detail)
 
     def _release(self, leased: LeasedImport) -> None:
         try:
-            self._ledger.release_import(leased)
+            self._ledger.imports.release(leased)
         except LeaseLost:
             # The usual case: what was read to its end or failed leaves no lease to give back.
             return

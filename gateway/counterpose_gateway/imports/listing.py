@@ -10,7 +10,7 @@ from counterpose_gateway.imports.addresses import with_revision
 from counterpose_gateway.imports.samples import Sample
 from counterpose_gateway.imports.storage import Storage, reading
 from counterpose_gateway.imports.tar_shards import read_tar
-from counterpose_gateway.ledger import LeasedListing, LeasedShard, NewShard
+from counterpose_gateway.records.imports import LeasedListing, LeasedShard, NewShard
 
 
 def find_shards(leased: LeasedListing, storage: Storage, most: int) -> Iterator[NewShard]:

@@ -19,7 +19,7 @@ from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.imports.samples import Sample, class_of, refused
 from counterpose_gateway.imports.storage import Storage
 from counterpose_gateway.imports.webdataset import expanded
-from counterpose_gateway.ledger import NewShard
+from counterpose_gateway.records.imports import NewShard
 
 ROWS = 64
 """Rows of one batch: of photographs some ten megabytes."""

@@ -24,8 +24,8 @@ def begin_import(
     """
     allowed.require(with_revision(request.url, request.revision))
     classes = checked_classes(request.classes)
-    if request.classes is not None or not ledger.has_dataset(name):
+    if request.classes is not None or not ledger.datasets.has(name):
         ends = quotas.end_of_dataset(None, time.time())
-        ledger.create_dataset(name, classes, quotas.check_datasets, expires_at=ends)
-    ledger.create_import(name, request, layout_of(request), classes)
-    return ledger.dataset(name)
+        ledger.datasets.create(name, classes, quotas.check_datasets, expires_at=ends)
+    ledger.imports.create(name, request, layout_of(request), classes)
+    return ledger.datasets.get(name)

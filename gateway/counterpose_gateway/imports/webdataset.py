@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from counterpose_core.errors import InvalidRequest, ShardUnreadable
 from counterpose_gateway.imports.addresses import beside
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.ledger import NewShard
+from counterpose_gateway.records.imports import NewShard
 
 INDEX = "wids-shard-index-v1"
 LARGEST_INDEX = 64 << 20

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from counterpose_core.errors import CounterposeError, LeaseLost
-from counterpose_gateway.runs.leased_jobs import LeasedJob
+from counterpose_gateway.records.jobs import LeasedJob
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger.jobs import Jobs
 
 IDLE_SECONDS = 1.0
 """How often the ledger is asked for a job to look at."""
@@ -18,18 +21,6 @@ AWAY_SECONDS = 10.0
 LOOKS_AT_ONCE = 16
 
 _logger = logging.getLogger(__name__)
-
-
-class LookingLedger(Protocol):
-    """What a launcher needs of the ledger; `counterpose_gateway.ledger.Ledger` is one."""
-
-    def lease_job(self, clusters: tuple[str, ...], seconds: float) -> LeasedJob | None:
-        """Lease the job of these clusters that waits longest to be looked at."""
-        ...
-
-    def put_off(self, leased: LeasedJob, seconds: float, message: str = "") -> None:
-        """Give the lease back; the job is looked at again after so many seconds."""
-        ...
 
 
 class Looker(Protocol):
@@ -43,8 +34,8 @@ class Looker(Protocol):
 class Launcher:
     """Looks at jobs of the named clusters when they are due."""
 
-    def __init__(self, ledger: LookingLedger, looker: Looker, clusters: tuple[str, ...]) -> None:
-        self._ledger = ledger
+    def __init__(self, jobs: Jobs, looker: Looker, clusters: tuple[str, ...]) -> None:
+        self._jobs = jobs
         self._looker = looker
         self._clusters = clusters
 
@@ -81,13 +72,13 @@ class Launcher:
 
     async def _next(self) -> LeasedJob | None:
         try:
-            return await asyncio.to_thread(self._ledger.lease_job, self._clusters, LEASE_SECONDS)
+            return await asyncio.to_thread(self._jobs.lease, self._clusters, LEASE_SECONDS)
         except CounterposeError as error:
             _logger.warning("no job can be looked at: %s", error.detail)
             return None
 
     async def _put_off(self, job: LeasedJob, message: str) -> None:
         try:
-            await asyncio.to_thread(self._ledger.put_off, job, AWAY_SECONDS, message)
+            await asyncio.to_thread(self._jobs.put_off, job, AWAY_SECONDS, message)
         except CounterposeError as error:
             _logger.warning("the lease of job %s runs out by itself: %s", job.id, error.detail)

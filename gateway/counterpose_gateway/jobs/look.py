@@ -8,13 +8,12 @@ attempt goes on with the same run; what an old one still does is harmless, becau
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from counterpose_core.backoff import Backoff
 from counterpose_core.contract.base import Problem
@@ -30,7 +29,10 @@ from counterpose_core.errors import (
 from counterpose_core.types import FINAL_RUN_STATES, JobState, RunState
 from counterpose_gateway.jobs.clusters import Clusters
 from counterpose_gateway.jobs.ray_cluster import RayCluster, Submission
-from counterpose_gateway.runs.leased_jobs import LeasedAttempt, LeasedJob
+from counterpose_gateway.records.jobs import LeasedAttempt, LeasedJob
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 LOOK_SECONDS = 3.0
 """How often a job is looked at that goes well."""
@@ -63,53 +65,6 @@ _logger = logging.getLogger(__name__)
 _jitter = random.Random()
 
 
-class LaunchLedger(Protocol):
-    """What a look needs of the ledger; `counterpose_gateway.ledger.Ledger` is one.
-
-    Every method that takes a `LeasedJob` raises LeaseLost if this process does not look after it any more.
-    """
-
-    def set_run(self, leased: LeasedJob, run_id: str) -> None:
-        """Note the run that the job has made."""
-        ...
-
-    def put_off(self, leased: LeasedJob, seconds: float, message: str = "") -> None:
-        """Give the lease back; the job is looked at again after so many seconds."""
-        ...
-
-    def claim_attempt(self, leased: LeasedJob) -> LeasedAttempt:
-        """Claim the job's next attempt."""
-        ...
-
-    def note_submitted(self, leased: LeasedJob, attempt: LeasedAttempt) -> None:
-        """Note that the cluster has an attempt."""
-        ...
-
-    def end_attempt(self, leased: LeasedJob, attempt: LeasedAttempt, detail: str) -> int:
-        """End an attempt, and return how many in a row got nowhere."""
-        ...
-
-    def mark_working(self, leased: LeasedJob) -> None:
-        """Note that workers of the job report."""
-        ...
-
-    def end_job(self, leased: LeasedJob, state: JobState, problem: Problem | None = None) -> None:
-        """End the job."""
-        ...
-
-    def run(self, run_id: str) -> Run:
-        """Return a run."""
-        ...
-
-    def cancel(self, run_id: str) -> Run:
-        """Cancel a run."""
-        ...
-
-    def now(self) -> dt.datetime:
-        """Return the ledger's time."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class WorkerCost:
     """CPUs that Ray reserves for one worker, and for the driver that starts the workers."""
@@ -123,7 +78,7 @@ class JobLook:
 
     def __init__(
         self,
-        ledger: LaunchLedger,
+        ledger: Ledger,
         clusters: Clusters,
         make_run: Callable[[LeasedJob], Awaitable[Run]],
         cost: WorkerCost,
@@ -147,7 +102,7 @@ class JobLook:
         elif run is not None and job.state == "cancelling":
             await self._cancel(job, run)
         elif job.attempt is None:
-            await self._submit(job, await _ask(self._ledger.claim_attempt, job))
+            await self._submit(job, await _ask(self._ledger.jobs.claim_attempt, job))
         elif not job.attempt.submitted:
             # Whoever claimed it may have been killed before or after the cluster took it: that takes it once.
             await self._submit(job, job.attempt)
@@ -156,9 +111,9 @@ class JobLook:
 
     async def _known(self, job: LeasedJob, run_id: str) -> Run | _Done:
         try:
-            return await _ask(self._ledger.run, run_id)
+            return await _ask(self._ledger.runs.get, run_id)
         except NotFound as error:
-            await _ask(self._ledger.end_job, job, "failed", Problem.of(error))
+            await _ask(self._ledger.jobs.end, job, "failed", Problem.of(error))
             return DONE
 
     async def _make(self, job: LeasedJob) -> Run | _Done | None:
@@ -175,32 +130,32 @@ class JobLook:
                 raise
             await self._end_without_run(job, "failed", Problem.of(error))
             return DONE
-        await _ask(self._ledger.set_run, job, run.id)
-        await _ask(self._ledger.put_off, job, 0.0)
+        await _ask(self._ledger.jobs.set_run, job, run.id)
+        await _ask(self._ledger.jobs.put_off, job, 0.0)
         return DONE
 
     async def _end_without_run(self, job: LeasedJob, state: JobState, problem: Problem | None = None) -> None:
         if job.attempt is not None:
             await self._runs_on(job, job.attempt, stop=True)
-            await _ask(self._ledger.end_attempt, job, job.attempt, f"the job is {state} without a run")
-        await _ask(self._ledger.end_job, job, state, problem)
+            await _ask(self._ledger.jobs.end_attempt, job, job.attempt, f"the job is {state} without a run")
+        await _ask(self._ledger.jobs.end, job, state, problem)
 
     async def _cancel(self, job: LeasedJob, run: Run) -> None:
         if run.state != "cancelling":
             try:
                 # Whoever cancelled the job was stopped before its run.
-                await _ask(self._ledger.cancel, run.id)
+                await _ask(self._ledger.runs.cancel, run.id)
             except RunNotCancellable:
                 _logger.info("run %s of job %s has ended by itself", run.id, job.id)
-        await _ask(self._ledger.put_off, job, 0.5)
+        await _ask(self._ledger.jobs.put_off, job, 0.5)
 
     async def _submit(self, job: LeasedJob, attempt: LeasedAttempt) -> None:
         cluster = self._clusters.named(job.cluster)
         # The cluster may be another one by now, at the same address.
         await cluster.check()
         await cluster.submit(self._submission(job, attempt))
-        await _ask(self._ledger.note_submitted, job, attempt)
-        await _ask(self._ledger.put_off, job, LOOK_SECONDS)
+        await _ask(self._ledger.jobs.note_submitted, job, attempt)
+        await _ask(self._ledger.jobs.put_off, job, LOOK_SECONDS)
 
     def _submission(self, job: LeasedJob, attempt: LeasedAttempt) -> Submission:
         return Submission(
@@ -213,10 +168,10 @@ class JobLook:
 
     async def _watch(self, job: LeasedJob, attempt: LeasedAttempt) -> None:
         if attempt.seen and job.state == "queued":
-            await _ask(self._ledger.mark_working, job)
+            await _ask(self._ledger.jobs.mark_working, job)
         if attempt.quiet_s < QUIET_SECONDS:
             room = f"no worker has started yet: each needs {self._cost.worker_cpus:g} CPUs of the cluster"
-            await _ask(self._ledger.put_off, job, LOOK_SECONDS, "" if attempt.seen else room)
+            await _ask(self._ledger.jobs.put_off, job, LOOK_SECONDS, "" if attempt.seen else room)
             return
         cluster = self._clusters.named(job.cluster)
         found = await cluster.job(attempt.submission_id)
@@ -226,40 +181,43 @@ class JobLook:
             await self._lost(job, attempt, f"it ended on the cluster as {found.status}: {found.message}")
         elif found.status == "PENDING":
             await _ask(
-                self._ledger.put_off, job, LOOK_SECONDS, f"the cluster has not started it: {found.message}"
+                self._ledger.jobs.put_off,
+                job,
+                LOOK_SECONDS,
+                f"the cluster has not started it: {found.message}",
             )
         elif attempt.quiet_s > LOST_SECONDS:
             await _stop(cluster, attempt)
             await self._lost(job, attempt, f"nothing of it has reported for {attempt.quiet_s:.0f} s")
         else:
             quiet = f"nothing of attempt {attempt.number} has reported for {attempt.quiet_s:.0f} s"
-            await _ask(self._ledger.put_off, job, LOOK_SECONDS, quiet)
+            await _ask(self._ledger.jobs.put_off, job, LOOK_SECONDS, quiet)
 
     async def _lost(self, job: LeasedJob, attempt: LeasedAttempt, why: str) -> None:
         _logger.warning("attempt %d of job %s is lost: %s", attempt.number, job.id, why)
-        fruitless = await _ask(self._ledger.end_attempt, job, attempt, why)
+        fruitless = await _ask(self._ledger.jobs.end_attempt, job, attempt, why)
         if fruitless >= MOST_FRUITLESS:
             error = BackendUnavailable(
                 f"{fruitless} attempts in a row got nowhere, the last one because {why}; look at the log of "
                 f"{attempt.submission_id!r} on the cluster {job.cluster!r}, then submit the run again"
             )
-            await _ask(self._ledger.end_job, job, "failed", Problem.of(error))
+            await _ask(self._ledger.jobs.end, job, "failed", Problem.of(error))
             return
         pause = PAUSE.pause(max(1, fruitless), _jitter)
         message = f"attempt {attempt.number} was lost: {why}; the next one follows"
-        await _ask(self._ledger.put_off, job, pause, message)
+        await _ask(self._ledger.jobs.put_off, job, pause, message)
 
     async def _finish(self, job: LeasedJob, run: Run) -> None:
         if job.attempt is not None:
             ended_s = 0.0 if run.ended_at is None else (self._ledger.now() - run.ended_at).total_seconds()
             if await self._runs_on(job, job.attempt, stop=ended_s > END_SECONDS):
-                await _ask(self._ledger.put_off, job, 1.0, "its workers have not ended yet")
+                await _ask(self._ledger.jobs.put_off, job, 1.0, "its workers have not ended yet")
                 return
-            await _ask(self._ledger.end_attempt, job, job.attempt, f"the run is {run.state}")
+            await _ask(self._ledger.jobs.end_attempt, job, job.attempt, f"the run is {run.state}")
         problem = run.problem
         if run.state == "failed" and problem is None:
             problem = Problem.of(InternalError(f"no item of run {run.id} came to an end"))
-        await _ask(self._ledger.end_job, job, _ENDS[run.state], problem)
+        await _ask(self._ledger.jobs.end, job, _ENDS[run.state], problem)
 
     async def _runs_on(self, job: LeasedJob, attempt: LeasedAttempt, *, stop: bool) -> bool:
         """Return whether an attempt still runs that may yet end by itself; one that is overdue is stopped."""

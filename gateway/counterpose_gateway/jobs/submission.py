@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -18,64 +17,21 @@ from counterpose_core.errors import (
     LeaseLost,
     RunNotCancellable,
 )
-from counterpose_core.types import RunKind
 from counterpose_gateway.jobs.clusters import Clusters
 from counterpose_gateway.methods import METHODS
+from counterpose_gateway.records.jobs import LeasedJob
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.leased_jobs import LeasedJob
 from counterpose_gateway.runs.submission import fingerprint, submit
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 RUN_POINTER = "/run/request"
 _RUN: TypeAdapter[RunOfJob] = TypeAdapter(RunOfJob)
 
 
-class JobLedger(Protocol):
-    """What creating a job needs of the ledger; `counterpose_gateway.ledger.Ledger` is one."""
-
-    def create_job(
-        self,
-        *,
-        cluster: str,
-        workers: int,
-        kind: RunKind,
-        request: Mapping[str, Any],
-        fingerprint: str,
-        idempotency_key: str | None = None,
-    ) -> LeasedJob:
-        """Make a job durable, and lease it to its creator."""
-        ...
-
-    def job_for_key(self, idempotency_key: str, fingerprint: str) -> Job | None:
-        """Return the job that this key made, or None."""
-        ...
-
-    def drop_job(self, leased: LeasedJob) -> None:
-        """Forget a job whose run was refused."""
-        ...
-
-    def set_run(self, leased: LeasedJob, run_id: str) -> None:
-        """Note the run that the job has made."""
-        ...
-
-    def put_off(self, leased: LeasedJob, seconds: float, message: str = "") -> None:
-        """Give the lease back."""
-        ...
-
-    def job(self, job_id: str) -> Job:
-        """Return a job."""
-        ...
-
-    def begin_cancelling_job(self, job_id: str) -> str | None:
-        """Let a job end, and return its run."""
-        ...
-
-    def cancel(self, run_id: str) -> Run:
-        """Cancel a run."""
-        ...
-
-
 async def submit_job(
-    create: JobCreate, clusters: Clusters, ledger: JobLedger, context: RunContext, key: str | None
+    create: JobCreate, clusters: Clusters, ledger: Ledger, context: RunContext, key: str | None
 ) -> Job:
     """Make a job and its run durable; a key that made a job before returns that job.
 
@@ -88,7 +44,7 @@ async def submit_job(
         RequestError: the run cannot be planned.
     """
     seal = fingerprint(create)
-    known = None if key is None else await asyncio.to_thread(ledger.job_for_key, key, seal)
+    known = None if key is None else await asyncio.to_thread(ledger.jobs.for_key, key, seal)
     if known is not None:
         return known
     cluster = clusters.named(create.cluster)
@@ -96,7 +52,7 @@ async def submit_job(
     # Asked now: a job for a cluster that is not there would be found out hours later.
     await cluster.check()
     leased = await asyncio.to_thread(
-        ledger.create_job,
+        ledger.jobs.create,
         cluster=create.cluster,
         workers=create.workers,
         kind=create.run.kind,
@@ -108,20 +64,20 @@ async def submit_job(
         run = await make_run(leased, context)
     except DatasetNotReady:
         # Its workers import the dataset first; a launcher makes the run when that has ended.
-        await asyncio.to_thread(ledger.put_off, leased, 0.0)
-        return await asyncio.to_thread(ledger.job, leased.id)
+        await asyncio.to_thread(ledger.jobs.put_off, leased, 0.0)
+        return await asyncio.to_thread(ledger.jobs.get, leased.id)
     except CounterposeError as error:
-        await asyncio.to_thread(ledger.drop_job, leased)
+        await asyncio.to_thread(ledger.jobs.drop, leased)
         if error.pointer is not None:
             error.pointer = RUN_POINTER + error.pointer
         raise
     try:
-        await asyncio.to_thread(ledger.set_run, leased, run.id)
-        await asyncio.to_thread(ledger.put_off, leased, 0.0)
+        await asyncio.to_thread(ledger.jobs.set_run, leased, run.id)
+        await asyncio.to_thread(ledger.jobs.put_off, leased, 0.0)
     except LeaseLost:
         # Planning took so long that a launcher has taken the job over; it found the same run.
         pass
-    return await asyncio.to_thread(ledger.job, leased.id)
+    return await asyncio.to_thread(ledger.jobs.get, leased.id)
 
 
 async def make_run(leased: LeasedJob, context: RunContext) -> Run:
@@ -133,19 +89,19 @@ async def make_run(leased: LeasedJob, context: RunContext) -> Run:
     return await submit(METHODS[run.kind], run.request, context, f"job:{leased.id}")
 
 
-def cancel_job(job_id: str, ledger: JobLedger) -> Job:
+def cancel_job(job_id: str, ledger: Ledger) -> Job:
     """Cancel a job and its run; a launcher ends what still runs of it.
 
     Raises:
         NotFound: it does not exist.
         RunNotCancellable: it has ended.
     """
-    run_id = ledger.begin_cancelling_job(job_id)
+    run_id = ledger.jobs.begin_cancelling(job_id)
     # A run that has just ended by itself ends the job, too.
     with contextlib.suppress(RunNotCancellable):
         if run_id is not None:
-            ledger.cancel(run_id)
-    return ledger.job(job_id)
+            ledger.runs.cancel(run_id)
+    return ledger.jobs.get(job_id)
 
 
 def _refuse_functions(run: RunOfJob) -> None:

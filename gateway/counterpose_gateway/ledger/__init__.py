@@ -1,62 +1,35 @@
-"""The ledger: the state of datasets, runs and their items; import it from this module only."""
+"""The ledger: the state of datasets, runs and their items, composed of parts by noun."""
 
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import time
 from collections.abc import Callable
 
-from counterpose_gateway.ledger.access_keys import AccessEntry, AccessKeys
-from counterpose_gateway.ledger.audit import Audit
-from counterpose_gateway.ledger.blob_uses import BlobUses
-from counterpose_gateway.ledger.cancellations import Cancellations
-from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.ledger.dataset_deletions import DatasetDeletions
-from counterpose_gateway.ledger.deletions import Deletions
-from counterpose_gateway.ledger.file_check import CHECK_SECONDS
-from counterpose_gateway.ledger.first_stages import FirstStages
-from counterpose_gateway.ledger.import_leases import LeasedImport, LeasedListing, LeasedShard, NewShard
-from counterpose_gateway.ledger.import_records import ImportRecords
-from counterpose_gateway.ledger.imports import Imports
-from counterpose_gateway.ledger.interrupted import Interrupted
-from counterpose_gateway.ledger.item_pages import ItemPages
-from counterpose_gateway.ledger.job_leases import JobLeases
+from counterpose_gateway.ledger.access import Access
+from counterpose_gateway.ledger.blobs import Blobs
+from counterpose_gateway.ledger.database.engine import CHECK_SECONDS, Database
+from counterpose_gateway.ledger.database.lease_time import LeaseTime, Steady, steady_clock
+from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.datasets.datasets import Datasets
+from counterpose_gateway.ledger.datasets.imports import Imports
+from counterpose_gateway.ledger.idempotency import Idempotency
+from counterpose_gateway.ledger.items.items import Items
 from counterpose_gateway.ledger.jobs import Jobs
-from counterpose_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
-from counterpose_gateway.ledger.large_runs import LargeRuns
-from counterpose_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
-from counterpose_gateway.ledger.leases import Leases, no_lease_left
-from counterpose_gateway.ledger.loose_digests import LooseDigests
-from counterpose_gateway.ledger.measurements import MeasurementRows, Measurements
-from counterpose_gateway.ledger.new_events import NewEvents
-from counterpose_gateway.ledger.new_sources import NewSource, Stored
-from counterpose_gateway.ledger.outbox import Outbox
-from counterpose_gateway.ledger.outcomes import Outcomes, lease_lost, run_of
-from counterpose_gateway.ledger.recorded_items import RecordedItems
-from counterpose_gateway.ledger.resumptions import Resumptions
-from counterpose_gateway.ledger.runs import Runs
-from counterpose_gateway.ledger.shift_decisions import ShiftDecisions
-from counterpose_gateway.ledger.source_tables import SourceTables
-from counterpose_gateway.ledger.stages import Stages
-from counterpose_gateway.ledger.status_reads import StatusReads
-from counterpose_gateway.ledger.tenant_quotas import TenantQuotas
+from counterpose_gateway.ledger.measurements import MeasurementRows
+from counterpose_gateway.ledger.runs.audit import Audit
+from counterpose_gateway.ledger.runs.decisions import Decisions
+from counterpose_gateway.ledger.runs.events import Events
+from counterpose_gateway.ledger.runs.runs import Runs
+from counterpose_gateway.ledger.runs.stages import Stages
+from counterpose_gateway.ledger.runs.status import Status
 from counterpose_gateway.ledger.webhooks import Webhooks
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
-from counterpose_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
 
-__all__ = [
-    "MAX_ATTEMPTS", "AccessEntry", "Done", "Ended", "Failed", "Filtered", "LeasedImport", "LeasedListing",
-    "LeasedShard", "Ledger", "Measurements", "NewShard", "NewSource", "Outcome", "Stored", "StoredAnswer",
-    "lease_lost", "no_lease_left", "run_of",
-]  # fmt: skip
+__all__ = ["Ledger"]
 
 
-class Ledger(
-    DatasetDeletions, Imports, ImportRecords, Runs, ItemPages, Cancellations, Resumptions, RecordedItems,
-    StatusReads, NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys,
-    Interrupted, Audit, LargeRuns, SourceTables, Jobs, JobLeases, MeasurementRows, Webhooks, Outbox,
-    AccessKeys, BlobUses, LooseDigests, TenantQuotas,
-):  # fmt: skip
+class Ledger:
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 
     ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is migrated to
@@ -77,11 +50,28 @@ class Ledger(
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
         database = Database(url, check_seconds=check_seconds)
-        super().__init__(database, clock)
         own = clock is time.time
         wall = None if own and not database.is_sqlite else clock
         given = steady or (steady_clock() if own else Steady("given", clock))
-        self._lease_time = LeaseTime(database, given, wall)
+        self._compose(Session(database, clock, LeaseTime(database, given, wall)))
+
+    def _compose(self, session: Session) -> None:
+        self._session = session
+        self.runs = Runs(session)
+        self.stages = Stages(session)
+        self.events = Events(session)
+        self.status = Status(session)
+        self.decisions = Decisions(session)
+        self.audit = Audit(session)
+        self.items = Items(session)
+        self.datasets = Datasets(session)
+        self.imports = Imports(session)
+        self.jobs = Jobs(session)
+        self.webhooks = Webhooks(session)
+        self.access = Access(session)
+        self.blobs = Blobs(session)
+        self.idempotency = Idempotency(session)
+        self.measurements = MeasurementRows(session)
 
     def of(self, tenant: str) -> Ledger:
         """Return the ledger as a tenant sees it: other tenants' objects do not exist, new ones are its own.
@@ -89,17 +79,21 @@ class Ledger(
         It shares all connections with this one, which is the one to close.
         """
         view = copy.copy(self)
-        view._database = self._database.of(tenant)
+        view._compose(self._session.of(tenant))
         return view
 
     def of_run(self, run_id: str) -> Ledger:
         """Return the ledger as the tenant of a run sees it; raises `NotFound`."""
-        return self if self._tenant is not None else self.of(self.tenant_of(run_id))
+        return self if self._session.tenant is not None else self.of(self.runs.tenant_of(run_id))
+
+    def now(self) -> dt.datetime:
+        """The ledger's time, in UTC: decisions are dated by it as runs are."""
+        return dt.datetime.fromtimestamp(self._session.clock(), dt.UTC)
 
     @property
     def failure(self) -> str | None:
         """What failed on the disk as this process wrote; every further write is refused."""
-        return self._database.failure
+        return self._session.database.failure
 
     def check_ready(self, least_free_bytes: int) -> None:
         """Check that the database can take more, as far as that shows without writing.
@@ -109,7 +103,7 @@ class Ledger(
             DiskFailed: its disk failed.
             StorageFull: SQLite's disk has fewer free bytes than given.
         """
-        self._database.check_ready(least_free_bytes)
+        self._session.database.check_ready(least_free_bytes)
 
     def roll_back(self, revision: str) -> None:
         """Bring the database back to an earlier revision, before an earlier version is installed.
@@ -117,9 +111,8 @@ class Ledger(
         Raises:
             InvalidRequest: there is no such revision.
         """
-        self._database.roll_back(revision)
+        self._session.database.roll_back(revision)
 
     def close(self) -> None:
-        """Close every pooled connection."""
-        self.close_reader()
-        self._database.close()
+        """Close every connection."""
+        self._session.database.close()

@@ -6,67 +6,59 @@ what it has counted to the ledger each ten seconds, and any gateway tells it for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 from sqlalchemy import Connection, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger import schema, tallies
-from counterpose_gateway.ledger.database import LedgerPart
-from counterpose_gateway.ledger.tallies import Attempt
-from counterpose_gateway.ledger.webhook_tables import PENDING, deliveries
-from counterpose_gateway.runs.worker_reading import WorkerReading
+from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.tables import schema, totals
+from counterpose_gateway.records.measurements import Measurements, WorkerReading
 
 SEEN_SECONDS = 45.0
 """A worker that has not told of itself for so long is not counted: it tells each ten seconds."""
+
 FORGOTTEN_SECONDS = 3600.0
 """After so long, the reading of a worker that is gone is deleted."""
 
 _counts = schema.process_counts.c
 _workers = schema.worker_readings.c
 _OLDEST = select(func.min(schema.runs.c.created_at)).where(schema.RUNS_UNDER_WAY)
-_MESSAGES = select(func.count()).select_from(deliveries).where(PENDING)
+_MESSAGES = select(func.count()).select_from(schema.deliveries).where(schema.PENDING_DELIVERIES)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measurements:
-    """What the ledger knows at one moment.
+class MeasurementRows:
+    """What is measured, and the totals over all runs."""
 
-    ``oldest_seconds``: the age of the oldest run that has open items, 0 if none has. ``pending_messages``:
-    messages of webhooks that nobody has taken yet. ``attempts``: how many attempts at items came to what.
-    ``counts``: what the processes counted, by series.
-    """
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    active_runs: int = 0
-    cost: Cost = field(default_factory=Cost)
-    open_items: int = 0
-    oldest_seconds: float = 0.0
-    pending_messages: int = 0
-    attempts: Mapping[Attempt, int]
-    counts: Mapping[str, float]
-    workers: Sequence[WorkerReading] = ()
-
-
-class MeasurementRows(LedgerPart):
-    """The part of the ledger that keeps and tells measurements."""
-
-    def measurements(self) -> Measurements:
+    def read(self) -> Measurements:
         """Return what an operator watches; it reads some rows, however many runs there are."""
-        now = self._clock()
-        with self._database.reading() as connection:
+        now = self._session.clock()
+        with self._session.reading() as connection:
             oldest = connection.execute(_OLDEST).scalar_one()
             return Measurements(
-                active_runs=tallies.active_runs(connection),
-                cost=tallies.total_cost(connection),
-                open_items=tallies.open_items(connection),
+                active_runs=totals.active_runs(connection),
+                cost=totals.total_cost(connection),
+                open_items=totals.open_items(connection),
                 pending_messages=connection.execute(_MESSAGES).scalar_one(),
                 oldest_seconds=0.0 if oldest is None else max(0.0, now - oldest),
-                attempts=tallies.attempts(connection),
+                attempts=totals.attempts(connection),
                 counts={row.series: row.amount for row in connection.execute(select(schema.process_counts))},
                 workers=_seen_since(connection, now - SEEN_SECONDS),
             )
+
+    def active_runs(self) -> int:
+        """Return how many runs have not ended, as the ledger keeps it."""
+        with self._session.reading() as connection:
+            return totals.active_runs(connection)
+
+    def total_cost(self) -> Cost:
+        """Return the cost of the recorded items of all runs, deleted ones too, as the ledger keeps it."""
+        with self._session.reading() as connection:
+            return totals.total_cost(connection)
 
     def add_counts(self, counts: Mapping[str, float]) -> None:
         """Add what a process has counted since it told last."""
@@ -74,14 +66,14 @@ class MeasurementRows(LedgerPart):
             return
         # In one order, or two processes could each hold a row that the other waits for.
         rows = [{"series": series, "amount": amount} for series, amount in sorted(counts.items())]
-        with self._database.writing() as connection:
+        with self._session.writing() as connection:
             connection.execute(self._adding, rows)
 
     def note_worker(self, reading: WorkerReading) -> None:
         """Note what a worker does now, and delete the readings of those that are long gone."""
-        now = self._clock()
+        now = self._session.clock()
         values = {"worker": reading.worker, "seen_at": now, "reading": reading.model_dump(mode="json")}
-        with self._database.writing() as connection:
+        with self._session.writing() as connection:
             connection.execute(self._noting, values)
             connection.execute(
                 delete(schema.worker_readings).where(_workers.seen_at < now - FORGOTTEN_SECONDS)
@@ -89,7 +81,7 @@ class MeasurementRows(LedgerPart):
 
     def forget_worker(self, worker: str) -> None:
         """Delete the reading of a worker that has ended."""
-        with self._database.writing() as connection:
+        with self._session.writing() as connection:
             connection.execute(delete(schema.worker_readings).where(_workers.worker == worker))
 
     @property
@@ -106,7 +98,7 @@ class MeasurementRows(LedgerPart):
         return new.on_conflict_do_update(index_elements=[_workers.worker], set_=changed)
 
     def _insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
-        return sqlite.insert(table) if self._database.is_sqlite else postgresql.insert(table)
+        return sqlite.insert(table) if self._session.database.is_sqlite else postgresql.insert(table)
 
 
 def _seen_since(connection: Connection, moment: float) -> list[WorkerReading]:

@@ -22,7 +22,7 @@ router = APIRouter(prefix="/v1", tags=["adversarial datasets"], route_class=Stri
 def register_adversarial_dataset(run_id: RunId, body: DatasetRegistration, context: Context) -> Dataset:
     """Register the kept images as a dataset; registering the same images again changes nothing."""
     summary = summary_of(ADVERSARIAL_DATASET, run_id, None, context)
-    items = context.ledger.items_of(run_id, ADVERSARIAL_DATASET.item)
+    items = context.ledger.items.of(run_id, ADVERSARIAL_DATASET.item)
     return register(
         body.name,
         summary.config.labels,

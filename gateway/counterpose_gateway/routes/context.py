@@ -16,7 +16,6 @@ from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.services import CircuitState, ServiceState, StoreUse
 from counterpose_core.text_form import TextForm
 from counterpose_gateway.access.key_ring import KeyRing
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.http.metrics import Metrics
 from counterpose_gateway.http.sessions import Sessions
 from counterpose_gateway.http.signed_urls import SignedUrls
@@ -24,6 +23,7 @@ from counterpose_gateway.http.tenancy import Caller, caller_in
 from counterpose_gateway.images.own_blobs import OwnBlobs
 from counterpose_gateway.jobs.clusters import Clusters
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.following import FollowedRuns
 from counterpose_gateway.runs.status import RunStatus
@@ -97,7 +97,7 @@ class GatewayContext(RunContext):
     @property
     def own_blobs(self) -> OwnBlobs:
         """The blobs that the caller may name: those of its tenant's objects."""
-        return OwnBlobs(self.store, self.ledger)
+        return OwnBlobs(self.store, self.ledger.blobs)
 
     @property
     def store_use(self) -> StoreUse | None:
@@ -112,8 +112,8 @@ class GatewayContext(RunContext):
             self.joined.clear()
 
     def delete_run(self, run_id: str) -> None:
-        """Delete an ended run with what is kept of it here; raises as `Ledger.delete_run`."""
-        self.ledger.delete_run(run_id)
+        """Delete an ended run with what is kept of it here; raises as `Runs.delete`."""
+        self.ledger.runs.delete(run_id)
         if self.columns is not None:
             self.columns.remove(run_id)
 
@@ -137,10 +137,10 @@ Context = Annotated[GatewayContext, Depends(_context_of)]
 
 async def _submitting(request: Request, context: Context) -> GatewayContext:
     """Refuse a new run of a tenant without quota, whatever else is wrong with the request."""
-    allowance = await asyncio.to_thread(context.ledger.allowance)
+    allowance = await asyncio.to_thread(context.ledger.access.allowance)
     if (refusal := allowance.refusal()) is not None:
         key = request.headers.get(IDEMPOTENCY_HEADER)
-        if key is None or not await asyncio.to_thread(context.ledger.has_run_for_key, key):
+        if key is None or not await asyncio.to_thread(context.ledger.runs.has_key, key):
             raise refusal
     return replace(context, allowance=allowance)
 

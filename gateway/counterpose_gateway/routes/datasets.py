@@ -24,7 +24,8 @@ from counterpose_gateway.images.intake import add_uploads, checked_classes
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports.addresses import AllowedAddresses
 from counterpose_gateway.imports.requests import begin_import
-from counterpose_gateway.ledger import Ledger, StoredAnswer
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.idempotency import StoredAnswer
 from counterpose_gateway.routes.context import Context, IdempotencyKey
 from counterpose_gateway.runs.submission import fingerprint
 
@@ -45,9 +46,9 @@ def create_dataset(body: DatasetCreate, context: Context, key: IdempotencyKey = 
         quotas = Quotas.of(context.settings)
         ends = quotas.end_of_dataset(body.expires_in, time.time())
         classes = checked_classes(body.classes)
-        made = context.ledger.create_dataset(body.name, classes, quotas.check_datasets, expires_at=ends)
+        made = context.ledger.datasets.create(body.name, classes, quotas.check_datasets, expires_at=ends)
         # One that was there has its own end, until another is asked for.
-        return made if body.expires_in is None else context.ledger.end_dataset(body.name, ends)
+        return made if body.expires_in is None else context.ledger.datasets.end(body.name, ends)
 
     return answer_once(context.ledger, "datasets", key, body, work, status=201)
 
@@ -55,26 +56,26 @@ def create_dataset(body: DatasetCreate, context: Context, key: IdempotencyKey = 
 @router.get("")
 def list_datasets(context: Context) -> DatasetList:
     """List the datasets."""
-    return DatasetList(datasets=context.ledger.dataset_list())
+    return DatasetList(datasets=context.ledger.datasets.all())
 
 
 @router.get("/{name}")
 def get_dataset(name: DatasetName, context: Context) -> Dataset:
     """Return one dataset."""
-    return context.ledger.dataset(name)
+    return context.ledger.datasets.get(name)
 
 
 @router.patch("/{name}")
 def change_dataset(name: DatasetName, body: DatasetChange, context: Context) -> Dataset:
     """Set when a dataset ends, counted from now."""
     ends = Quotas.of(context.settings).end_of_dataset(body.expires_in, time.time())
-    return context.ledger.end_dataset(name, ends)
+    return context.ledger.datasets.end(name, ends)
 
 
 @router.delete("/{name}", status_code=204)
 def delete_dataset(name: DatasetName, context: Context) -> None:
     """Delete a dataset; its images go within hours, unless a run or another dataset has them."""
-    context.ledger.delete_dataset(name)
+    context.ledger.datasets.delete(name)
 
 
 @router.post("/{name}/sources", status_code=200, response_model=SourcesAdded)
@@ -109,8 +110,8 @@ def import_dataset(
 @router.post("/{name}/import/cancel")
 def cancel_import(name: DatasetName, context: Context) -> Dataset:
     """Stop an import: it ends as `failed`, and what was taken in stays; one that has ended stays as it is."""
-    context.ledger.cancel_import(name)
-    return context.ledger.dataset(name)
+    context.ledger.imports.cancel(name)
+    return context.ledger.datasets.get(name)
 
 
 def answer_once(
@@ -132,16 +133,16 @@ def answer_once(
     """
     if key is None:
         return _response(StoredAnswer(status, work().model_dump_json()))
-    known = ledger.claim(scope, key, fingerprint(body))
+    known = ledger.idempotency.claim(scope, key, fingerprint(body))
     if known is not None:
         return _response(known)
     try:
         answer = StoredAnswer(status, work().model_dump_json())
     except BaseException:
         # If kept, the claim would answer "in flight" to the retry.
-        ledger.forget(scope, key)
+        ledger.idempotency.forget(scope, key)
         raise
-    ledger.answer(scope, key, answer)
+    ledger.idempotency.answer(scope, key, answer)
     return _response(answer)
 
 

@@ -58,5 +58,5 @@ def get_image(
     ref: Annotated[BlobRef, Path(description="SHA-256 of the stored image.")], context: Context
 ) -> Response:
     """Return a stored image as PNG; generated images are marked as synthetic in their metadata."""
-    png = png_of(ref, context.own_blobs, context.ledger)
+    png = png_of(ref, context.own_blobs, context.ledger.datasets)
     return Response(png, media_type="image/png", headers={"cache-control": FOR_EVER})

@@ -31,7 +31,7 @@ async def create_job(
 @router.get("")
 def list_jobs(context: Context, after: After = None, limit: PageSize = 50) -> JobList:
     """List the jobs, newest first, a page at a time."""
-    return context.ledger.job_list(after=after, limit=limit)
+    return context.ledger.jobs.page(after=after, limit=limit)
 
 
 @router.post("/{job_id:segment}/cancel")
@@ -43,4 +43,4 @@ def cancel(job_id: JobId, context: Context) -> Job:
 @router.get("/{job_id:segment}")
 def get_job(job_id: JobId, context: Context) -> Job:
     """Return a job with its attempts."""
-    return context.ledger.job(job_id)
+    return context.ledger.jobs.get(job_id)

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.errors import Forbidden
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.http.metrics import CONTENT_TYPE
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from counterpose_gateway.routes.context import IN_DIGITS, Context
 
 METRICS, ACCESS_LOG = APIRouter(), APIRouter()
@@ -45,7 +45,7 @@ def metrics(context: Context) -> Response:
             f"the metrics are of all tenants, and this key is of the tenant {context.tenant!r}; "
             f"ask with a key of the tenant {DEFAULT_TENANT!r}"
         )
-    measured = context.ledger.measurements()
+    measured = context.ledger.measurements.read()
     series = context.metrics.exposition(measured, context.health.circuits(), context.store_use)
     return Response(series, media_type=CONTENT_TYPE)
 
@@ -63,6 +63,6 @@ def access_log(context: Context, limit: Annotated[int, Query(ge=1, le=1000), IN_
                 path=each.path,
                 status=each.status,
             )
-            for each in context.ledger.access_log(limit)
+            for each in context.ledger.access.log(limit)
         ]
     )

@@ -120,7 +120,7 @@ def list_runs(
     limit: PageSize = 50,
 ) -> RunList:
     """List runs of every kind, newest first, a page at a time."""
-    return context.ledger.run_list(
+    return context.ledger.runs.page(
         kind=kind, state=state, dataset=dataset, parent=parent, after=after, limit=limit
     )
 
@@ -139,7 +139,7 @@ async def get_run(run: KnownRun, request: Request) -> Response:
 @router.patch("")
 def rename_run(run_id: RunId, body: RunRename, context: Context) -> Run:
     """Give the run a name for people; its id stays."""
-    return context.ledger.rename(run_id, body.name)
+    return context.ledger.runs.rename(run_id, body.name)
 
 
 @router.delete("", status_code=204)
@@ -158,14 +158,14 @@ async def wait_for_run(run_id: RunId, context: Context, seconds: Seconds = 25.0)
 @router.post("/cancel")
 def cancel_run(run_id: RunId, context: Context) -> Run:
     """Cancel the run; finished items are kept."""
-    return context.ledger.cancel(run_id)
+    return context.ledger.runs.cancel(run_id)
 
 
 @router.post("/resume")
 def resume_run(run_id: RunId, context: Context, body: RunResume | None = None) -> Run:
     """Resume the run: failed and cancelled items are tried again."""
     functions = {} if body is None else functions_again(run_id, body, context)
-    return context.ledger.resume(run_id, functions)
+    return context.ledger.runs.resume(run_id, functions)
 
 
 @router.get(
@@ -198,7 +198,7 @@ def list_items(
     null.
     """
     shape = METHODS[run.kind].item
-    page = context.ledger.item_page(
+    page = context.ledger.items.page(
         run_id, shape, kind=kind, state=state, label=label, after=after, limit=limit
     )
     return _answer(page)
@@ -207,7 +207,7 @@ def list_items(
 @router.get("/items/{item_id}", response_model=AnyItem)
 def get_item(run_id: RunId, run: KnownRun, item_id: ItemId, context: Context) -> Response:
     """Return one item with its result."""
-    return _answer(context.ledger.item(run_id, item_id, METHODS[run.kind].item))
+    return _answer(context.ledger.items.get(run_id, item_id, METHODS[run.kind].item))
 
 
 @router.get("/results", response_class=StreamingResponse, responses={200: {"content": {MEDIA_TYPE: {}}}})

@@ -45,7 +45,7 @@ async def healthz() -> Health:
 async def readyz(context: Context) -> Health:
     """Answer 200 when ledger, disks and the suite's services can take a run; 507 for a full disk, or 503."""
     # Any read will do: it raises if the ledger does not answer.
-    await asyncio.to_thread(context.ledger.active_runs)
+    await asyncio.to_thread(context.ledger.measurements.active_runs)
     await asyncio.to_thread(_require_room, context)
     states = await context.health.services()
     waiting = [found.service for found in states if found.in_suite and not found.ready]

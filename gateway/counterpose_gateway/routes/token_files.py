@@ -22,7 +22,7 @@ def add_token_files(body: TokenFilesAdd, context: Context) -> TokenFilesAdded:
     context.store.require_room(context.settings.least_free_bytes)
     files = [(file.class_name, _content(file, at)) for at, file in enumerate(body.files)]
     tokens = {name: context.store.put(content) for name, content in files}
-    context.ledger.keep_blobs(tokens.values())
+    context.ledger.blobs.keep(tokens.values())
     return TokenFilesAdded(tokens=tokens)
 
 

@@ -13,4 +13,4 @@ router = APIRouter(prefix="/v1/usage", tags=["usage"])
 @router.get("")
 def get_usage(context: Context) -> Usage:
     """Return what the runs of the caller's tenant have used this month, and its quota."""
-    return context.ledger.usage()
+    return context.ledger.access.usage()

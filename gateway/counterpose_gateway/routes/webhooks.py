@@ -20,7 +20,7 @@ WebhookId = Annotated[str, Path(description="Id of the webhook.")]
 def create_webhook(body: WebhookCreate, context: Context, response: Response) -> WebhookCreated:
     """Create a webhook; the answer has its secret, which is not shown again."""
     require_target(body.url, private=context.settings.private_webhooks)
-    made = context.ledger.create_webhook(body)
+    made = context.ledger.webhooks.create(body)
     response.headers["location"] = f"{router.prefix}/{made.id}"
     return made
 
@@ -28,16 +28,16 @@ def create_webhook(body: WebhookCreate, context: Context, response: Response) ->
 @router.get("")
 def list_webhooks(context: Context) -> WebhookList:
     """List the webhooks, oldest first."""
-    return context.ledger.webhooks()
+    return context.ledger.webhooks.all()
 
 
 @router.get("/{webhook_id:segment}")
 def get_webhook(webhook_id: WebhookId, context: Context) -> Webhook:
     """Return a webhook with its newest messages, and why their tries failed."""
-    return context.ledger.webhook(webhook_id)
+    return context.ledger.webhooks.get(webhook_id)
 
 
 @router.delete("/{webhook_id:segment}", status_code=204)
 def delete_webhook(webhook_id: WebhookId, context: Context) -> None:
     """Delete a webhook; messages that wait for it are not sent."""
-    context.ledger.delete_webhook(webhook_id)
+    context.ledger.webhooks.delete(webhook_id)

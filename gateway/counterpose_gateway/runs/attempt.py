@@ -27,8 +27,8 @@ from counterpose_core.errors import (
     LeaseLost,
 )
 from counterpose_core.types import Cost
-from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
-from counterpose_gateway.runs.outcomes import Done, Failed, Filtered, Outcome
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
+from counterpose_gateway.records.outcomes import Done, Failed, Filtered, Outcome
 from counterpose_gateway.runs.stores import Store
 
 _logger = logging.getLogger(__name__)

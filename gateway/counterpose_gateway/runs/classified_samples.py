@@ -13,9 +13,9 @@ from counterpose_core.contract.samples import SampleResult
 from counterpose_core.errors import CounterposeError
 from counterpose_core.images.clip_metrics import Vectors, cosine
 from counterpose_core.text.class_prompts import object_caption
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import OpenItems, together
 from counterpose_gateway.runs.clip import embed_images, embed_texts, require_one_space, unit_vector
-from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.runs.predictions import Answers, answered_pairs, classify_images
 from counterpose_gateway.services.ports import Services
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound
-from counterpose_core.types import FINAL_RUN_STATES, RunKind, RunState
+from counterpose_core.types import FINAL_RUN_STATES, RunKind
 from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.columns.parts import PART
+from counterpose_gateway.records.items import LargeRun
 from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.runs.joined import JoinedWork
 from counterpose_gateway.runs.method import AnyMethod
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger.runs.runs import Runs
 
 LOOK_SECONDS = 5.0
 SWEEP_SECONDS = 600.0
@@ -30,27 +34,6 @@ As many are waited for while a run goes on, since an idle process ends and costs
 _logger = logging.getLogger(__name__)
 
 
-class LargeRun(NamedTuple):
-    """A run with many items: how many have ended so far."""
-
-    id: str
-    kind: RunKind
-    state: RunState
-    ended: int
-
-
-class LargeRuns(Protocol):
-    """The part of the ledger that this uses; `counterpose_gateway.ledger.Ledger` is one."""
-
-    def large_runs(self, *, least_items: int, known: Collection[str]) -> Sequence[LargeRun]:
-        """Return the runs of at least so many items that go on, and those ``known`` that there still are."""
-        ...
-
-    def existing_runs(self, run_ids: Collection[str]) -> Collection[str]:
-        """Return which of these runs there are."""
-        ...
-
-
 @dataclass(frozen=True)
 class KeepColumns:
     """The task of keeping some columns of a run; returns how many parts were made."""
@@ -60,23 +43,23 @@ class KeepColumns:
 
     def __call__(self, runs: RecordedRuns) -> int:
         """Make and keep them."""
-        return self.keep(runs.ledger.run(self.run_id), runs)
+        return self.keep(runs.ledger.runs.get(self.run_id), runs)
 
 
 class ColumnKeeper:
     """Looks for runs of which there is more to keep, and has it kept.
 
-    keeping = asyncio.create_task(ColumnKeeper(ledger, methods, joined, folder).keep())
+    keeping = asyncio.create_task(ColumnKeeper(ledger.runs, methods, joined, folder).keep())
     """
 
     def __init__(
         self,
-        ledger: LargeRuns,
+        runs: Runs,
         methods: Mapping[RunKind, AnyMethod],
         joined: JoinedWork,
         folder: ColumnFolder,
     ) -> None:
-        self._ledger = ledger
+        self._runs = runs
         self._methods = methods
         self._joined = joined
         self._folder = folder
@@ -95,10 +78,10 @@ class ColumnKeeper:
     async def look(self) -> None:
         """Look once: have some parts kept of each run that has enough of them, and sweep now and then."""
         if time.monotonic() - self._swept_at > SWEEP_SECONDS:
-            await asyncio.to_thread(self._folder.sweep, self._ledger.existing_runs)
+            await asyncio.to_thread(self._folder.sweep, self._runs.existing)
             self._swept_at = time.monotonic()
         known = list(self._seen)
-        found = await asyncio.to_thread(self._ledger.large_runs, least_items=PART, known=known)
+        found = await asyncio.to_thread(self._runs.large, least_items=PART, known=known)
         for gone in self._seen.keys() - {run.id for run in found}:
             del self._seen[gone]
         for run in found:

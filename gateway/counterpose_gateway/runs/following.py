@@ -8,10 +8,13 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from counterpose_core.contract.runs import RunEvent
 from counterpose_core.types import FINAL_RUN_STATES, RunState
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger.runs.events import Events
 
 LOOK_SECONDS = 0.5
 """Each item takes seconds, so looking twice a second causes no delay and costs a read of 1 ms."""
@@ -26,22 +29,6 @@ PAUSE_SECONDS = 0.004
 """Between two groups of them, in which polls are answered; a thousand listeners are told within 0.4 s."""
 
 _logger = logging.getLogger(__name__)
-
-
-class EventLedger(Protocol):
-    """The part of the ledger that following uses; `counterpose_gateway.ledger.Ledger` is one."""
-
-    def last_event(self, run_id: str) -> RunEvent:
-        """Return the newest event of a run; raises `NotFound`."""
-        ...
-
-    def events(self, run_id: str, *, after: int) -> list[RunEvent]:
-        """Return the next events of a run with larger ids than ``after``, oldest first."""
-        ...
-
-    def new_events(self, after: Mapping[str, int]) -> Mapping[str, Sequence[RunEvent]]:
-        """Return the events of each run after its number; a run that is gone is left out."""
-        ...
 
 
 class Told(NamedTuple):
@@ -120,8 +107,8 @@ class FollowedRun:
 class FollowedRuns:
     """All runs that someone follows in this process, and the one task that looks for their new events."""
 
-    def __init__(self, ledger: EventLedger) -> None:
-        self._ledger = ledger
+    def __init__(self, events: Events) -> None:
+        self._events = events
         self._runs: dict[str, FollowedRun] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -135,7 +122,7 @@ class FollowedRuns:
         run = self._runs.get(run_id)
         if run is None or run.is_gone:
             seen_at = time.monotonic()
-            newest = await asyncio.to_thread(self._ledger.last_event, run_id)
+            newest = await asyncio.to_thread(self._events.last, run_id)
             # Another one may have come meanwhile; what it knows is looked at in any case.
             run = self._runs.setdefault(run_id, FollowedRun(newest, seen_at))
         run.listeners += 1
@@ -157,7 +144,7 @@ class FollowedRuns:
         run = self._runs.get(run_id)
         if run is not None and not run.is_gone and run.newest_id >= at_least:
             return run.newest_id
-        return (await asyncio.to_thread(self._ledger.last_event, run_id)).id
+        return (await asyncio.to_thread(self._events.last, run_id)).id
 
     async def events(self, run_id: str, after: int) -> AsyncGenerator[list[Told]]:
         """Yield the run's events with larger ids than ``after`` as they occur, until the run has ended."""
@@ -177,7 +164,7 @@ class FollowedRuns:
     async def _next(self, run_id: str, run: FollowedRun, after: int) -> list[Told]:
         if run.is_known_from(after):
             return run.since(after)
-        return [told(event) for event in await asyncio.to_thread(self._ledger.events, run_id, after=after)]
+        return [told(event) for event in await asyncio.to_thread(self._events.page, run_id, after=after)]
 
     async def _look(self) -> None:
         due = time.monotonic()
@@ -214,7 +201,7 @@ class FollowedRuns:
         return waiting
 
     def _found(self, known: Mapping[str, int]) -> dict[str, list[Told] | None]:
-        new = self._ledger.new_events(known)
+        new = self._events.new(known)
         # Written here, in the look's thread, and once for all who listen.
         return {run_id: [told(each) for each in new[run_id]] if run_id in new else None for run_id in known}
 

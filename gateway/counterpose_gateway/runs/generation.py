@@ -11,8 +11,8 @@ from counterpose_core.text.class_prompts import LONGEST_PROMPT
 from counterpose_core.text.plain_text import check_caption
 from counterpose_core.text.word_policy import policy_of
 from counterpose_core.types import BlobRef, Cost
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import OpenItems, own_cost
-from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.runs.safety import SAFETY, flagged
 from counterpose_gateway.runs.stores import check_image
 from counterpose_gateway.services.ports import Services

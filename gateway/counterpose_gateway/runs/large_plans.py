@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import InternalError
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
-from counterpose_gateway.runs.pace import Pace
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.pace import Pace
+from counterpose_gateway.records.source_table import SourceTable
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
+    from counterpose_gateway.ledger.runs.stages import Stages
 
 STORED_AT_CREATION = 5_000
 """Items that are stored before the request is answered, in about a second: only larger runs are seen as
@@ -23,18 +27,6 @@ Found = TypeVar("Found", bound=Sized, covariant=True)
 
 class _Reading(Protocol[Found]):
     def __call__(self, name: str, *, most: int | None = None) -> Found: ...
-
-
-class SourceReader(Protocol):
-    """Reads the sources of a dataset; `counterpose_gateway.ledger.Ledger` is one."""
-
-    def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
-        """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
-        ...
-
-    def source_table(self, name: str, *, most: int | None = None) -> SourceTable:
-        """Return the same as a compact table."""
-        ...
 
 
 class Blobs(Protocol):
@@ -50,7 +42,7 @@ class PlanInputs:
     """What a plan was made from: datasets as they were then, whatever was added since, and blobs."""
 
     counts: Mapping[str, int]
-    ledger: SourceReader
+    ledger: Ledger
     store: Blobs
 
     def sources(self, dataset: str) -> Sequence[Source]:
@@ -59,11 +51,11 @@ class PlanInputs:
         Raises:
             InternalError: the plan was not made from it, or sources are missing.
         """
-        return self._all(dataset, self.ledger.sources)
+        return self._all(dataset, self.ledger.datasets.sources)
 
     def table(self, dataset: str) -> SourceTable:
         """Return the same as a compact table, for plans of many items; raises as `sources`."""
-        return self._all(dataset, self.ledger.source_table)
+        return self._all(dataset, self.ledger.datasets.table)
 
     def _all(self, dataset: str, read: _Reading[Found]) -> Found:
         most = self.counts.get(dataset)
@@ -74,25 +66,15 @@ class PlanInputs:
         return found
 
 
-class FirstStageLedger(Protocol):
-    """What storing a large plan needs of the ledger."""
-
-    def store_first_stage(
-        self, leased: LeasedStage, items: Sequence[PlannedItem], *, last: bool
-    ) -> tuple[LeasedStage, float]:
-        """Add some items; return the lease for those after them, and for how many seconds it was locked."""
-        ...
-
-
 def store_plan(
-    leased: LeasedStage, items: Iterator[PlannedItem], ledger: FirstStageLedger, *, most: int | None = None
+    leased: LeasedStage, items: Iterator[PlannedItem], stages: Stages, *, most: int | None = None
 ) -> None:
     """Store the items of a run's first stage in chunks; the run waits for a worker when all are stored.
 
     Args:
         leased: the lease of the planning.
         items: the items from the lease's first one on.
-        ledger: where they are stored.
+        stages: where they are stored.
         most: stop when the run has so many items; default: store all.
 
     Raises:
@@ -104,7 +86,7 @@ def store_plan(
     while True:
         following = _next(items, pace.size, leased.first + len(chunk))
         pace.let_others_in()
-        leased, locked = ledger.store_first_stage(leased, chunk, last=not following)
+        leased, locked = stages.store_first(leased, chunk, last=not following)
         pace.note(locked)
         chunk = following
         if not following or (most is not None and leased.first >= most):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -13,12 +13,15 @@ from counterpose_core.contract.runs import Run, RunItem
 from counterpose_core.errors import CounterposeError
 from counterpose_core.suite import Suite
 from counterpose_core.types import ItemKind, RunKind, ServiceName
-from counterpose_gateway.runs.context import PairedRuns, RecordedRuns, RunContext, RunLedger
-from counterpose_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
+from counterpose_gateway.records.items import LeasedGroup, Plan, PlannedItem, Recorder
+from counterpose_gateway.runs.context import PairedRuns, RecordedRuns, RunContext
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.stages import NextStage
 from counterpose_gateway.runs.stores import IndexStore
 from counterpose_gateway.services.ports import Services
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 CreateT = TypeVar("CreateT", bound=BaseModel)
 ItemT = TypeVar("ItemT", bound=RunItem[Any])
@@ -159,7 +162,7 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     next_stage: NextStage | None = None
     most_items: Callable[[Run], int] = planned_items
     rest_of_plan: Callable[[Run, PlanInputs, int], Iterator[PlannedItem]] | None = None
-    look: Callable[[LeasedGroup, RunLedger], Look] | None = None
+    look: Callable[[LeasedGroup, Ledger], Look] | None = None
     keep_columns: Callable[[Run, RecordedRuns], int] | None = None
     live: tuple[ItemKind, ...] = ()
     pairs: PairedRuns | None = None

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from counterpose_core.contract.base import MAX_BATCH
 from counterpose_core.contract.runs import Provenance
 from counterpose_core.images.clip_metrics import cosine
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import OpenItems, together
 from counterpose_gateway.runs.clip import embed_images, embed_texts, require_one_space, unit_vector
-from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.services.ports import Services
 
 OBJECTIONABLE = "objectionable"

@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
-from typing import Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from counterpose_core.errors import CounterposeError, InternalError, LeaseLost
 from counterpose_core.types import RunKind
-from counterpose_gateway.runs.items import LeasedStage
-from counterpose_gateway.runs.large_plans import (
-    Blobs,
-    FirstStageLedger,
-    PlanInputs,
-    SourceReader,
-    store_plan,
-)
+from counterpose_gateway.records.items import LeasedStage
+from counterpose_gateway.runs.large_plans import Blobs, PlanInputs, store_plan
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.renewal import keep_leased
-from counterpose_gateway.runs.stages import StageLedger, plan_stage
+from counterpose_gateway.runs.stages import plan_stage
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 _logger = logging.getLogger(__name__)
-
-
-class PlanningLedger(StageLedger, FirstStageLedger, Protocol):
-    """What a planner needs of the ledger; `counterpose_gateway.ledger.Ledger` is one."""
-
-    def of_run(self, run_id: str) -> SourceReader:
-        """Return the reader of the datasets that a run's tenant knows by their names."""
-        ...
-
-    def lease_stage(
-        self,
-        kinds: Collection[RunKind],
-        *,
-        seconds: float,
-        first_of: Collection[RunKind] = (),
-        run_id: str | None = None,
-    ) -> LeasedStage | None:
-        """Lease the planning of a run that waits for its next stage, or for the rest of its first."""
-        ...
 
 
 class Planner:
@@ -51,7 +29,7 @@ class Planner:
 
     def __init__(
         self,
-        ledger: PlanningLedger,
+        ledger: Ledger,
         methods: Mapping[RunKind, AnyMethod],
         *,
         lease_seconds: float,
@@ -77,7 +55,7 @@ class Planner:
         if not self._staged and not first_of:
             return None
         leased = await asyncio.to_thread(
-            self._ledger.lease_stage,
+            self._ledger.stages.lease,
             self._staged,
             seconds=self._lease_seconds,
             first_of=first_of,
@@ -97,7 +75,7 @@ class Planner:
             await asyncio.to_thread(self._release, leased)
 
     async def _renew(self, leased: LeasedStage, seconds: float) -> None:
-        await asyncio.to_thread(self._ledger.renew_stage, leased, seconds)
+        await asyncio.to_thread(self._ledger.stages.renew, leased, seconds)
 
     def _plan(self, leased: LeasedStage) -> None:
         try:
@@ -117,10 +95,10 @@ class Planner:
     def _store_rest(self, leased: LeasedStage) -> None:
         assert self._store is not None  # who gives the methods gives the store
         inputs = PlanInputs(leased.sources, self._ledger.of_run(leased.run_id), self._store)
-        run = self._ledger.run(leased.run_id)
+        run = self._ledger.runs.get(leased.run_id)
         rest_of_plan = self._methods[leased.kind].rest_of_plan
         assert rest_of_plan is not None  # such runs of no other kinds are leased
-        store_plan(leased, rest_of_plan(run, inputs, leased.first), self._ledger)
+        store_plan(leased, rest_of_plan(run, inputs, leased.first), self._ledger.stages)
 
     def _plan_next(self, leased: LeasedStage) -> None:
         method = self._methods[leased.kind]
@@ -130,13 +108,13 @@ class Planner:
     def _fail(self, leased: LeasedStage, error: CounterposeError) -> None:
         _logger.warning("stage %d of run %s: %s", leased.stage, leased.run_id, error.detail)
         try:
-            self._ledger.fail_stage(leased, error)
+            self._ledger.stages.fail(leased, error)
         except CounterposeError as away:
             _logger.warning("the failure of run %s is not noted: %s", leased.run_id, away.detail)
 
     def _release(self, leased: LeasedStage) -> None:
         try:
-            self._ledger.release_stage(leased)
+            self._ledger.stages.release(leased)
         except LeaseLost:
             # The usual case: a stage that was opened, ended or failed leaves no lease to give back.
             return

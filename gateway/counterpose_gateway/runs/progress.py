@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
@@ -16,9 +16,11 @@ from starlette.types import Receive, Scope, Send
 from counterpose_core.contract.runs import RunItem
 from counterpose_core.errors import NotFound
 from counterpose_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES
-from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.runs.following import FollowedRuns
 from counterpose_gateway.runs.status import RunStatus, StatusText
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 HEARTBEAT_SECONDS = 15.0
 """Proxies cut connections that are silent for 30 to 60 s."""
@@ -92,7 +94,7 @@ MEDIA_TYPE = "application/jsonl"
 
 
 def result_lines(
-    ledger: RunLedger, run_id: str, shape: type[RunItem[Any]], *, from_ordinal: int
+    ledger: Ledger, run_id: str, shape: type[RunItem[Any]], *, from_ordinal: int
 ) -> Iterator[str]:
     """Yield a line for each ended item from ``from_ordinal`` on, then the trailer.
 
@@ -101,10 +103,10 @@ def result_lines(
     before the last one was.
     """
     # Read before the items: a run that ends during the stream is reported as incomplete, never the reverse.
-    complete = ledger.run(run_id).state in FINAL_RUN_STATES
+    complete = ledger.runs.get(run_id).state in FINAL_RUN_STATES
     checksum, lines = hashlib.sha256(), 0
     try:
-        for item in ledger.items_of(run_id, shape, from_ordinal=from_ordinal):
+        for item in ledger.items.of(run_id, shape, from_ordinal=from_ordinal):
             # Open items are left out: every line is final, so lines read twice are equal.
             if item.state in FINAL_ITEM_STATES:
                 line = item.model_dump_json() + "\n"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from counterpose_core.contract.runs import AnyItem, Run, RunItem
-from counterpose_core.errors import CounterposeError, InternalError, LeaseLost, QuotaExceeded
-from counterpose_core.types import RunKind
-from counterpose_gateway.runs.items import LeasedStage, PlannedItem
-from counterpose_gateway.runs.pace import Pace
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_core.contract.runs import Run, RunItem
+from counterpose_core.errors import InternalError, LeaseLost, QuotaExceeded
+from counterpose_gateway.records.items import LeasedStage, PlannedItem
+from counterpose_gateway.records.pace import Pace
+from counterpose_gateway.records.recorded_items import RecordedItem
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 Each = TypeVar("Each")
 
@@ -41,23 +43,23 @@ class StageResults(Iterator[RunItem[Any]]):
     for item in results.recorded(): ...   its documents, at a tenth of the cost
     """
 
-    def __init__(self, leased: LeasedStage, shape: type[RunItem[Any]], ledger: StageLedger) -> None:
+    def __init__(self, leased: LeasedStage, shape: type[RunItem[Any]], ledger: Ledger) -> None:
         self._leased = leased
         self._ledger = ledger
-        self._models = self._while_ours(ledger.items_of(leased.run_id, shape))
+        self._models = self._while_ours(ledger.items.of(leased.run_id, shape))
 
     def __next__(self) -> RunItem[Any]:
         return next(self._models)
 
     def recorded(self) -> Iterator[RecordedItem]:
         """Yield the items as they are recorded."""
-        return self._while_ours(self._ledger.recorded_items(self._leased.run_id))
+        return self._while_ours(self._ledger.items.recorded(self._leased.run_id))
 
     def _while_ours(self, items: Iterable[Each]) -> Iterator[Each]:
         leased = self._leased
         for number, item in enumerate(items):
             # Nothing else would stop a planner that lost its lease while it reads for minutes.
-            if number % LOOK_AFTER == 0 and not self._ledger.stage_is_ours(leased):
+            if number % LOOK_AFTER == 0 and not self._ledger.stages.is_ours(leased):
                 raise LeaseLost(
                     f"stage {leased.stage} of run {leased.run_id!r} belongs to another planner now"
                 )
@@ -76,66 +78,11 @@ def next_stage(run: Run, results: StageResults) -> StagePlan | None:
 """
 
 
-class StageLedger(Protocol):
-    """What planning needs of the ledger; `counterpose_gateway.ledger.Ledger` is one.
-
-    Verbs that take a `LeasedStage` raise LeaseLost where it is no longer valid.
-    """
-
-    def run(self, run_id: str) -> Run:
-        """Return the run as it stands."""
-        ...
-
-    def items_of(self, run_id: str, shape: type[AnyItem]) -> Iterator[AnyItem]:
-        """Yield every item of the run's opened stages in ordinal order, read in chunks."""
-        ...
-
-    def recorded_items(self, run_id: str) -> Iterator[RecordedItem]:
-        """Yield the same as documents."""
-        ...
-
-    def lease_stage(self, kinds: Collection[RunKind], *, seconds: float) -> LeasedStage | None:
-        """Lease the planning of a run that waits for its next stage."""
-        ...
-
-    def renew_stage(self, leased: LeasedStage, seconds: float) -> None:
-        """Prolong the lease."""
-        ...
-
-    def stage_is_ours(self, leased: LeasedStage) -> bool:
-        """Return whether the lease still holds."""
-        ...
-
-    def clear_stage(self, leased: LeasedStage) -> None:
-        """Delete what a planner that died has stored of the stage."""
-        ...
-
-    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> float:
-        """Store some more items of the stage, not visible before it opens; return the seconds of the lock."""
-        ...
-
-    def open_stage(self, leased: LeasedStage, n_items: int) -> None:
-        """Add the stored items to the run."""
-        ...
-
-    def end_stages(self, leased: LeasedStage) -> None:
-        """End the run: no stage follows."""
-        ...
-
-    def fail_stage(self, leased: LeasedStage, error: CounterposeError) -> None:
-        """Note that the stage could not be planned."""
-        ...
-
-    def release_stage(self, leased: LeasedStage) -> None:
-        """Give the lease back."""
-        ...
-
-
 def plan_stage(
     leased: LeasedStage,
     next_stage: NextStage,
     shape: type[RunItem[Any]],
-    ledger: StageLedger,
+    ledger: Ledger,
     *,
     most_items: int,
 ) -> None:
@@ -155,15 +102,15 @@ def plan_stage(
     """
     if leased.stage > MAX_STAGES:
         raise InternalError(f"the method has planned {MAX_STAGES} stages without an end")
-    ledger.clear_stage(leased)
-    plan = next_stage(ledger.run(leased.run_id), StageResults(leased, shape, ledger))
+    ledger.stages.clear(leased)
+    plan = next_stage(ledger.runs.get(leased.run_id), StageResults(leased, shape, ledger))
     if plan is None:
-        ledger.end_stages(leased)
+        ledger.stages.end(leased)
     else:
-        ledger.open_stage(leased, _store(plan, leased, ledger, most_items))
+        ledger.stages.open(leased, _store(plan, leased, ledger, most_items))
 
 
-def _store(plan: StagePlan, leased: LeasedStage, ledger: StageLedger, most_items: int) -> int:
+def _store(plan: StagePlan, leased: LeasedStage, ledger: Ledger, most_items: int) -> int:
     """Store the plan chunk by chunk and return its number of items."""
     items, stored, pace = iter(plan.items), 0, Pace()
     while chunk := list(islice(items, pace.size)):
@@ -174,5 +121,5 @@ def _store(plan: StagePlan, leased: LeasedStage, ledger: StageLedger, most_items
         if leased.first + stored > most_items:
             raise QuotaExceeded(f"with stage {leased.stage} the run would have more than {most_items} items")
         pace.let_others_in()
-        pace.note(ledger.store_planned(leased, chunk))
+        pace.note(ledger.stages.store(leased, chunk))
     return stored

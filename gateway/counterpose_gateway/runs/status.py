@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from counterpose_core.blobs import digest
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound
 from counterpose_core.types import FINAL_RUN_STATES, RunKind
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
+    from counterpose_gateway.ledger.runs.status import Glance
 
 KEPT_BYTES = 16_000_000
 """Memory of the texts of the runs that were asked for last: of some four thousand, at 2 kB and what is around
@@ -20,41 +24,6 @@ AROUND_BYTES = 1_500
 """What a text takes in memory beside its own bytes: the columns of its row, tag and places in tables."""
 
 _NO_CONFIG = b'"resolved_config":{}'
-
-
-class RunGlance(Protocol):
-    """The visible columns of a run at one moment; equal ones are of an unchanged run."""
-
-    @property
-    def kind(self) -> str:
-        """The kind of the run."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """The state of the run."""
-        ...
-
-    def run(self, config: dict[str, Any]) -> Run:
-        """Return the run with a configuration, which a glance leaves out."""
-        ...
-
-
-class StatusLedger(Protocol):
-    """The part of the ledger that polls use; `counterpose_gateway.ledger.Ledger` is one."""
-
-    @property
-    def glances_at_once(self) -> bool:
-        """Whether a glance takes microseconds and needs no thread."""
-        ...
-
-    def glance(self, run_id: str) -> RunGlance | None:
-        """Return the newest committed state of a run; None if it cannot be had in the short way."""
-        ...
-
-    def run(self, run_id: str, kind: RunKind | None = None) -> Run:
-        """Return a run, of this kind if one is named; raises `NotFound`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -76,13 +45,11 @@ class StatusText:
 class RunStatus:
     """Reads the status of runs; every answer is as new as the last commit before it was asked for."""
 
-    def __init__(
-        self, ledger: StatusLedger, *, kept_bytes: int = KEPT_BYTES, texts: _Texts | None = None
-    ) -> None:
+    def __init__(self, ledger: Ledger, *, kept_bytes: int = KEPT_BYTES, texts: _Texts | None = None) -> None:
         self._ledger = ledger
         self._texts = _Texts(kept_bytes) if texts is None else texts
 
-    def of(self, ledger: StatusLedger) -> RunStatus:
+    def of(self, ledger: Ledger) -> RunStatus:
         """Return the same of the runs that a tenant's ledger shows; all share the kept texts.
 
         A text is given only for a row that the tenant's own look has found.
@@ -103,18 +70,18 @@ class RunStatus:
         text = None if glance is None else self._text_of(run_id, glance)
         if text is None:
             # The whole row once, for the configuration; or to say why there is no glance.
-            text = _text(await asyncio.to_thread(self._ledger.run, run_id))
+            text = _text(await asyncio.to_thread(self._ledger.runs.get, run_id))
             self._texts.keep(run_id, None, text)
         if kind is not None and text.kind != kind:
             raise NotFound(f"run {run_id!r} is a {text.kind}, not a {kind}, which alone has this")
         return text
 
-    async def _glance(self, run_id: str) -> RunGlance | None:
-        if self._ledger.glances_at_once:
-            return self._ledger.glance(run_id)
-        return await asyncio.to_thread(self._ledger.glance, run_id)
+    async def _glance(self, run_id: str) -> Glance | None:
+        if self._ledger.status.glances_at_once:
+            return self._ledger.status.glance(run_id)
+        return await asyncio.to_thread(self._ledger.status.glance, run_id)
 
-    def _text_of(self, run_id: str, glance: RunGlance) -> StatusText | None:
+    def _text_of(self, run_id: str, glance: Glance) -> StatusText | None:
         kept = self._texts.of(run_id)
         if kept is None:
             return None
@@ -136,21 +103,21 @@ class _Texts:
     def __init__(self, kept_bytes: int) -> None:
         self._kept_bytes = kept_bytes
         self._size = 0
-        self._texts: OrderedDict[str, tuple[RunGlance | None, StatusText]] = OrderedDict()
+        self._texts: OrderedDict[str, tuple[Glance | None, StatusText]] = OrderedDict()
 
     def clear(self) -> None:
         """Forget all."""
         self._texts.clear()
         self._size = 0
 
-    def of(self, run_id: str) -> tuple[RunGlance | None, StatusText] | None:
+    def of(self, run_id: str) -> tuple[Glance | None, StatusText] | None:
         """Return what is kept of a run."""
         if run_id not in self._texts:
             return None
         self._texts.move_to_end(run_id)
         return self._texts[run_id]
 
-    def keep(self, run_id: str, glance: RunGlance | None, text: StatusText) -> None:
+    def keep(self, run_id: str, glance: Glance | None, text: StatusText) -> None:
         """Keep a text, and forget those that were used longest ago."""
         _, before = self._texts.pop(run_id, (None, None))
         self._size += _size(text) - _size(before)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -28,12 +28,15 @@ from counterpose_core.errors import (
 from counterpose_core.suite import Suite
 from counterpose_core.tracing import TRACE
 from counterpose_core.types import RunKind
-from counterpose_gateway.runs.context import RunContext, RunLedger
-from counterpose_gateway.runs.items import LeasedStage, Plan
+from counterpose_gateway.records.items import LeasedStage, Plan
+from counterpose_gateway.records.pace import Pace
+from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import STORED_AT_CREATION, store_plan
 from counterpose_gateway.runs.method import CreateT, Method
-from counterpose_gateway.runs.pace import Pace
 from counterpose_gateway.services.functions import with_functions
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 
@@ -106,13 +109,13 @@ async def submit_planned(
     """
     # Looked up before planning: a repeated request must not depend on services that are down by now.
     seal = fingerprint(request)
-    known = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
+    known = None if key is None else await asyncio.to_thread(context.ledger.runs.for_key, key, seal)
     if known is not None:
-        return await asyncio.to_thread(context.ledger.run, known)
+        return await asyncio.to_thread(context.ledger.runs.get, known)
     made = await plan()
     staged = made.staged and method.next_stage is not None
     create = partial(
-        context.ledger.create_run,
+        context.ledger.runs.create,
         kind=method.kind,
         dataset=made.dataset,
         config=made.config.model_dump(mode="json"),
@@ -126,7 +129,7 @@ async def submit_planned(
     return await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
 
 
-def _store(made: Plan, kind: RunKind, create: Callable[..., Run], ledger: RunLedger) -> Run:
+def _store(made: Plan, kind: RunKind, create: Callable[..., Run], ledger: Ledger) -> Run:
     """Create the run with the first items and go on with some more; a worker stores the rest."""
     if made.sources is None:
         return create(items=list(made.items))
@@ -138,15 +141,15 @@ def _store(made: Plan, kind: RunKind, create: Callable[..., Run], ledger: RunLed
     run_id = create(items=first, plan_sources=made.sources).id
     leased = LeasedStage(run_id=run_id, kind=kind, stage=1, first=len(first), fence=1)
     try:
-        store_plan(leased, chain(following, items), ledger, most=STORED_AT_CREATION)
-        ledger.release_stage(leased)
+        store_plan(leased, chain(following, items), ledger.stages, most=STORED_AT_CREATION)
+        ledger.stages.release(leased)
     except LeaseLost:
         # All are stored, or another request with this key has made the run and stores them.
         pass
     except CounterposeError as error:
         # The run is durable: its answer must not depend on the rest, which a worker plans.
         _logger.warning("the rest of run %s is left to a worker: %s", run_id, error.detail)
-    return ledger.run(run_id)
+    return ledger.runs.get(run_id)
 
 
 def without_functions(create: BodyT, context: RunContext) -> tuple[BodyT, dict[str, str]]:
@@ -176,7 +179,7 @@ def functions_again(run_id: str, body: RunResume, context: RunContext) -> dict[s
         InvalidRequest: the run has no such function, or this gateway calls none.
     """
     _, functions = without_functions(body, context)
-    known = context.ledger.functions(run_id)
+    known = context.ledger.runs.functions(run_id)
     if unknown := sorted(functions.keys() - known.keys()):
         there_are = ", ".join(map(repr, sorted(known))) or "none"
         raise InvalidRequest(
@@ -191,7 +194,7 @@ def fingerprint(body: BaseModel) -> str:
     return digest(body.model_dump_json().encode())
 
 
-def named_dataset(name: str, pointer: str, ledger: RunLedger) -> Dataset:
+def named_dataset(name: str, pointer: str, ledger: Ledger) -> Dataset:
     """Return the dataset that a request names.
 
     Raises:
@@ -199,7 +202,7 @@ def named_dataset(name: str, pointer: str, ledger: RunLedger) -> Dataset:
         UnknownDataset: the dataset does not exist; the caller sets the pointer.
     """
     try:
-        found = ledger.dataset(name)
+        found = ledger.datasets.get(name)
     except UnknownDataset as error:
         error.pointer = pointer
         raise
@@ -224,7 +227,7 @@ def require_quota(wanted: int, context: RunContext, pointer: str) -> None:
             "ask for fewer, or raise COUNTERPOSE_MAX_ITEMS_PER_RUN",
             pointer=pointer,
         )
-    refusal = (context.allowance or context.ledger.allowance()).refusal(wanted)
+    refusal = (context.allowance or context.ledger.access.allowance()).refusal(wanted)
     if refusal is not None:
         refusal.pointer = pointer
         raise refusal

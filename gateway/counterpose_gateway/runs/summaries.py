@@ -40,15 +40,15 @@ class Summary(Generic[ItemT, SummaryT, ViewT]):
         """Sum up the run as it stands."""
         # A process that sums up sees all; a dataset's name means one of the run's tenant.
         mine = runs.of_run(self.run_id)
-        items = mine.ledger.items_of(self.run_id, self.method.item)
-        summary = self.method.summarize(mine.ledger.run(self.run_id), items, self.view, mine)
-        return _with_failure(summary, mine.ledger.commonest_failure(self.run_id))
+        items = mine.ledger.items.of(self.run_id, self.method.item)
+        summary = self.method.summarize(mine.ledger.runs.get(self.run_id), items, self.view, mine)
+        return _with_failure(summary, mine.ledger.items.commonest_failure(self.run_id))
 
     def state(self, runs: RecordedRuns) -> tuple[Hashable, ...]:
         """Return what the summary depends on; raises `NotFound`."""
         # A run changes only with an event or a revision, so these identify its state. They are read
         # before the items: after a step in between, the next call sums up again and serves nothing old.
-        event = runs.ledger.last_event(self.run_id).id
+        event = runs.ledger.events.last(self.run_id).id
         return (self.run_id, event, self.method.revision(self.run_id, runs), self.view)
 
 
@@ -76,7 +76,7 @@ class Report(Generic[ItemT, SummaryT, ViewT]):
         run_id, method = self.summing.run_id, self.summing.method
         summary = self.summing(runs) if self.kept is None else self.kept
         items = ItemsOfRun(runs.ledger, run_id, method.item, runs.columns)
-        return method.report(summary, runs.ledger.run(run_id), items, runs.store.get)
+        return method.report(summary, runs.ledger.runs.get(run_id), items, runs.store.get)
 
 
 def summary_of(

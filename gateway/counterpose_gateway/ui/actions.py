@@ -20,14 +20,14 @@ router = APIRouter(prefix="/ui/runs/{run_id}", route_class=PageRoute)
 @router.post("/cancel")
 def cancel(run_id: str, context: Context) -> Response:
     """Cancel a run and show it."""
-    context.ledger.cancel(run_id)
+    context.ledger.runs.cancel(run_id)
     return RedirectResponse(f"/ui/runs/{run_id}", 303)
 
 
 @router.post("/resume")
 def resume(run_id: str, context: Context) -> Response:
     """Resume a run and show it."""
-    context.ledger.resume(run_id)
+    context.ledger.runs.resume(run_id)
     return RedirectResponse(f"/ui/runs/{run_id}", 303)
 
 
@@ -38,15 +38,15 @@ def rename(run_id: str, context: Context, form: Form) -> Response:
         body = RunRename(name=form.get("name", "").strip() or None)
     except ValidationError as error:
         raise InvalidRequest("a name has at most 120 characters, in one line; shorten it") from error
-    context.ledger.rename(run_id, body.name)
+    context.ledger.runs.rename(run_id, body.name)
     return RedirectResponse(f"/ui/runs/{run_id}", 303)
 
 
 @router.get("/delete")
 def ask_to_delete(request: Request, run_id: str, context: Context) -> Response:
     """Ask whether a run is really to be deleted."""
-    shown = ShownRun(context.ledger.run(run_id), context.ledger.now())
-    children = context.ledger.children(run_id)
+    shown = ShownRun(context.ledger.runs.get(run_id), context.ledger.now())
+    children = context.ledger.runs.children(run_id)
     return page(request, "delete.html.j2", shown=shown, children=children)
 
 

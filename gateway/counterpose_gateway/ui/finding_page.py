@@ -67,7 +67,7 @@ class ShownProof:
 @router.get("")
 def show_finding(request: Request, run_id: str, number: int, context: Context) -> Response:
     """Show a finding: its sentence, its figures with intervals, and every image pair with its control."""
-    run = context.ledger.run(run_id)
+    run = context.ledger.runs.get(run_id)
     proof = _proof(run, number, context)
     finding = finding_of(run, number, context) if proof.history is None else proof.history.finding
     pairs = [finding_pair(finding, pair, context) for pair in finding.pairs]
@@ -89,7 +89,7 @@ def show_finding(request: Request, run_id: str, number: int, context: Context) -
 @router.get("/proof")
 def show_proof(request: Request, run_id: str, number: int, context: Context) -> Response:
     """Show how far a proof is; when it has ended, ask for the whole page again."""
-    run = context.ledger.run(run_id)
+    run = context.ledger.runs.get(run_id)
     proof = _proof(run, number, context)
     if proof.going is None:
         return Response(status_code=204, headers={"hx-refresh": "true", **SENT_WITH_PAGES})
@@ -126,7 +126,7 @@ def _proof(run: Run, number: int, context: GatewayContext) -> ShownProof:
         return ShownProof(None, None, "The run that this one continues was deleted.")
     now = context.ledger.now()
     going = [one.run_id for one in history.runs if one.state not in FINAL_RUN_STATES]
-    return ShownProof(history, ShownRun(context.ledger.run(going[0]), now) if going else None)
+    return ShownProof(history, ShownRun(context.ledger.runs.get(going[0]), now) if going else None)
 
 
 def _next_step(run: Run, finding: Finding, proof: ShownProof, context: GatewayContext) -> NextStep | None:

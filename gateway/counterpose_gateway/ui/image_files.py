@@ -56,7 +56,7 @@ def get_small_image(ref: Ref, context: Context) -> Response:
         pixels = decode_image(context.own_blobs.get(ref))
     except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
         raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
-    marks = "" if context.ledger.is_source_image(ref) else synthetic_xmp(artifact=ref)
+    marks = "" if context.ledger.datasets.is_source_image(ref) else synthetic_xmp(artifact=ref)
     is_tiny = max(pixels.shape[:2]) <= LONGEST_SIDE // 2
     shown = encode_webp(_enlarged(pixels) if is_tiny else shrink(pixels), marks, lossless=is_tiny)
     return Response(shown, media_type="image/webp", headers={"cache-control": FOR_EVER})
@@ -65,7 +65,7 @@ def get_small_image(ref: Ref, context: Context) -> Response:
 @router.get("/{ref}.png")
 def get_image(ref: Ref, context: Context) -> Response:
     """Return an image as it is stored."""
-    png = png_of(ref, context.own_blobs, context.ledger)
+    png = png_of(ref, context.own_blobs, context.ledger.datasets)
     return Response(png, media_type="image/png", headers={"cache-control": FOR_EVER})
 
 

@@ -140,10 +140,10 @@ def list_items(
     after: After = None,
 ) -> Response:
     """Show a page of the items of a run, in planned order."""
-    run = context.ledger.run(run_id)
+    run = context.ledger.runs.get(run_id)
     filters = {"kind": kind, "state": state, "label": label}
     look = partial(
-        context.ledger.item_page,
+        context.ledger.items.page,
         run_id,
         METHODS[run.kind].item,
         kind=kind,
@@ -169,8 +169,8 @@ def list_items(
 @router.get("/{item_id}")
 def show_item(request: Request, run_id: str, item_id: str, context: Context) -> Response:
     """Show an item: its images, captions and predictions, and how it was made."""
-    run = context.ledger.run(run_id)
-    item = context.ledger.item(run_id, item_id, METHODS[run.kind].item)
+    run = context.ledger.runs.get(run_id)
+    item = context.ledger.items.get(run_id, item_id, METHODS[run.kind].item)
     return page(
         request, "item.html.j2", shown=ShownRun(run, context.ledger.now()), shown_item=ShownItem(item)
     )

@@ -23,7 +23,7 @@ def listed_findings(
     figures = summary or summary_of(STRESS_TEST, run.id, None, context)
     if figures.findings:
         return list(figures.findings)
-    key = ("findings", run.id, context.ledger.last_event(run.id).id)
+    key = ("findings", run.id, context.ledger.events.last(run.id).id)
     return context.cache.get(key, lambda: findings_of(figures, read_columns(run, context.ledger)))
 
 

@@ -56,7 +56,7 @@ def list_runs(
 def _listed(
     context: GatewayContext, pages: PageState, after: str | None, filters: dict[str, Any]
 ) -> dict[str, Any]:
-    found = context.ledger.run_list(**filters, after=after, limit=RUNS_OF_A_PAGE)
+    found = context.ledger.runs.page(**filters, after=after, limit=RUNS_OF_A_PAGE)
     now = context.ledger.now()
     # Of the runs in a state, each stands for itself: the others of its family may be in another.
     alone: list[Family] = [(run, []) for run in found.runs]
@@ -68,7 +68,7 @@ def _listed(
         "going": any(run.state not in FINAL_RUN_STATES for run in every),
         "headlines": pages.headlines.of(every, context),
         "older": found.after,
-        "datasets": [] if found.runs or any(filters.values()) else context.ledger.dataset_list(),
+        "datasets": [] if found.runs or any(filters.values()) else context.ledger.datasets.all(),
     }
 
 
@@ -83,7 +83,7 @@ def _families(
     members: dict[str, list[Run]] = {run_id: [] for run_id in firsts}
     family_of = dict(zip(firsts, firsts, strict=True))
     level = list(firsts)
-    while level and (children := context.ledger.children(*level)):
+    while level and (children := context.ledger.runs.children(*level)):
         for child in children:
             family_of[child.id] = family_of[str(child.parent)]
             members[family_of[child.id]].append(child)
@@ -107,7 +107,7 @@ def _place(run: Run) -> tuple[dt.datetime, str]:
 def _first_of_family(run: Run, context: GatewayContext) -> Run:
     while run.parent is not None:
         try:
-            run = context.ledger.run(run.parent)
+            run = context.ledger.runs.get(run.parent)
         except NotFound:  # it was deleted
             break
     return run

@@ -51,8 +51,8 @@ async def show_run(request: Request, run_id: str, context: Context, pages: Pages
 
 
 def _found(run_id: str, context: GatewayContext) -> tuple[ShownRun, list[Run]]:
-    run = context.ledger.run(run_id)
-    return ShownRun(run, context.ledger.now()), context.ledger.children(run_id)
+    run = context.ledger.runs.get(run_id)
+    return ShownRun(run, context.ledger.now()), context.ledger.runs.children(run_id)
 
 
 def _ended(request: Request, report: str, run_id: str, about: dict[str, Any]) -> Response:
@@ -68,7 +68,7 @@ async def show_live(request: Request, run_id: str, context: Context, pages: Page
         return Response(status_code=204, headers={"hx-refresh": "true", **SENT_WITH_PAGES})
 
     def make() -> str:
-        run = context.ledger.run(run_id)
+        run = context.ledger.runs.get(run_id)
         shown = ShownRun(run, context.ledger.now())
         return TEMPLATES.get_template("live.html.j2").render(shown=shown, **_live(run, context, pages))
 
@@ -78,7 +78,7 @@ async def show_live(request: Request, run_id: str, context: Context, pages: Page
 @router.get("/report")
 async def show_report(request: Request, run_id: str, context: Context) -> HTMLResponse:
     """Show the report alone, as the file that one can keep."""
-    run = await asyncio.to_thread(context.ledger.run, run_id)
+    run = await asyncio.to_thread(context.ledger.runs.get, run_id)
     document = await _report(request, run, context)
     return HTMLResponse(document, headers=SENT_WITH_PAGES | REPORT_HEADERS)
 
@@ -110,7 +110,7 @@ def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]
         "headline": headline,
         "suspicions": found,
         "baseline": _baseline(run),
-        "failure": context.ledger.commonest_failure(run.id),
+        "failure": context.ledger.items.commonest_failure(run.id),
         **_newest(run, context),
     }
 
@@ -127,7 +127,7 @@ def _newest(run: Run, context: GatewayContext) -> dict[str, Any]:
     are_pairs = issubclass(method.item, Item)
     most = SHOWN_NEWEST if are_pairs else 2 * SHOWN_NEWEST
     for kind in method.live:
-        if items := context.ledger.newest_items(run.id, method.item, kind=kind, limit=most):
+        if items := context.ledger.items.newest(run.id, method.item, kind=kind, limit=most):
             if not are_pairs:
                 return none | {"images": items}
             return none | {"newest": newest_pairs(items, ShownRun(run, context.ledger.now()).models)}

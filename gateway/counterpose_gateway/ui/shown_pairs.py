@@ -104,7 +104,7 @@ def _change(result: ItemResult, name: str) -> float:
 
 def _result(item_id: str, context: GatewayContext) -> tuple[Item, ItemResult] | None:
     try:
-        item = context.ledger.item(run_of(item_id), item_id, Item)
+        item = context.ledger.items.get(run_of(item_id), item_id, Item)
     except NotFound:
         return None
     return None if item.result is None else (item, item.result)

@@ -8,13 +8,16 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from counterpose_core.contract.gates import GateSummary
-from counterpose_core.contract.webhooks import DeliveryFailure, WebhookMessage
+from counterpose_core.contract.webhooks import WebhookMessage
 from counterpose_core.errors import CounterposeError, NotFound
-from counterpose_gateway.runs.leased_deliveries import LeasedDelivery
+from counterpose_gateway.records.deliveries import LeasedDelivery
 from counterpose_gateway.webhooks.target import NotDeliveredError
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger.webhooks import Webhooks
 
 IDLE_SECONDS = 1.0
 LEASE_SECONDS = 60.0
@@ -27,28 +30,6 @@ PAUSES = (5.0, 30.0, 120.0, 600.0, 1800.0, 7200.0, 18000.0, 36000.0)
 
 _RANDOM = random.Random()
 _logger = logging.getLogger(__name__)
-
-
-class OutboxLedger(Protocol):
-    """What is needed of the ledger; `counterpose_gateway.ledger.Ledger` is one."""
-
-    def lease_deliveries(self, *, seconds: float, most: int) -> Sequence[LeasedDelivery]:
-        """Lease messages that are due."""
-        ...
-
-    def delivered(self, leased: LeasedDelivery) -> None:
-        """Note that the target took a message."""
-        ...
-
-    def withdraw(self, leased: LeasedDelivery) -> None:
-        """Take a message back that turns out to tell nothing."""
-        ...
-
-    def not_delivered(
-        self, leased: LeasedDelivery, failure: DeliveryFailure, detail: str, again_in: float | None
-    ) -> None:
-        """Note why a try failed, and when the next is due."""
-        ...
 
 
 class Poster(Protocol):
@@ -71,14 +52,14 @@ class Deliveries:
 
     def __init__(
         self,
-        ledger: OutboxLedger,
+        webhooks: Webhooks,
         target: Poster,
         judge: Judge,
         *,
         lease_seconds: float = LEASE_SECONDS,
         jitter: Callable[[], float] = _RANDOM.random,
     ) -> None:
-        self._ledger, self._target, self._judge = ledger, target, judge
+        self._webhooks, self._target, self._judge = webhooks, target, judge
         self._lease_seconds, self._jitter = lease_seconds, jitter
 
     async def keep(self) -> None:
@@ -97,7 +78,7 @@ class Deliveries:
         """Try to deliver a message once, and note how it went."""
         try:
             if (worded := self._worded(leased)) is None:
-                self._told(lambda: self._ledger.withdraw(leased))
+                self._told(lambda: self._webhooks.withdraw(leased))
                 return
             self._target.post(worded)
         except NotDeliveredError as error:
@@ -108,7 +89,7 @@ class Deliveries:
             _logger.exception("webhook message %s could not be sent", leased.message)
             self._note(leased, NotDeliveredError("unreachable", f"unexpected {type(error).__name__}"))
         else:
-            self._told(lambda: self._ledger.delivered(leased))
+            self._told(lambda: self._webhooks.delivered(leased))
 
     def _worded(self, leased: LeasedDelivery) -> LeasedDelivery | None:
         """Return the message with its verdict, the same in each try; None if the gate has not failed."""
@@ -128,7 +109,7 @@ class Deliveries:
         last = leased.attempts > len(PAUSES)
         # Half to all of the pause.
         again_in = None if last else PAUSES[leased.attempts - 1] * (0.5 + self._jitter() / 2)
-        self._told(lambda: self._ledger.not_delivered(leased, error.failure, error.detail, again_in))
+        self._told(lambda: self._webhooks.not_delivered(leased, error.failure, error.detail, again_in))
 
     def _told(self, tell: Callable[[], None]) -> None:
         try:
@@ -141,9 +122,7 @@ class Deliveries:
         if most <= 0:
             return []
         try:
-            return await asyncio.to_thread(
-                self._ledger.lease_deliveries, seconds=self._lease_seconds, most=most
-            )
+            return await asyncio.to_thread(self._webhooks.lease, seconds=self._lease_seconds, most=most)
         except CounterposeError as error:
             _logger.warning("no webhook message can be sent: %s", error.detail)
             return []

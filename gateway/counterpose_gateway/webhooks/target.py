@@ -21,7 +21,7 @@ from counterpose_core.contract.webhooks import (
 )
 from counterpose_core.errors import ImportRefused, InvalidRequest
 from counterpose_gateway.imports.guarded_https import PublicBackend, is_public, transport_over
-from counterpose_gateway.runs.leased_deliveries import LeasedDelivery
+from counterpose_gateway.records.deliveries import LeasedDelivery
 from counterpose_gateway.version import VERSION
 from counterpose_gateway.webhooks.deadline import DeadlineBackend
 

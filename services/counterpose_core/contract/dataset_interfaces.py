@@ -188,6 +188,14 @@ class TokenResult(Provenance):
         default=None, description="The same for the plain name's images, or null if there are none."
     )
     real_similarity: Estimate | None = Field(default=None, description="The same for the class's own images.")
+    state: FindingState | None = Field(
+        default=None,
+        exclude_if=lambda state: state is None,
+        description="Verdict of the summary: `holds` if the interval of `resemblance` lies above that of "
+        "`name_resemblance`, so that the token's images are shown to look more like the class's own than "
+        "those by its name; `breaks` if below; `cannot-tell` if they overlap. Absent where one of them was "
+        "not measured, and from items.",
+    )
     resemblance: Estimate | None = Field(
         default=None,
         description="CLIP cosine between the token's images and the mean of the class's own images; n counts "
@@ -204,16 +212,6 @@ class TokenItem(RunItem[TokenResult]):
     """One class of a dataset interface."""
 
 
-class TokenSummary(TokenResult):
-    """A token with the verdict on it."""
-
-    state: FindingState | None = Field(
-        description="Whether images by the token are shown to resemble the class's own more than images by "
-        "its plain name: `holds` if the interval of `resemblance` lies above that of `name_resemblance`, "
-        "`breaks` if below, `cannot-tell` if they overlap; null where one of them was not measured."
-    )
-
-
 class DatasetInterfaceSummary(ResponseBody):
     """``GET /v1/runs/{run_id}/summary``: the learned tokens as the run stands."""
 
@@ -224,7 +222,7 @@ class DatasetInterfaceSummary(ResponseBody):
     )
     run_id: str = Field(description="Id of the run, by which benchmarks name the interface.")
     dataset: str = Field(description="Name of the dataset.")
-    tokens: dict[str, TokenSummary] = Field(description="The finished tokens, by class.")
+    tokens: dict[str, TokenResult] = Field(description="The finished tokens, by class.")
     missing: dict[str, str] = Field(
         description="Reason why each of the other classes has no token, by class."
     )
@@ -242,7 +240,7 @@ class DatasetInterfaceSummary(ResponseBody):
 _HEADER = f"{'class':20} {'state':11} {'images':>6} {'steps':>6} {'resemblance by token':>28} {'by name':>28}"
 
 
-def _line(name: str, token: TokenSummary) -> str:
+def _line(name: str, token: TokenResult) -> str:
     state, by_token, by_name = (
         "-" if figure is None else str(figure)
         for figure in (token.state, token.resemblance, token.name_resemblance)

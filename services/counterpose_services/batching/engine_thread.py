@@ -12,11 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, Protocol, TypeVar
 
 from counterpose_core.errors import BackendUnavailable
+from counterpose_processes.system import trim_memory
 
 Arguments = ParamSpec("Arguments")
 Body = TypeVar("Body", contravariant=True)
 Answer = TypeVar("Answer", covariant=True)
 Value = TypeVar("Value")
+
+TRIMMED_AFTER_S = 5.0
+"""How long no call has come before the memory that calls have freed goes back to the system."""
 
 
 class Cancellable(Protocol[Body, Answer]):
@@ -32,7 +36,12 @@ class EngineThread:
     """
 
     def __init__(
-        self, *, hung_after_s: float, clock: Callable[[], float] = time.monotonic, calls: int = 1
+        self,
+        *,
+        hung_after_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        calls: int = 1,
+        trimmed_after_s: float = TRIMMED_AFTER_S,
     ) -> None:
         # Two calls at once would need memory for two batches, and torch uses its own threads within one.
         self._pool = ThreadPoolExecutor(max_workers=calls, thread_name_prefix="engine")
@@ -40,6 +49,8 @@ class EngineThread:
         self._clock = clock
         # Set in a thread, read on the loop: CPython changes a dictionary atomically.
         self._busy_since: dict[int, float] = {}
+        self._trimmed_after_s = trimmed_after_s
+        self._trim: asyncio.TimerHandle | None = None
 
     async def run(
         self, function: Callable[Arguments, Value], *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -55,8 +66,14 @@ class EngineThread:
 
         # A thread of the pool would not know whose call it works on.
         context = contextvars.copy_context()
-        # If the caller is cancelled while the call waits, the executor drops the call.
-        return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, timed)
+        loop = asyncio.get_running_loop()
+        if self._trim is not None:
+            self._trim.cancel()
+        try:
+            # If the caller is cancelled while the call waits, the executor drops the call.
+            return await loop.run_in_executor(self._pool, context.run, timed)
+        finally:
+            self._trim = loop.call_later(self._trimmed_after_s, self._pool.submit, trim_memory)
 
     async def run_cancellable(self, function: Cancellable[Body, Value], body: Body) -> Value:
         """Run ``function`` with a flag that becomes True when the caller has gone."""

@@ -6,8 +6,8 @@ import asyncio
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.types import ItemKind
+from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan, PlannedItem
 from counterpose_gateway.runs.submission import named_dataset, require_quota
 from fakes.confidence_survey.contract import SurveyConfig, SurveyCreate
 
@@ -18,7 +18,7 @@ async def plan(create: SurveyCreate, context: RunContext) -> Plan:
     """Plan an item for each image of the dataset."""
     dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
     require_quota(dataset.n_sources, context, "/dataset")
-    sources = await asyncio.to_thread(context.ledger.sources, create.dataset)
+    sources = await asyncio.to_thread(context.ledger.datasets.sources, create.dataset)
     config = SurveyConfig(request=create, classes=list(dataset.classes))
     items = [
         PlannedItem(

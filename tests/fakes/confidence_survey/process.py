@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from counterpose_gateway.records.items import LeasedGroup, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
-from counterpose_gateway.runs.items import LeasedGroup, Recorder
 from counterpose_gateway.runs.predictions import classify_images, prediction_pairs
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services

@@ -45,7 +45,7 @@ def test_existing_captions_are_not_registered_with_the_images(
     assert '"caption"' in (Path(registration[3]) / "metadata.jsonl").read_text(encoding="utf-8")
     assert gateway_command(registration[1:]) == 0
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    sources = ledger.sources("demo")
+    sources = ledger.datasets.sources("demo")
     ledger.close()
     assert [source.caption for source in sources] == [None, None]
 
@@ -56,7 +56,7 @@ def test_captions_are_registered_on_request(
     monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path))
     assert gateway_command([*registration[1:], "--captions"]) == 0
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    assert all(source.caption for source in ledger.sources("demo"))
+    assert all(source.caption for source in ledger.datasets.sources("demo"))
     ledger.close()
 
 
@@ -87,7 +87,9 @@ def test_installed_commands_render_and_register_the_dataset(tmp_path: Path) -> N
     programs = Programs.installed()
     DemoDatasets(tmp_path, programs, Stack(tmp_path).environment()).register_user("user", 1)
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    assert sorted(source.label for source in ledger.sources("user")) == sorted(VALUES["object_class"])
+    assert sorted(source.label for source in ledger.datasets.sources("user")) == sorted(
+        VALUES["object_class"]
+    )
     ledger.close()
     assert "8 classes" in (tmp_path / "datasets.log").read_text(encoding="utf-8")
     assert [path.name for path in (tmp_path / "datasets").iterdir()] == ["user"]

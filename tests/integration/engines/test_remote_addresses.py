@@ -138,13 +138,13 @@ async def test_no_trick_of_an_address_reaches_a_server_that_is_not_listed(
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     address = ADDRESSES[number].replace(PORT, str(canary.port))
-    before = gateway.ledger.run_list()
+    before = gateway.ledger.runs.page()
     body = {"dataset": "demo", "classifiers": [address], "seed": 1}
     answer = await gateway.http.post("/v1/stress-tests", json=body)
     code = {404: "unknown-model", 422: "invalid-request"}[answer.status_code]
     problem(answer, answer.status_code, code)
     assert (canary.calls, asked) == (0, [])
-    assert gateway.ledger.run_list() == before
+    assert gateway.ledger.runs.page() == before
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from counterpose_gateway.access.key_ring import KeyRing
-from counterpose_gateway.access.keys import Scope
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.http.origin import SAFE_METHODS
 from counterpose_gateway.main import main
+from counterpose_gateway.records.access_keys import Scope
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from fakes.access_keys import new_access_key
 from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.openapi_document import document
@@ -56,11 +56,11 @@ async def test_an_ended_key_is_refused_with_its_end_and_an_unknown_one_with_noth
         assert "ended at" in str(found.detail)
         key_id, headers = given(gateway)
         assert (await gateway.http.get("/v1/datasets", headers=headers)).status_code == 200
-        gateway.ledger.end_access_key(
-            replace(gateway.ledger.access_keys()[-1], id=key_id, revoked_at=dt.datetime.now(dt.UTC))
+        gateway.ledger.access.end_key(
+            replace(gateway.ledger.access.all_keys()[-1], id=key_id, revoked_at=dt.datetime.now(dt.UTC))
         )
         # Another gateway, which has not met the key yet.
-        ring = KeyRing([], gateway.ledger)
+        ring = KeyRing([], gateway.ledger.access)
         assert await ring.holder_of_id(key_id) is None
         problem(await gateway.http.get("/v1/datasets"), 401, "unauthorized")
 
@@ -75,7 +75,7 @@ async def test_changes_are_logged_with_their_key_and_answer_and_looks_are_not(tm
         missing = await gateway.http.delete("/v1/runs/none", headers=headers)
         reader, reading = given(gateway, "read")
         await gateway.http.delete("/v1/runs/none", headers=reading)
-        refused, newest, oldest = gateway.ledger.access_log(10)
+        refused, newest, oldest = gateway.ledger.access.log(10)
         assert (refused.holder, refused.method, refused.status) == (reader, "DELETE", 403)
         assert (oldest.holder, oldest.method, oldest.path) == (key_id, "POST", "/v1/datasets")
         assert (oldest.status, newest.status) == (made.status_code, missing.status_code)
@@ -90,7 +90,7 @@ async def test_a_key_and_its_session_open_the_objects_of_its_tenant(tmp_path: Pa
         problem(await gateway.http.get("/v1/datasets/pets", headers=ours), 404, "unknown-dataset")
         assert (await gateway.http.get("/v1/datasets/pets", headers=theirs)).json()["name"] == "pets"
         problem(await gateway.http.get("/metrics", headers=theirs), 403, "forbidden")
-        assert gateway.ledger.access_log(1)[0].tenant == "acme"
+        assert gateway.ledger.access.log(1)[0].tenant == "acme"
         for headers, shown in ((theirs, True), (ours, False)):
             key = headers["authorization"].removeprefix("Bearer ")
             await gateway.http.post("/ui/login", data={"key": key}, headers=ORIGIN)

@@ -70,7 +70,7 @@ async def made(gateway: FakeGateway, body: dict[str, Any]) -> AdversarialDataset
     await gateway.worker().work_off()
     ended = (await gateway.http.get(f"/v1/runs/{run.id}")).json()
     assert ended["state"] in ("completed", "completed_with_failures"), ended
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.audit.run(run.id) == []
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200, summary.text
     return AdversarialDatasetSummary.model_validate_json(summary.content)
@@ -94,7 +94,7 @@ async def test_captions_of_mistaken_photographs_make_images_that_fool(
     assert found.seeds.captioned + found.seeds.dropped["answered-rightly"] == 40
     assert found.left_out == {"label-is-no-class": 1}
     shown = {each.item for each in found.shown}
-    kept = [item for item in gateway.ledger.items_of(found.run_id, AdversarialItem) if item.id in shown]
+    kept = [item for item in gateway.ledger.items.of(found.run_id, AdversarialItem) if item.id in shown]
     assert all(item.result is not None and any(item.result.failed.values()) for item in kept)
     assert found.kept + sum(found.dropped.values()) == sum(each.made for each in found.captions)
     assert found.verdict.startswith(f"{found.kept} images fool any of 2 classifiers")
@@ -195,7 +195,7 @@ async def test_the_images_become_a_dataset_that_other_methods_take_and_stay_mark
     dataset = await run.register("fooling")
     assert (dataset.n_sources, dataset.classes) == (found.kept, ["plate"])
     assert (await run.register("fooling")).digest == dataset.digest
-    source = gateway.ledger.sources("fooling")[0]
+    source = gateway.ledger.datasets.sources("fooling")[0]
     assert source.caption == SNOW
     assert source.group is not None
     assert source.group.startswith("plate, caption ")

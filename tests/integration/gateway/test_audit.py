@@ -48,12 +48,12 @@ class Ended:
             self._execute(undo)
 
     def _execute(self, statement: str) -> None:
-        with self.gateway.ledger._database.writing() as connection:
+        with self.gateway.ledger._session.database.writing() as connection:
             connection.execute(text(statement))
 
     def first_image(self) -> Path:
         """The file of an image that the run made."""
-        made = [item.result for item in self.gateway.ledger.items(self.run.id) if item.result is not None]
+        made = [item.result for item in self.gateway.ledger.items.all(self.run.id) if item.result is not None]
         return self.store / blob_name(made[-1].image)
 
 

@@ -30,9 +30,9 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 
 async def refused(gateway: FakeGateway, body: dict[str, Any], status: int, code: str) -> list[str]:
     """The pointers in the answer to a refused request; the first is also in its detail."""
-    before = gateway.ledger.run_list()
+    before = gateway.ledger.runs.page()
     found = problem(await gateway.http.post(ROOT, json=body), status, code)
-    assert gateway.ledger.run_list() == before
+    assert gateway.ledger.runs.page() == before
     assert found.detail.startswith(f"{found.errors[0].pointer}: ")
     assert found.retryable is False
     return [one.pointer for one in found.errors]
@@ -117,7 +117,7 @@ async def test_a_misspelt_field_of_an_image_is_reported_by_its_pointer(gateway: 
                                      headers={"content-type": "application/json"})  # fmt: skip
     found = problem(answer, 422, "invalid-request")
     assert [one.pointer for one in found.errors] == ["/sources/1/captoin"]
-    assert len(gateway.ledger.sources("demo")) == 4
+    assert len(gateway.ledger.datasets.sources("demo")) == 4
 
 
 @pytest.mark.fault("T6")
@@ -143,7 +143,7 @@ async def test_a_run_with_too_many_items_exceeds_the_quota_despite_other_errors(
             assert found.errors[0].pointer == "/limit"
             assert "32 items" in found.detail
         assert (await gateway.http.post(ROOT, json=BODY | {"limit": 3})).status_code == 202
-        assert len(gateway.ledger.run_list().runs) == 2
+        assert len(gateway.ledger.runs.page().runs) == 2
 
 
 MODELS: dict[str, tuple[str, int, str]] = {
@@ -184,9 +184,9 @@ MODELS: dict[str, tuple[str, int, str]] = {
 @pytest.mark.parametrize("kind", MODELS)
 async def test_an_invalid_model_is_refused_and_not_stored(gateway: FakeGateway, kind: str) -> None:
     wanted, status, code = MODELS[kind]
-    before = gateway.ledger.run_list()
+    before = gateway.ledger.runs.page()
     answer = await gateway.http.post(ROOT, json=BODY | {"classifiers": ["steady", wanted]})
     found = problem(answer, status, code)
     assert [one.pointer for one in found.errors] == ["/classifiers/1"]
     assert len(answer.content) < 1000
-    assert gateway.ledger.run_list() == before
+    assert gateway.ledger.runs.page() == before

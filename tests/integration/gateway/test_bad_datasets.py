@@ -74,7 +74,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 
 def of_this(gateway: FakeGateway, body: dict[str, Any]) -> dict[str, Any]:
     """The body with the interface that the gateway has."""
-    (learned,) = gateway.ledger.run_list(kind="dataset-interface", state="completed").runs
+    (learned,) = gateway.ledger.runs.page(kind="dataset-interface", state="completed").runs
     return {name: learned.id if value == INTERFACE else value for name, value in body.items()}
 
 
@@ -85,10 +85,10 @@ async def test_a_dataset_of_which_nothing_can_be_made_is_refused_by_name(
     gateway: FakeGateway, kind: str
 ) -> None:
     root, body, status, code, named = UNUSABLE[kind]
-    before = gateway.ledger.run_list()
+    before = gateway.ledger.runs.page()
     found = problem(await gateway.http.post(f"/v1/{root}", json=of_this(gateway, body)), status, code)
     assert named in found.detail
-    assert gateway.ledger.run_list() == before
+    assert gateway.ledger.runs.page() == before
 
 
 def odd_folder(tmp_path: Path) -> Path:
@@ -114,7 +114,7 @@ async def test_a_folder_with_all_that_is_no_image_gives_its_images_alone(tmp_pat
     folder = odd_folder(tmp_path)
     async with fake_gateway(tmp_path) as gateway:
         register_folder("demo", folder, gateway.ledger, gateway.store)
-        dataset = gateway.ledger.dataset("demo")
+        dataset = gateway.ledger.datasets.get("demo")
         answer = await gateway.http.get("/v1/datasets/demo")
     assert answer.status_code == 200
     assert (dataset.n_sources, dataset.classes) == (2, ["sled"])

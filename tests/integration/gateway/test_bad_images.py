@@ -72,7 +72,7 @@ async def test_an_upload_with_every_bad_kind_accepts_the_one_good_image(
     pointers = [one["pointer"] for one in added["rejected"]]
     assert pointers == [f"/sources/{number}/content_base64" for number in numbers]
     assert {code for _, code in BAD.values()} <= set(error_classes())
-    [source] = gateway.ledger.sources(name)
+    [source] = gateway.ledger.datasets.sources(name)
     assert source.filename == "good.png"
 
 
@@ -164,7 +164,7 @@ async def test_a_request_with_too_many_images_is_refused_as_a_whole(gateway: Fak
     problem(
         await gateway.http.post(f"/v1/datasets/{name}/sources", json={"sources": []}), 422, "invalid-request"
     )
-    assert gateway.ledger.sources(name) == []
+    assert gateway.ledger.datasets.sources(name) == []
 
 
 @pytest.mark.fault("B41")
@@ -176,10 +176,10 @@ async def test_a_request_with_too_many_images_is_refused_as_a_whole(gateway: Fak
     ],
 )  # fmt: skip
 async def test_a_path_as_a_dataset_name_is_refused_and_not_stored(gateway: FakeGateway, wanted: str) -> None:
-    before = gateway.ledger.dataset_list()
+    before = gateway.ledger.datasets.all()
     found = problem(await gateway.http.post("/v1/datasets", json={"name": wanted}), 422, "invalid-request")
     assert found.errors[0].pointer == "/name"
-    assert gateway.ledger.dataset_list() == before
+    assert gateway.ledger.datasets.all() == before
 
 
 @pytest.mark.fault("B40")
@@ -224,7 +224,7 @@ async def test_duplicates_in_an_upload_are_sources_but_resending_adds_none(
     for expected in (3, 0):
         added = (await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)).json()
         assert added == {"added": expected, "rejected": []}
-    assert len({source.id for source in gateway.ledger.sources(name)}) == 3
+    assert len({source.id for source in gateway.ledger.datasets.sources(name)}) == 3
 
 
 async def test_the_location_of_an_image_is_not_stored(gateway: FakeGateway, name: str) -> None:
@@ -233,7 +233,7 @@ async def test_the_location_of_an_image_is_not_stored(gateway: FakeGateway, name
     await gateway.http.post("/v1/datasets", json={"name": name})
     body = {"sources": [upload(saved("JPEG", exif=exif))]}
     await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)
-    assert b"secret place" not in gateway.store.get(gateway.ledger.sources(name)[0].image)
+    assert b"secret place" not in gateway.store.get(gateway.ledger.datasets.sources(name)[0].image)
 
 
 @pytest.mark.fault("B12")

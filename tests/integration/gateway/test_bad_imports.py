@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from counterpose_gateway.imports import importer as importing
-from counterpose_gateway.ledger import LeasedShard
+from counterpose_gateway.records.imports import LeasedShard
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.shards import png, sample, tar, write_files, write_index, write_shards
@@ -106,7 +106,7 @@ async def test_an_index_that_names_missing_and_refused_shards_keeps_the_others(
     told = {shard["shard"]: shard["code"] for shard in imported["failed_shards"]}
     assert told == {f"{url}/gone.tar": "shard-unreadable", "s3://bucket/other.tar": "import-refused"}
     assert "gone.tar" in imported["problem"]["detail"]
-    assert gateway.ledger.dataset(name).n_sources == 1
+    assert gateway.ledger.datasets.get(name).n_sources == 1
 
 
 async def test_a_failed_import_goes_on_where_it_stopped_once_its_shard_is_there(
@@ -131,11 +131,11 @@ async def test_a_shard_that_vanishes_while_it_is_read_is_named_and_its_images_ar
     removed = after_a_part(
         gateway, lambda: fsspec.open(f"{url}/shard-000000.tar").fs.rm(f"{url}/shard-000000.tar")
     )
-    monkeypatch.setattr(gateway.ledger, "record_part", removed)
+    monkeypatch.setattr(gateway.ledger.imports, "record_part", removed)
     imported = await finish(gateway, hours, name)
     assert (imported["state"], imported["problem"]["code"]) == ("failed", "shard-unreadable")
     assert f"{url}/shard-000000.tar" in imported["problem"]["detail"]
-    assert gateway.ledger.dataset(name).n_sources == 2
+    assert gateway.ledger.datasets.get(name).n_sources == 2
 
 
 async def test_a_shard_that_changes_while_it_is_read_is_read_anew(
@@ -145,11 +145,11 @@ async def test_a_shard_that_changes_while_it_is_read_is_read_anew(
     pattern = write_shards(url, 1, 5, ["boat", "sled"])
     await asked(gateway, name, url=pattern)
     changed = after_a_part(gateway, lambda: write_shards(url, 1, 7, ["boat", "sled"]))
-    monkeypatch.setattr(gateway.ledger, "record_part", changed)
+    monkeypatch.setattr(gateway.ledger.imports, "record_part", changed)
     imported = await finish(gateway, hours, name)
     assert (imported["state"], imported["images"]) == ("done", 7)
     # The two of the first reading are there once.
-    assert gateway.ledger.dataset(name).n_sources == 7
+    assert gateway.ledger.datasets.get(name).n_sources == 7
 
 
 def remove(address: str) -> bytes:
@@ -163,7 +163,7 @@ def remove(address: str) -> bytes:
 
 def after_a_part(gateway: FakeGateway, change: Any) -> Any:
     """Record parts as the ledger does, and do ``change`` after the first."""
-    record = gateway.ledger.record_part
+    record = gateway.ledger.imports.record_part
     done: list[object] = []
 
     def recording(leased: LeasedShard, *args: Any, **options: Any) -> bool:
@@ -216,7 +216,7 @@ async def test_a_tar_that_is_cut_off_keeps_what_came_before(
     await asked(gateway, name, url=f"{write_files(url, {'cut.tar': whole[:-12_000]})}/cut.tar")
     imported = await finish(gateway, hours, name)
     assert (imported["state"], imported["problem"]["code"]) == ("failed", "shard-unreadable")
-    assert gateway.ledger.dataset(name).n_sources == 2
+    assert gateway.ledger.datasets.get(name).n_sources == 2
 
 
 async def test_a_header_that_would_fill_the_memory_is_not_read(
@@ -287,6 +287,6 @@ async def test_a_quota_ends_the_import_and_a_higher_one_lets_it_go_on(
     imported = (await gateway.http.get(f"/v1/datasets/{name}")).json()["imported"]
     assert (imported["state"], imported["problem"]["code"]) == ("failed", "quota-exceeded")
     assert "COUNTERPOSE_MAX_DATASET_IMAGES" in imported["problem"]["detail"]
-    assert gateway.ledger.dataset(name).n_sources == 2
+    assert gateway.ledger.datasets.get(name).n_sources == 2
     await asked(gateway, name, url=pattern)
     assert (await finish(gateway, hours, name))["images"] == 6

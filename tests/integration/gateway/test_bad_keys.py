@@ -189,11 +189,11 @@ async def test_every_operation_refuses_an_idempotency_key_that_is_none(
     gateway: FakeGateway, key: str
 ) -> None:
     assert len(KEYED) >= 6
-    hunt = gateway.ledger.create_run(
+    hunt = gateway.ledger.runs.create(
         kind="bug-hunt", dataset="", config=config(), items=planned_items(1, 1), fingerprint="e" * 64
     ).id  # fmt: skip
     names = {"number": "1", "name": "demo"}
-    before = gateway.ledger.run_list()
+    before = gateway.ledger.runs.page()
     for method, path in KEYED:
         given = [(b"idempotency-key", key.encode()), (b"content-type", b"application/json")]
         # A run of another kind is not found, whatever the key.
@@ -203,9 +203,9 @@ async def test_every_operation_refuses_an_idempotency_key_that_is_none(
         assert answer.status_code == 422, path
         found = Problem.model_validate_json(answer.content)
         assert "/idempotency-key" in [each.pointer for each in found.errors], path
-    assert gateway.ledger.run_list() == before
-    gateway.ledger.cancel(hunt)
-    gateway.ledger.delete_run(hunt)
+    assert gateway.ledger.runs.page() == before
+    gateway.ledger.runs.cancel(hunt)
+    gateway.ledger.runs.delete(hunt)
 
 
 @pytest.mark.fault("B54")
@@ -238,10 +238,10 @@ async def test_a_run_is_cancelled_once_and_an_ended_one_never(gateway: FakeGatew
     made = (await gateway.http.post(ROOT, json=BODY | {"seed": 99})).json()["id"]
     assert (await gateway.http.post(f"/v1/runs/{made}/cancel")).json()["state"] == "cancelled"
     for kind, run_id in (("completed", done), ("cancelled", made)):
-        before = gateway.ledger.run(run_id)
+        before = gateway.ledger.runs.get(run_id)
         found = problem(await gateway.http.post(f"/v1/runs/{run_id}/cancel"), 409, "run-not-cancellable")
         assert kind in found.detail
-        assert gateway.ledger.run(run_id) == before
+        assert gateway.ledger.runs.get(run_id) == before
 
 
 @pytest.mark.fault("B58")
@@ -250,7 +250,7 @@ async def test_of_twenty_cancels_at_once_one_is_answered(gateway: FakeGateway) -
     cancel = f"/v1/runs/{run_id}/cancel"
     answers = await asyncio.gather(*(gateway.http.post(cancel) for _ in range(20)))
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 19
-    assert gateway.ledger.audit(run_id) == []
+    assert gateway.ledger.audit.run(run_id) == []
 
 
 @pytest.mark.fault("B58")
@@ -259,12 +259,12 @@ async def test_only_a_run_of_this_kind_is_cancelled_and_only_from_here(
     gateway: FakeGateway, verb: str
 ) -> None:
     run_id = await ended(gateway)
-    before = gateway.ledger.run(run_id)
+    before = gateway.ledger.runs.get(run_id)
     for path in (f"shift-benchmarks/{run_id}", "runs/nobody", f"runs/{run_id[:-1]}"):
         problem(await gateway.http.post(f"/v1/{path}/{verb}"), 404, "not-found")
     foreign = {"origin": "https://evil.example"}
     problem(await gateway.http.post(f"/v1/runs/{run_id}/{verb}", headers=foreign), 403, "foreign-origin")
-    assert gateway.ledger.run(run_id) == before
+    assert gateway.ledger.runs.get(run_id) == before
 
 
 @pytest.mark.fault("B49")

@@ -35,7 +35,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 async def sent(gateway: FakeGateway, content: bytes, **headers: str) -> httpx.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     answer = await gateway.http.post(ADDRESS, content=content, headers=named)
-    assert gateway.ledger.sources("demo") == []
+    assert gateway.ledger.datasets.sources("demo") == []
     return answer
 
 

@@ -42,11 +42,11 @@ BODIES: dict[str, bytes] = {
 @pytest.mark.fault("B49")
 @pytest.mark.parametrize("kind", BODIES)
 async def test_a_request_in_invalid_json_is_refused_and_not_stored(gateway: FakeGateway, kind: str) -> None:
-    before = gateway.ledger.run_list()
+    before = gateway.ledger.runs.page()
     found = problem(await gateway.http.post(ROOT, content=BODIES[kind], headers=JSON), 422, "invalid-request")
     # Refused by the parser, before any validator sees a key.
     assert found.errors == []
-    assert gateway.ledger.run_list() == before
+    assert gateway.ledger.runs.page() == before
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
@@ -62,7 +62,7 @@ async def test_images_in_invalid_json_add_nothing(gateway: FakeGateway) -> None:
     content = f'{{"sources": [{source}], "sources": []}}'.encode()
     answer = await gateway.http.post("/v1/datasets/demo/sources", content=content, headers=JSON)
     assert "repeats the key 'sources'" in problem(answer, 422, "invalid-request").detail
-    assert len(gateway.ledger.sources("demo")) == 4
+    assert len(gateway.ledger.datasets.sources("demo")) == 4
 
 
 @pytest.mark.fault("B49")
@@ -111,10 +111,10 @@ async def test_a_head_request_is_refused_without_a_traceback(gateway: FakeGatewa
 async def test_an_unknown_address_is_not_found_and_never_redirected(
     gateway: FakeGateway, method: str, path: str
 ) -> None:
-    before = gateway.ledger.run_list()
+    before = gateway.ledger.runs.page()
     # Sent as written: a client that normalises the path would request another address.
     url = gateway.http.base_url.copy_with(raw_path=path.encode())
     answer = await gateway.http.request(method, url, json=BODY if method == "POST" else None)
     problem(answer, 404, "not-found")
     assert "location" not in answer.headers
-    assert gateway.ledger.run_list() == before
+    assert gateway.ledger.runs.page() == before

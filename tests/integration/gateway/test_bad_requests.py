@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from counterpose_core.errors import error_classes
 from counterpose_gateway.http import bodies
-from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.datasets.datasets import Datasets
 from counterpose_gateway.routes import runs
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run
@@ -115,9 +115,9 @@ async def test_an_impossible_stress_test_is_refused_and_not_stored(
     gateway: FakeGateway, changes: dict[str, Any], status: int, code: str
 ) -> None:
     await gateway.http.post("/v1/datasets", json={"name": "empty"})
-    before = gateway.ledger.run_list()
+    before = gateway.ledger.runs.page()
     problem(await gateway.http.post(ROOT, json=BODY | changes), status, code)
-    assert gateway.ledger.run_list() == before
+    assert gateway.ledger.runs.page() == before
 
 
 @pytest.mark.fault("B51")
@@ -149,10 +149,10 @@ async def test_a_body_that_never_arrives_times_out(
 async def test_an_unexpected_error_reveals_no_details(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(ledger: Ledger) -> None:
+    def fail(datasets: Datasets) -> None:
         raise RuntimeError("the password is hunter2")
 
-    monkeypatch.setattr(Ledger, "dataset_list", fail)
+    monkeypatch.setattr(Datasets, "all", fail)
     answer = await gateway.http.get("/v1/datasets")
     problem(answer, 500, "internal-error")
     assert "hunter2" not in answer.text
@@ -169,7 +169,7 @@ async def test_a_response_that_fails_midway_stays_truncated(
     monkeypatch.setattr(runs, "result_lines", lines)
     answer = await gateway.http.get(f"/v1/runs/{run['id']}/results")
     assert answer.text == "a line\n"
-    gateway.ledger.cancel(run["id"])
+    gateway.ledger.runs.cancel(run["id"])
 
 
 @pytest.mark.fault("B52", "T5")

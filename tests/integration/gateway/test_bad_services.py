@@ -28,7 +28,7 @@ from counterpose_core.errors import (
     ModelFormatRefused,
     RateLimited,
 )
-from counterpose_gateway.ledger import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.services.clients import services_of
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
@@ -75,13 +75,13 @@ async def run_to_its_end(gateway: FakeGateway, services: Services, clock: Clock,
         clock.now += 60
     found = Run.model_validate((await gateway.http.get(f"/v1/runs/{run}")).json())
     assert found.request_counts.pending == 0
-    assert gateway.ledger.audit(run) == []
+    assert gateway.ledger.audit.run(run) == []
     report = await gateway.http.get(f"/v1/runs/{run}/report")
     assert report.status_code == 200
     summary = StressTestSummary.model_validate_json(
         (await gateway.http.get(f"/v1/runs/{run}/summary")).content
     )
-    return Ended(found, list(gateway.ledger.items(run)), summary, report.text)
+    return Ended(found, list(gateway.ledger.items.all(run)), summary, report.text)
 
 
 def text(answer: str, status: int = 200) -> Lie:
@@ -242,7 +242,7 @@ async def test_a_bad_image_fails_only_its_own_items(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, clock) as gateway:
         await gateway.upload("demo", 1)
         captioner = OneBadImage(gateway.world)
-        captioner.bad = gateway.ledger.sources("demo")[0].image
+        captioner.bad = gateway.ledger.datasets.sources("demo")[0].image
         ended = await run_to_its_end(gateway, fake_services(gateway.world, captioner=captioner), clock)
     assert ended.run.state == "completed_with_failures"
     assert ended.codes() == {"image-undecodable": PER_SOURCE}
@@ -314,7 +314,7 @@ async def test_an_unavailable_classifier_is_refused_at_creation(
         await gateway.upload("demo", 1)
         answer = await gateway.http.post(ROOT, json=BODY | {"classifiers": ["local:leaning"]})
         found = problem(answer, status, code)
-        assert gateway.ledger.run_list().runs == []
+        assert gateway.ledger.runs.page().runs == []
     assert found.detail == error.detail
     assert found.retryable is error.retryable
     assert ("retry-after" in answer.headers) is error.retryable

@@ -18,7 +18,7 @@ from counterpose_core.contract.editor import (
 )
 from counterpose_core.errors import InvalidRequest, PromptTooLong
 from counterpose_gateway.images.intake import register_folder
-from counterpose_gateway.ledger import NewSource
+from counterpose_gateway.records.sources import NewSource
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, new_ledger
 from fakes.ports import FakeEditor, fake_services, refusing
@@ -81,7 +81,7 @@ async def test_a_bad_text_is_refused_without_affecting_others(
     await gateway.http.post("/v1/datasets", json={"name": name})
     added = await add(gateway, name, gateway.source("sled", 1), gateway.source("sled", 2) | change)
     assert (added["added"], [one["code"] for one in added["rejected"]]) == (1, [code])
-    assert [source.label for source in gateway.ledger.sources(name)] == ["sled"]
+    assert [source.label for source in gateway.ledger.datasets.sources(name)] == ["sled"]
     assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["classes"] == ["sled"]
 
 
@@ -112,7 +112,7 @@ async def test_an_invalid_text_is_refused_by_its_pointer_and_not_echoed(
     found = problem(answer, 422, "invalid-request")
     assert [one.pointer for one in found.errors] == [f"/sources/1/{field}"]
     assert len(answer.content) < 1000
-    assert gateway.ledger.sources(name) == []
+    assert gateway.ledger.datasets.sources(name) == []
 
 
 @pytest.mark.fault("B29")
@@ -131,7 +131,7 @@ async def test_every_script_and_emoji_round_trips(gateway: FakeGateway, name: st
     await gateway.http.post("/v1/datasets", json={"name": name, "classes": [text]})
     brought = gateway.source("sled", 1) | {"label": text, "caption": text, "filename": f"{text}.png"}
     assert await add(gateway, name, brought) == {"added": 1, "rejected": []}
-    [source] = gateway.ledger.sources(name)
+    [source] = gateway.ledger.datasets.sources(name)
     assert (source.label, source.caption, source.filename) == (text, text, f"{text}.png")
     assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["classes"] == [text]
 
@@ -140,7 +140,7 @@ async def test_every_script_and_emoji_round_trips(gateway: FakeGateway, name: st
 async def test_a_caption_is_stored_in_normalised_unicode(gateway: FakeGateway, name: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": name})
     await add(gateway, name, gateway.source("sled", 1) | {"caption": "a sled by a cafe\u0301"})
-    assert gateway.ledger.sources(name)[0].caption == "a sled by a caf\u00e9"
+    assert gateway.ledger.datasets.sources(name)[0].caption == "a sled by a caf\u00e9"
 
 
 @pytest.mark.fault("B28")
@@ -193,12 +193,12 @@ async def test_a_dataset_with_confusable_classes_is_not_tested(gateway: FakeGate
     for number, label in enumerate(("sled", "Sled")):
         image = gateway.store.put(f"image {number}".encode())
         source = NewSource(image=image, label=label, filename="a.png", caption=None, width=8, height=8)
-        gateway.ledger.add_sources(name, [source])
-    before = gateway.ledger.run_list()
+        gateway.ledger.datasets.add(name, [source])
+    before = gateway.ledger.runs.page()
     body = {"dataset": name, "classifiers": ["steady"], "seed": 3}
     found = problem(await gateway.http.post(ROOT, json=body), 422, "class-map-mismatch")
     assert found.errors[0].pointer == "/dataset"
-    assert gateway.ledger.run_list() == before
+    assert gateway.ledger.runs.page() == before
 
 
 class ShortSighted(FakeEditor):
@@ -235,8 +235,8 @@ async def test_an_overlong_caption_fails_its_items_and_is_never_truncated(
         body = {"dataset": "demo", "classifiers": ["steady"], "seed": 3, "max_edits_per_image": 2}
         run = (await gateway.http.post(ROOT, json=body)).json()["id"]
         await gateway.worker(fake_services(gateway.world, editor=editor)).work_off()
-        items = list(gateway.ledger.items(run))
-        assert gateway.ledger.audit(run) == []
+        items = list(gateway.ledger.items.all(run))
+        assert gateway.ledger.audit.run(run) == []
     failed = [item for item in items if item.state == "failed"]
     assert {(item.label, item.code, item.attempts) for item in failed} == {("sled", TOO_LONG, 1)}
     assert any(item.state == "done" for item in items if item.label == "boat")
@@ -266,7 +266,7 @@ async def test_a_bad_text_in_folder_metadata_does_not_affect_others(
     (folder / "metadata.jsonl").write_text(f"{line}\n\n", encoding="utf-8")
     ledger = new_ledger(tmp_path, Clock())
     register_folder("demo", folder, ledger, BlobStore(f"memory://{tmp_path}"), with_captions=True)
-    dataset = ledger.dataset("demo")
+    dataset = ledger.datasets.get("demo")
     ledger.close()
     assert (dataset.n_sources, dataset.classes) == (1, ["sled"])
     assert [(one.filename, one.code) for one in dataset.rejected] == [("sled/b.png", code)]

@@ -58,7 +58,7 @@ async def test_each_description_is_tested_for_each_classifier_beside_the_label_a
     assert bug.discovery.rate.n == 0
     assert {each.state for key, each in found.items() if key != (SNOW, "leaning")} <= {"holds", "cannot-tell"}
     # No search: held-out images of two descriptions and of their label alone.
-    items = list(gateway.ledger.items_of(measured.run_id, HuntItem))
+    items = list(gateway.ledger.items.of(measured.run_id, HuntItem))
     assert {item.instruction.phase for item in items if item.instruction is not None} == {"held-out"}
     assert measured.images == len(items) == 3 * 48
     assert measured.verdict == bug.sentence

@@ -64,7 +64,7 @@ async def hunted(
     await gateway.worker(services).work_off()
     ended = (await gateway.http.get(f"/v1/runs/{run.id}")).json()
     assert ended["state"] in ("completed", "completed_with_failures"), ended
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.audit.run(run.id) == []
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200, summary.text
     return BugHuntSummary.model_validate_json(summary.content)
@@ -126,7 +126,7 @@ async def test_all_classifiers_share_the_samples_of_the_baseline(
     assert low is not None
     assert high is not None
     assert low <= truth <= high
-    items = list(gateway.ledger.items_of(found.run_id, HuntItem))
+    items = list(gateway.ledger.items.of(found.run_id, HuntItem))
     seeds = {
         phase: [item.result.seed for item in items if _phase(item) == phase and item.result is not None]
         for phase in ("baseline", "hypothesis", "held-out")
@@ -290,7 +290,7 @@ async def test_the_captioner_s_likelihood_finds_the_circumstance_without_caption
     (bug,) = found.bugs
     assert (bug.state, bug.description) == ("breaks", "a photo of a plate in the snow")
     assert [each.source for each in found.hypotheses] == ["combination"]
-    items = list(gateway.ledger.items_of(found.run_id, HuntItem))
+    items = list(gateway.ledger.items.of(found.run_id, HuntItem))
     (combined,) = (item for item in items if item.kind == "combination")
     assert combined.result is not None
     # The captioner finds no second phrase as likely for all of them.
@@ -334,7 +334,7 @@ async def test_clusters_by_features_are_recorded_and_the_bug_is_found_in_one(gat
     assert (bug.state, bug.words) == ("breaks", "in the snow")
     failures = next(each.failure.failures for each in found.baselines)
     assert sum(each.n for each in found.clusters) == failures
-    (item,) = (each for each in gateway.ledger.items_of(found.run_id, HuntItem) if each.kind == "clustering")
+    (item,) = (each for each in gateway.ledger.items.of(found.run_id, HuntItem) if each.kind == "clustering")
     assert item.result is not None
     assert len(item.result.clusters) == failures
     assert "clusters of failures" in (await gateway.http.get(f"/v1/runs/{found.run_id}/report")).text

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, select
 
-from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema
 from evaluation.load.bulk import load_run, load_runs
 from fakes.ledgers import create_run, finish_all
 
@@ -16,7 +17,7 @@ def _rows(ledger: Ledger, table: Table, run_id: str) -> list[dict[str, Any]]:
     """The rows of a run without the id of the run and the numbers that the database gives."""
     mine = (table.c.id if table is schema.runs else table.c.run_id) == run_id
     order = table.c.ordinal if table is schema.items else table.c.id
-    with ledger._database.reading() as connection:
+    with ledger._session.database.reading() as connection:
         found = [
             dict(row) for row in connection.execute(select(table).where(mine).order_by(order)).mappings()
         ]
@@ -37,10 +38,10 @@ def test_a_copied_run_of_1_000_items_equals_one_that_the_product_writes(
 
 def test_a_copied_run_is_worked_off_like_any_other(ledger: Ledger, url: str) -> None:
     run_id = load_run(ledger, url, sources=4, per_source=3)
-    assert (ledger.audit(run_id), ledger.audit_totals()) == ([], [])
+    assert (ledger.audit.run(run_id), ledger.audit.totals()) == ([], [])
     finish_all(ledger)
-    assert ledger.run(run_id).request_counts.done == 12
-    assert ledger.audit(run_id) == []
+    assert ledger.runs.get(run_id).request_counts.done == 12
+    assert ledger.audit.run(run_id) == []
 
 
 def test_copied_runs_differ_in_id_and_time_alone(ledger: Ledger, url: str) -> None:
@@ -50,7 +51,7 @@ def test_copied_runs_differ_in_id_and_time_alone(ledger: Ledger, url: str) -> No
             [{**row, "created_at": 0} for row in _rows(ledger, table, run_id)] for run_id in (first, *others)
         )
         assert all(copy == model for copy in copies)
-    assert [run.id for run in ledger.run_list(limit=100).runs] == [*reversed(others), first]
-    assert (ledger.active_runs(), ledger.audit_totals()) == (40, [])
+    assert [run.id for run in ledger.runs.page(limit=100).runs] == [*reversed(others), first]
+    assert (ledger.measurements.active_runs(), ledger.audit.totals()) == (40, [])
     finish_all(ledger)
-    assert {run.state for run in ledger.run_list(limit=100).runs} == {"completed"}
+    assert {run.state for run in ledger.runs.page(limit=100).runs} == {"completed"}

@@ -34,7 +34,7 @@ class Keeping:
 
     def keep_columns(self, run: Run, context: RecordedRuns) -> int:
         """Note the run, and return the next of the answers, or 0."""
-        assert context.ledger.run(run.id).id == run.id
+        assert context.ledger.runs.get(run.id).id == run.id
         self.asked.append(run.id)
         return self.answers.pop(0) if self.answers else 0
 
@@ -55,7 +55,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
     methods = {KIND: method_of(KIND, keep_columns=method.keep_columns)}
     folder = ColumnFolder(tmp_path / "columns", 10**9)
     joined = JoinedWork(AtOnce(RecordedRuns(ledger=ledger, store=BlobStore("memory://keeper"))), 8)
-    yield ledger, method, ColumnKeeper(ledger, methods, joined, folder)
+    yield ledger, method, ColumnKeeper(ledger.runs, methods, joined, folder)
     ledger.close()
 
 
@@ -63,7 +63,7 @@ def finish(ledger: Ledger, groups: int) -> None:
     """Finish so many groups."""
     for _ in range(groups):
         for item in lease(ledger).items:
-            ledger.finish(item.id, item.fence, done())
+            ledger.items.finish(item.id, item.fence, done())
 
 
 async def test_a_run_is_kept_when_four_parts_more_have_ended_and_at_its_end(kept: Kept) -> None:
@@ -93,11 +93,11 @@ async def test_small_runs_and_deleted_runs_are_left_alone(kept: Kept) -> None:
     create_run(ledger, sources=1, per_source=PART - 1)
     large = create_run(ledger, sources=5, per_source=KEPT_AT_ONCE)
     await keeper.look()
-    assert [run.id for run in ledger.large_runs(least_items=PART, known=[])] == [large]
-    ledger.cancel(large)
-    assert [run.id for run in ledger.large_runs(least_items=PART, known=[large])] == [large]
-    ledger.delete_run(large)
-    assert ledger.large_runs(least_items=PART, known=[large]) == []
+    assert [run.id for run in ledger.runs.large(least_items=PART, known=[])] == [large]
+    ledger.runs.cancel(large)
+    assert [run.id for run in ledger.runs.large(least_items=PART, known=[large])] == [large]
+    ledger.runs.delete(large)
+    assert ledger.runs.large(least_items=PART, known=[large]) == []
     await keeper.look()
     assert method.since() == []
 

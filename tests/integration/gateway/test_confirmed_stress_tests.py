@@ -16,7 +16,7 @@ from counterpose_core.contract.editor import EditRequest, EditResponse
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import InternalError
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.planner import Planner
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import planned_items
@@ -70,7 +70,7 @@ async def test_a_run_screens_confirms_and_reports(gateway: FakeGateway) -> None:
     plan = run["resolved_config"]["confirmation"]
     assert (plan["screened"], plan["fresh"], plan["reason"]) == (20, 20, None)
     assert run["request_counts"]["total"] <= PER_CLASS * len(CLASSES) * 5
-    assert gateway.ledger.audit(run_id) == []
+    assert gateway.ledger.audit.run(run_id) == []
     audited = await (await AsyncClient(http=gateway.http).stress_tests.get(run_id)).audit()
     assert audited.violations == []
     summary = await read(gateway, run_id, "/summary")
@@ -146,7 +146,7 @@ async def test_a_run_cancelled_in_its_second_stage_goes_on_where_it_was(gateway:
     assert {item["id"] for item in await items(gateway, run_id) if item["stage"] < 3} == before
     summary = await read(gateway, run_id, "/summary")
     assert {(each["state"], each["of"]) for each in summary["findings"]} == {("breaks", 10)}
-    assert gateway.ledger.audit(run_id) == []
+    assert gateway.ledger.audit.run(run_id) == []
 
 
 class NoSnow(FakeEditor):
@@ -181,19 +181,19 @@ async def test_confirmations_that_failed_are_tried_again_on_resume(tmp_path: Pat
         run, summary = await read(gateway, run_id), await read(gateway, run_id, "/summary")
         assert (run["state"], run["stage"]) == ("completed", 3)
         assert {each["state"] for each in summary["findings"]} == {"breaks"}
-        assert gateway.ledger.audit(run_id) == []
+        assert gateway.ledger.audit.run(run_id) == []
 
 
 def test_an_instruction_comes_back_as_it_was_planned(ledger: Ledger) -> None:
     known: dict[str, object] = {"wording": {"removed": "“food”", "added": "früit"}, "classifiers": ["a", "b"]}
     first, *others = planned_items(1, 2)
     told = PlannedItem(**vars(first) | {"instruction": known})
-    run_id = ledger.create_run(
+    run_id = ledger.runs.create(
         kind="stress-test", dataset="demo", config={}, items=[told, *others], fingerprint="f" * 64
     ).id
-    group = ledger.lease_group("worker", seconds=30.0)
+    group = ledger.items.lease("worker", seconds=30.0)
     assert group is not None
     assert [item.instruction for item in group.items][:2] == [known, None]
-    listed = list(ledger.items_of(run_id, Item))
+    listed = list(ledger.items.of(run_id, Item))
     assert listed[0].instruction == Instruction.model_validate(known)
     assert listed[1].instruction is None

@@ -177,7 +177,7 @@ async def test_images_that_the_safety_checker_flags_are_filtered_and_counted(tmp
         own = {"interventions": [{"removed": "", "added": "in the snow"}], "max_edits_per_image": 1,
                "lance_r_edits_per_image": 0, "edit_types": ["object"]}  # fmt: skip
         tested = await worked_off(gateway, "/v1/stress-tests", TESTED | own)
-        items = list(gateway.ledger.items(tested["run_id"]))
+        items = list(gateway.ledger.items.all(tested["run_id"]))
     assert hunted["filtered"]["safety"] > 0
     flagged = [item for item in items if item.reason == "safety"]
     assert {item.kind for item in flagged} == {"intervention"}

@@ -17,8 +17,9 @@ from counterpose_core.images.codecs import decode_image, encode_png
 from counterpose_gateway.images import intake as datasets
 from counterpose_gateway.images.folder import read_folder
 from counterpose_gateway.images.intake import register_folder
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.main import main
+from counterpose_gateway.records.sources import NewSource
 
 
 @pytest.fixture
@@ -51,10 +52,10 @@ def new_source(number: int, **changes: str) -> NewSource:
 def test_a_folder_per_class_becomes_a_dataset(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
     folder = write(tmp_path / "demo", "sled/a.png", "boat/b.PNG", "boat/c.webp.txt", "boat/deep/d.png")
     register_folder("demo", folder, ledger, store)
-    dataset = ledger.dataset("demo")
+    dataset = ledger.datasets.get("demo")
     assert (dataset.n_sources, dataset.classes) == (2, ["boat", "sled"])
     assert [(one.filename, one.code) for one in dataset.rejected] == [("boat/deep", "invalid-request")]
-    found = {source.filename: source for source in ledger.sources("demo")}
+    found = {source.filename: source for source in ledger.datasets.sources("demo")}
     assert found["sled/a.png"].label == "sled"
     assert (found["sled/a.png"].width, found["sled/a.png"].height) == (10, 12)
     np.testing.assert_array_equal(decode_image(store.get(found["sled/a.png"].image)), decode_image(image(0)))
@@ -63,12 +64,12 @@ def test_a_folder_per_class_becomes_a_dataset(tmp_path: Path, ledger: Ledger, st
 def test_registering_again_adds_only_new_images(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
     folder = write(tmp_path / "demo", "sled/a.png")
     register_folder("demo", folder, ledger, store)
-    before = ledger.dataset("demo")
+    before = ledger.datasets.get("demo")
     register_folder("demo", folder, ledger, store)
-    assert ledger.dataset("demo") == before
+    assert ledger.datasets.get("demo") == before
     write(folder, "sled/a.png", "boat/b.png")
     register_folder("demo", folder, ledger, store)
-    after = ledger.dataset("demo")
+    after = ledger.datasets.get("demo")
     assert (after.n_sources, after.digest != before.digest) == (2, True)
 
 
@@ -78,7 +79,7 @@ def test_moving_images_keeps_their_identity(tmp_path: Path, ledger: Ledger, stor
     (tmp_path / "one" / "sled").rename(tmp_path / "two" / "sled")
     (tmp_path / "two" / "sled" / "a.png").rename(tmp_path / "two" / "sled" / "z.png")
     register_folder("two", tmp_path / "two", ledger, store)
-    assert ledger.dataset("one").digest == ledger.dataset("two").digest
+    assert ledger.datasets.get("one").digest == ledger.datasets.get("two").digest
 
 
 def test_captions_are_registered_only_on_request(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
@@ -90,8 +91,8 @@ def test_captions_are_registered_only_on_request(tmp_path: Path, ledger: Ledger,
     (folder / "metadata.jsonl").write_text("\n".join(map(json.dumps, notes)), encoding="utf-8")
     register_folder("plain", folder, ledger, store)
     register_folder("captioned", folder, ledger, store, with_captions=True)
-    assert [source.caption for source in ledger.sources("plain")] == [None, None]
-    assert {(source.label, source.caption) for source in ledger.sources("captioned")} == {
+    assert [source.caption for source in ledger.datasets.sources("plain")] == [None, None]
+    assert {(source.label, source.caption) for source in ledger.datasets.sources("captioned")} == {
         ("sled", "a sled"), ("boat", "a boat"),
     }  # fmt: skip
 
@@ -104,7 +105,7 @@ def test_a_bad_file_is_reported_and_the_others_are_accepted(
     (folder / "sled" / "bad.png").write_bytes(b"no image")
     (folder / "classes.json").write_text('["sled", "boat"]', encoding="utf-8")
     register_folder("demo", folder, ledger, store)
-    dataset = ledger.dataset("demo")
+    dataset = ledger.datasets.get("demo")
     assert (dataset.n_sources, dataset.classes) == (2, ["sled", "boat"])
     assert {(found.filename, found.code) for found in dataset.rejected} == {
         ("sled/bad.png", "image-undecodable"), ("moon/c.png", "class-map-mismatch"),
@@ -174,31 +175,31 @@ def test_malformed_classes_are_refused(tmp_path: Path, ledger: Ledger, store: Bl
 
 @pytest.mark.fault("B24")
 def test_sources_differ_by_content_label_and_occurrence(ledger: Ledger) -> None:
-    ledger.create_dataset("demo", None)
+    ledger.datasets.create("demo", None)
     sources = [
         new_source(1), new_source(1), new_source(1, filename="copy.png"), new_source(1, label="boat"),
         new_source(2),
     ]  # fmt: skip
-    assert ledger.add_sources("demo", sources[1:]) == 4
-    assert ledger.add_sources("demo", sources) == 1
-    assert ledger.add_sources("demo", sources) == 0
-    assert len({source.id for source in ledger.sources("demo")}) == 5
+    assert ledger.datasets.add("demo", sources[1:]) == 4
+    assert ledger.datasets.add("demo", sources) == 1
+    assert ledger.datasets.add("demo", sources) == 0
+    assert len({source.id for source in ledger.datasets.sources("demo")}) == 5
     filenames = ["1.png", "copy.png", "1.png", "2.png", "1.png"]
-    assert [source.filename for source in ledger.sources("demo")] == filenames
+    assert [source.filename for source in ledger.datasets.sources("demo")] == filenames
 
 
 def test_rejections_are_recorded_once_per_file(ledger: Ledger) -> None:
-    ledger.create_dataset("demo", None)
+    ledger.datasets.create("demo", None)
     bad = RejectedSource(filename="bad.png", code="image-undecodable", detail="broken")
     for _ in "12":
-        ledger.add_sources("demo", [], [bad])
-    assert ledger.dataset("demo").rejected == [bad]
+        ledger.datasets.add("demo", [], [bad])
+    assert ledger.datasets.get("demo").rejected == [bad]
 
 
-@pytest.mark.parametrize("verb", ["dataset", "sources", "has_fixed_classes"])
+@pytest.mark.parametrize("verb", ["get", "sources", "has_fixed_classes"])
 def test_an_error_names_the_unknown_dataset(ledger: Ledger, verb: str) -> None:
     with pytest.raises(UnknownDataset, match="'nobody'"):
-        getattr(ledger, verb)("nobody")
+        getattr(ledger.datasets, verb)("nobody")
 
 
 def test_the_command_registers_a_folder_and_lists_rejected_files(
@@ -209,7 +210,7 @@ def test_the_command_registers_a_folder_and_lists_rejected_files(
     (folder / "sled" / "bad.png").write_bytes(b"no image")
     assert main(["register-dataset", "demo", str(folder), "--tenant", "acme"]) == 0
     ledger = Ledger(f"sqlite:///{tmp_path / 'state' / 'ledger.db'}")
-    assert [one.name for one in ledger.dataset_list()] == ["acme/demo"]
+    assert [one.name for one in ledger.datasets.all()] == ["acme/demo"]
     ledger.close()
     printed = capsys.readouterr()
     assert printed.out == "demo: 2 images of 2 classes\n"
@@ -242,10 +243,10 @@ def test_groups_are_read_from_a_folders_metadata(tmp_path: Path, ledger: Ledger,
     register_folder("none", write(tmp_path / "none", "sled/a.png", "sled/b.png", "boat/c.png"), ledger, store)
     for name, folder in (("lines", lines), ("table", table)):
         register_folder(name, folder, ledger, store)
-        found = {source.filename: source.group for source in ledger.sources(name)}
+        found = {source.filename: source.group for source in ledger.datasets.sources(name)}
         assert found == {"sled/a.png": "video-1", "sled/b.png": "video-1", "boat/c.png": None}
-        assert ledger.group_classes(name) == {"video-1": "sled"}
-        assert ledger.dataset(name).digest != ledger.dataset("none").digest
+        assert ledger.datasets.group_classes(name) == {"video-1": "sled"}
+        assert ledger.datasets.get(name).digest != ledger.datasets.get("none").digest
 
 
 def test_a_table_that_names_no_image_is_refused(tmp_path: Path) -> None:
@@ -277,8 +278,8 @@ def test_a_group_that_spans_classes_is_refused_by_name(
         "file_name,group\nboat/a.png,video-1\nsled/b.png,video-1\n", encoding="utf-8"
     )
     register_folder("demo", folder, ledger, store)
-    assert [source.filename for source in ledger.sources("demo")] == ["boat/a.png", "sled/c.png"]
-    [refused] = ledger.dataset("demo").rejected
+    assert [source.filename for source in ledger.datasets.sources("demo")] == ["boat/a.png", "sled/c.png"]
+    [refused] = ledger.datasets.get("demo").rejected
     assert (refused.filename, refused.code, refused.detail) == (
         "sled/b.png",
         InvalidRequest.code,
@@ -287,7 +288,7 @@ def test_a_group_that_spans_classes_is_refused_by_name(
 
 
 def test_a_group_is_of_the_class_that_the_dataset_knows_it_by(ledger: Ledger, store: BlobStore) -> None:
-    ledger.create_dataset("demo", None)
+    ledger.datasets.create("demo", None)
     upload = {"content_base64": base64.b64encode(image(0)).decode(), "group": "video-1"}
     first = SourceUpload(filename="a.png", label="sled", **upload)
     assert datasets.add_uploads("demo", [first], ledger, store).added == 1
@@ -297,15 +298,15 @@ def test_a_group_is_of_the_class_that_the_dataset_knows_it_by(ledger: Ledger, st
 
 
 def test_an_image_that_is_there_takes_the_group_it_comes_with(ledger: Ledger) -> None:
-    ledger.create_dataset("demo", None)
-    ledger.add_sources("demo", [new_source(1), new_source(2)])
-    before = ledger.dataset("demo")
-    assert ledger.add_sources("demo", [new_source(1, group="video-1")]) == 0
-    assert [source.group for source in ledger.sources("demo")] == ["video-1", None]
-    after = ledger.dataset("demo")
+    ledger.datasets.create("demo", None)
+    ledger.datasets.add("demo", [new_source(1), new_source(2)])
+    before = ledger.datasets.get("demo")
+    assert ledger.datasets.add("demo", [new_source(1, group="video-1")]) == 0
+    assert [source.group for source in ledger.datasets.sources("demo")] == ["video-1", None]
+    after = ledger.datasets.get("demo")
     assert (after.n_sources, after.digest != before.digest) == (2, True)
-    ledger.add_sources("demo", [new_source(1)])
-    assert ledger.dataset("demo") == after
+    ledger.datasets.add("demo", [new_source(1)])
+    assert ledger.datasets.get("demo") == after
 
 
 def test_ids_become_names_and_the_folder_s_own_names_come_first(
@@ -313,17 +314,21 @@ def test_ids_become_names_and_the_folder_s_own_names_come_first(
 ) -> None:
     folder = write(tmp_path / "demo", "n02690373/a.png", "n03888257/b.png", "sled/c.png")
     notes = register_folder("ids", folder, ledger, store)
-    assert ledger.dataset("ids").classes == ["airliner", "parachute", "sled"]
+    assert ledger.datasets.get("ids").classes == ["airliner", "parachute", "sled"]
     assert len(notes) == 1
     assert "'n02690373' is 'airliner', 'n03888257' is 'parachute'" in notes[0]
     (folder / "names.json").write_text('{"n02690373": "airplane"}', encoding="utf-8")
     register_folder("names", folder, ledger, store)
-    assert ledger.dataset("names").classes == ["airplane", "parachute", "sled"]
+    assert ledger.datasets.get("names").classes == ["airplane", "parachute", "sled"]
     (folder / "classes.json").write_text('["n02690373", "parachute", "sled"]', encoding="utf-8")
     (folder / "names.json").unlink()
     register_folder("listed", folder, ledger, store)
-    assert ledger.dataset("listed").n_sources == 3
-    assert {source.label for source in ledger.sources("listed")} == {"n02690373", "parachute", "sled"}
+    assert ledger.datasets.get("listed").n_sources == 3
+    assert {source.label for source in ledger.datasets.sources("listed")} == {
+        "n02690373",
+        "parachute",
+        "sled",
+    }
 
 
 def test_an_id_without_a_name_is_refused_and_leaves_no_dataset(
@@ -332,9 +337,9 @@ def test_an_id_without_a_name_is_refused_and_leaves_no_dataset(
     folder = write(tmp_path / "demo", "n00007846/a.png", "sled/c.png")
     with pytest.raises(InvalidRequest, match="'n00007846' is a WordNet id"):
         register_folder("ids", folder, ledger, store)
-    assert ledger.dataset_list() == []
+    assert ledger.datasets.all() == []
     (folder / "metadata.jsonl").write_text(
         '{"file_name": "n00007846/a.png", "label": "person"}', encoding="utf-8"
     )
     assert register_folder("ids", folder, ledger, store) == []
-    assert ledger.dataset("ids").classes == ["person", "sled"]
+    assert ledger.datasets.get("ids").classes == ["person", "sled"]

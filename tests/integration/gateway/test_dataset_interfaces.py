@@ -22,7 +22,7 @@ from counterpose_core.contract.tokens import (
     LearnTokensResponse,
 )
 from counterpose_core.errors import BackendUnavailable, DatasetEmpty, InvalidRequest
-from counterpose_gateway.ledger import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeCaptioner, FakeEditor, FakeScorer, fake_services, refusing
@@ -94,7 +94,7 @@ async def test_classes_are_learned_in_links_and_validated(gateway: FakeGateway) 
     assert token.real_similarity is not None
     assert token.real_similarity.n == 3
     assert found.cost.unet_evaluations == 4 * 120
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.audit.run(run.id) == []
 
 
 async def test_the_smallest_equally_good_interpolation_weight_is_kept(gateway: FakeGateway) -> None:
@@ -226,7 +226,7 @@ async def test_a_chain_without_progress_stops(gateway: FakeGateway) -> None:
     run = await created(gateway, classes=["boat"])
     editor = Idle(gateway.world)
     await gateway.worker(fake_services(gateway.world, editor=editor)).work_off()
-    (item,) = gateway.ledger.items_of(run.id, TokenItem)
+    (item,) = gateway.ledger.items.of(run.id, TokenItem)
     assert (item.state, len(editor.asked)) == ("pending", 1)
     assert item.attempts < MAX_ATTEMPTS
 

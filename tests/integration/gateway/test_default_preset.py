@@ -47,7 +47,7 @@ async def test_an_omitted_preset_runs_the_suite_s_default(tmp_path: Path) -> Non
         run = await created(gateway)
         editor = RecordingEditor(gateway.world)
         await gateway.worker(fake_services(gateway.world, editor=editor)).work_off()
-        assert gateway.ledger.run(run.id).state == "completed"
+        assert gateway.ledger.runs.get(run.id).state == "completed"
     lance = suite.editor.presets["lance"]
     assert editor.presets
     assert all(preset == lance for preset in editor.presets)

@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from counterpose_gateway.http.edge import Edge
-from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.datasets.datasets import Datasets
 from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import fake_gateway
 from fakes.problems import problem
@@ -102,10 +102,10 @@ async def test_without_a_key_missing_and_existing_addresses_look_the_same(tmp_pa
 async def test_an_unexpected_error_is_logged_with_its_request_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(ledger: Ledger) -> None:
+    def fail(datasets: Datasets) -> None:
         raise RuntimeError("the disk of host db-7 is gone")
 
-    monkeypatch.setattr(Ledger, "dataset_list", fail)
+    monkeypatch.setattr(Datasets, "all", fail)
     async with fake_gateway(tmp_path) as gateway:
         answer = await gateway.http.get("/v1/datasets", headers={"x-request-id": "find-me"})
     problem(answer, 500, "internal-error")

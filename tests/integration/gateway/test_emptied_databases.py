@@ -19,7 +19,7 @@ def test_a_used_database_is_lent_again_with_the_contents_of_a_new_one(
     new = Contents.of(postgres_server.migrated_database())
     with postgres_server.lent_database() as used:
         ledger = Ledger(used)
-        first = ledger.events(create_run(ledger), after=0)[0].id
+        first = ledger.events.page(create_run(ledger), after=0)[0].id
         finish_all(ledger)
         ledger.close()
         assert Contents.of(used).rows.keys() > new.rows.keys()
@@ -27,7 +27,7 @@ def test_a_used_database_is_lent_again_with_the_contents_of_a_new_one(
         assert again == used
         assert Contents.of(again) == new
         ledger = Ledger(again)
-        assert ledger.events(create_run(ledger), after=0)[0].id == first
+        assert ledger.events.page(create_run(ledger), after=0)[0].id == first
         ledger.close()
 
 

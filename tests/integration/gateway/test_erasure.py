@@ -58,7 +58,7 @@ async def add(gateway: FakeGateway, name: str, number: int = 1, **created: Any) 
     source = gateway.source("sled", number) | {"filename": "xyzzy.png", "caption": CAPTION}
     added = await gateway.http.post(f"/v1/datasets/{name}/sources", json={"sources": [source]})
     assert added.json()["added"] == 1
-    return gateway.ledger.sources(name)[0].image
+    return gateway.ledger.datasets.sources(name)[0].image
 
 
 async def run_about(gateway: FakeGateway, name: str = "private") -> str:
@@ -109,7 +109,7 @@ async def test_nothing_of_a_deleted_dataset_and_its_run_is_left_on_the_disk(
         CAPTION.encode(),
         features.encode(),
     )
-    gateway.ledger.erased_from_log()
+    gateway.ledger.blobs.erased_from_log()
     before = traces(tmp_path, *marks)
     assert {path.split("/")[0] for path in before} >= {"store", "ledger.db"}
     made = [item["id"] for item in (await gateway.http.get(f"/v1/runs/{run_id}/items")).json()["items"]]
@@ -161,12 +161,12 @@ async def test_another_tenants_copy_of_an_image_stays(gateway: FakeGateway, cloc
         body = {"sources": [gateway.source("sled", 1)]}
         await gateway.http.post("/v1/datasets/private/sources", json=body)
         view = gateway.ledger.of("acme" if whole == acme else "default")
-        images.add(view.sources("private")[0].image)
+        images.add(view.datasets.sources("private")[0].image)
     (image,) = images
     assert (await gateway.http.delete("/v1/datasets/private")).status_code == 204
     erase(gateway, clock)
     assert gateway.store.exists(image)
-    assert gateway.ledger.of("acme").sources("private")[0].image == image
+    assert gateway.ledger.of("acme").datasets.sources("private")[0].image == image
 
 
 @pytest.mark.fault("T18")
@@ -174,7 +174,7 @@ async def test_a_dataset_ends_at_its_time_but_not_under_a_run(gateway: FakeGatew
     image = await add(gateway, "private", expires_in=60)
     told = (await gateway.http.get("/v1/datasets/private")).json()
     assert told["expires_at"] is not None
-    gateway.ledger.end_dataset("private", clock.now + 60)
+    gateway.ledger.datasets.end("private", clock.now + 60)
     made = (await gateway.http.post(RUNS, json=BODY)).json()["id"]
     refused = problem(await gateway.http.delete("/v1/datasets/private"), 409, "dataset-not-ready")
     assert made in str(refused.detail)
@@ -229,7 +229,7 @@ async def test_a_blob_that_is_put_again_meanwhile_stays(gateway: FakeGateway, cl
     assert Erasure(gateway.ledger, gateway.store, clock=clock).look() == 0
     assert gateway.store.exists(image)
     # It is looked at again later.
-    assert gateway.ledger.loose_digests(before=clock.now, most=10) == [image]
+    assert gateway.ledger.blobs.loose(before=clock.now, most=10) == [image]
 
 
 @pytest.mark.fault("T18")
@@ -237,7 +237,7 @@ async def test_an_interrupted_deletion_is_gone_on_with(gateway: FakeGateway, clo
     image = await add(gateway, "private")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(gateway.ledger), "_delete_rest", lambda *_: None)
-        gateway.ledger.delete_dataset("private")
+        gateway.ledger.datasets.delete("private")
     problem(await gateway.http.get("/v1/datasets/private"), 404, "unknown-dataset")
     refused = await gateway.http.post("/v1/datasets", json={"name": "private", "classes": list(CLASSES)})
     assert "is being deleted" in str(problem(refused, 409, "dataset-not-ready").detail)

@@ -26,7 +26,7 @@ async def test_a_large_dataset_can_prove_and_its_figures_are_the_run_s(tmp_path:
     async with fake_gateway(tmp_path) as gateway:
         await gateway.upload("demo", 24, classes=CLASSES[:2])
         found = await estimated(gateway, classifiers=["steady"])
-        assert gateway.ledger.run_list().runs == []
+        assert gateway.ledger.runs.page().runs == []
         run = await AsyncClient(http=gateway.http).stress_tests.create(
             dataset="demo", classifiers=["steady"], seed=0
         )

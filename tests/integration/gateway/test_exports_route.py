@@ -46,7 +46,7 @@ async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tu
 def made(gateway: FakeGateway, run: str, *states: str) -> list[Item]:
     """The counterfactuals of a run in these states."""
     kinds = ("edit", "lance-r", "intervention")
-    return [item for item in gateway.ledger.items(run) if item.kind in kinds and item.state in states]
+    return [item for item in gateway.ledger.items.all(run) if item.kind in kinds and item.state in states]
 
 
 def left_in(folder: Path) -> list[Path]:

@@ -67,7 +67,7 @@ def restarted(gateway: FakeGateway, folder: Path, clock: Clock) -> FakeGateway:
 def recorded(gateway: FakeGateway, run: str) -> dict[int, tuple[str, tuple[str, ...]]]:
     """State and images of each item, each of which the store can read."""
     found: dict[int, tuple[str, tuple[str, ...]]] = {}
-    for item in gateway.ledger.items(run):
+    for item in gateway.ledger.items.all(run):
         result = item.result
         refs = (result.image,) if isinstance(result, ItemResult) else ()
         for ref in refs:
@@ -117,13 +117,13 @@ async def test_a_worker_whose_disk_cannot_sync_records_nothing_more_and_ends(tmp
     folder, clock = tmp_path / "failing", Clock()
     async with opened(folder, clock) as gateway:
         run = await create(gateway)
-        before = {item.ordinal: item.state for item in gateway.ledger.items(run)}
+        before = {item.ordinal: item.state for item in gateway.ledger.items.all(run)}
         with failing_syncs(), pytest.raises(DiskFailed, match="Input/output error"):
             await asyncio.wait_for(gateway.worker().work(asyncio.Event()), 100)
         # Its disk syncs again, which proves nothing of what was written before.
         with pytest.raises(DiskFailed, match="start anew"):
             gateway.store.put(b"more")
-        states = {item.ordinal: item.state for item in gateway.ledger.items(run)}
+        states = {item.ordinal: item.state for item in gateway.ledger.items.all(run)}
         assert set(states.values()) <= {"pending", "leased"}
         assert states.keys() == before.keys()
         after = restarted(gateway, folder, clock)
@@ -148,12 +148,12 @@ def test_a_ledger_whose_sync_failed_takes_no_further_write(name: str, tmp_path: 
     ledger = new_ledger(tmp_path)
     origin = sqlite3.OperationalError("disk I/O error")
     origin.sqlite_errorname = name
-    with pytest.raises(DiskFailed, match="disk I/O error"), ledger._database.writing():
+    with pytest.raises(DiskFailed, match="disk I/O error"), ledger._session.database.writing():
         raise OperationalError("COMMIT", None, origin)
     for refused in (lambda: create_run(ledger), lambda: ledger.check_ready(0)):
         with pytest.raises(DiskFailed, match="start anew"):
             refused()
-    assert ledger.active_runs() == 0
+    assert ledger.measurements.active_runs() == 0
     ledger.close()
 
 

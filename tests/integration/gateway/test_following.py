@@ -14,6 +14,7 @@ from starlette.types import Message
 from counterpose_core.contract.runs import RunEvent
 from counterpose_core.errors import BackendUnavailable
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.runs.events import Events
 from counterpose_gateway.runs import following, progress
 from counterpose_gateway.runs.following import FollowedRuns, Told
 from counterpose_gateway.runs.progress import event_response, event_stream, first_event_id, wait_for_end
@@ -31,7 +32,7 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def followed(ledger: Ledger) -> FollowedRuns:
-    return FollowedRuns(ledger)
+    return FollowedRuns(ledger.events)
 
 
 async def ids(followed: FollowedRuns, run: str, after: int = 0) -> list[int]:
@@ -40,7 +41,7 @@ async def ids(followed: FollowedRuns, run: str, after: int = 0) -> list[int]:
 
 
 def numbers(ledger: Ledger, run: str, after: int = 0) -> list[int]:
-    return [event.id for event in ledger.events(run, after=after)]
+    return [event.id for event in ledger.events.page(run, after=after)]
 
 
 async def started(followed: FollowedRuns, listeners: int) -> None:
@@ -51,16 +52,16 @@ async def started(followed: FollowedRuns, listeners: int) -> None:
             await asyncio.sleep(0.001)
 
 
-def counting(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
-    """Note every call of one of the ledger's methods."""
+def counting(events: Events, monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
+    """Note every call of one of the methods."""
     calls: list[Any] = []
-    method: Callable[..., Any] = getattr(ledger, name)
+    method: Callable[..., Any] = getattr(events, name)
 
     def counted(*given: Any, **named: Any) -> Any:
         calls.append((given, named))
         return method(*given, **named)
 
-    monkeypatch.setattr(ledger, name, counted)
+    monkeypatch.setattr(events, name, counted)
     return calls
 
 
@@ -70,8 +71,8 @@ async def test_two_hundred_listeners_and_waits_of_two_runs_cost_one_look(
     runs = [create_run(ledger, sources=1), create_run(ledger, sources=1)]
     firsts = [await first_event_id(followed, run, None) for run in runs]
     status = RunStatus(ledger)
-    looks = counting(ledger, monkeypatch, "new_events")
-    reads = counting(ledger, monkeypatch, "events")
+    looks = counting(ledger.events, monkeypatch, "new")
+    reads = counting(ledger.events, monkeypatch, "page")
     listening = [
         asyncio.create_task(ids(followed, run, after))
         for run, after in zip(runs, firsts, strict=True)
@@ -145,7 +146,7 @@ async def test_a_database_that_does_not_answer_for_a_while_costs_no_event(
     ledger: Ledger, followed: FollowedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = create_run(ledger, sources=1)
-    look = ledger.new_events
+    look = ledger.events.new
     failures = 3
 
     def busy(after: Mapping[str, int]) -> dict[str, list[RunEvent]]:
@@ -155,7 +156,7 @@ async def test_a_database_that_does_not_answer_for_a_while_costs_no_event(
             raise BackendUnavailable("the ledger does not answer: database is locked")
         return look(after)
 
-    monkeypatch.setattr(ledger, "new_events", busy)
+    monkeypatch.setattr(ledger.events, "new", busy)
     listening = asyncio.create_task(ids(followed, run))
     waiting = asyncio.create_task(wait_for_end(followed, RunStatus(ledger), run, LONG))
     await started(followed, 2)
@@ -171,14 +172,14 @@ async def test_a_listener_who_comes_after_a_resume_is_not_told_the_old_end(
 ) -> None:
     run = create_run(ledger, sources=1)
     async with followed.following(run) as seen:
-        ledger.cancel(run)
+        ledger.runs.cancel(run)
         async with asyncio.timeout(LONG):
             while not seen.is_still:
                 await seen.change(0.01)
-        last = ledger.last_event(run).id
+        last = ledger.events.last(run).id
         monkeypatch.setattr(following, "LOOK_SECONDS", 0.2)
         await asyncio.sleep(0.03)
-        ledger.resume(run)
+        ledger.runs.resume(run)
         listening = asyncio.create_task(ids(followed, run, last))
         await started(followed, 2)
         finish_all(ledger)
@@ -192,19 +193,19 @@ async def test_a_number_that_this_process_has_not_seen_yet_is_not_repeated(
     run = create_run(ledger, sources=1)
     async with followed.following(run):
         item = lease(ledger).items[0]
-        ledger.finish(item.id, item.fence, done())
-        newest = ledger.last_event(run).id
+        ledger.items.finish(item.id, item.fence, done())
+        newest = ledger.events.last(run).id
         assert await first_event_id(followed, run, newest) == newest
         assert await first_event_id(followed, run, newest + 5) == newest
 
 
 async def test_streams_of_a_run_that_is_deleted_end(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger, sources=1)
-    stream = followed.events(run, ledger.last_event(run).id)
+    stream = followed.events(run, ledger.events.last(run).id)
     listening = asyncio.create_task(anext(stream, None))
     await started(followed, 1)
-    ledger.cancel(run)
-    ledger.delete_run(run)
+    ledger.runs.cancel(run)
+    ledger.runs.delete(run)
     async with asyncio.timeout(LONG):
         assert await listening is None
 
@@ -226,7 +227,7 @@ async def test_nothing_is_looked_at_when_the_last_listener_has_gone(
     assert followed._runs == {}
     assert followed._looking is not None
     await followed._looking
-    looks = counting(ledger, monkeypatch, "new_events")
+    looks = counting(ledger.events, monkeypatch, "new")
     await asyncio.sleep(0.1)
     assert looks == []
 
@@ -237,7 +238,7 @@ async def test_a_look_takes_no_more_than_a_page_of_a_run_and_goes_on_from_there(
     run = create_run(ledger, sources=2)
     other = create_run(ledger, sources=0)
     finish_all(ledger)
-    found = ledger.new_events({run: 0, other: 10**9, "gone": 0}, limit=3)
+    found = ledger.events.new({run: 0, other: 10**9, "gone": 0}, limit=3)
     assert [event.id for event in found[run]] == numbers(ledger, run)[:3]
     assert found[other] == []
     assert set(found) == {run, other}

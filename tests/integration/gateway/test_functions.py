@@ -18,7 +18,7 @@ from PIL import Image
 from counterpose import AsyncClient, Classifier
 from counterpose._cli.stress_test import stress_test_text
 from counterpose_core.errors import ClassMapMismatch, InvalidRequest
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from fakes.access_keys import gateway_of
 from fakes.engine_classifiers import gateway_with_engine, port_of, red, with_engine
 from fakes.gateway import FakeGateway, fake_gateway
@@ -137,7 +137,7 @@ async def test_a_model_with_other_outputs_than_the_dataset_s_classes_is_refused_
         await client.stress_tests.create(dataset="demo", classifiers=[*others, own], seed=0)
     client._functions.close()
     assert found.value.pointer == f"/classifiers/{len(others)}"
-    assert not gateway.ledger.run_list(limit=5).runs
+    assert not gateway.ledger.runs.page(limit=5).runs
 
 
 async def test_a_label_map_of_the_run_joins_a_model_s_classes_to_the_dataset_s(gateway: FakeGateway) -> None:
@@ -246,14 +246,14 @@ async def test_a_proof_takes_the_function_from_a_new_program(gateway: FakeGatewa
 
 
 async def test_a_child_run_keeps_its_parent_s_functions(gateway: FakeGateway) -> None:
-    parent = gateway.ledger.create_run(
+    parent = gateway.ledger.runs.create(
         kind="stress-test", dataset="demo", config={}, items=[], fingerprint="f", functions={"mine": ADDRESS}
     ).id
-    child = gateway.ledger.create_run(
+    child = gateway.ledger.runs.create(
         kind="stress-test", dataset="demo", config={}, items=[], fingerprint="g", parent=parent
     ).id
-    assert gateway.ledger.functions(child) == {"mine": ADDRESS}
-    assert SECRET not in gateway.ledger.run(child).model_dump_json()
+    assert gateway.ledger.runs.functions(child) == {"mine": ADDRESS}
+    assert SECRET not in gateway.ledger.runs.get(child).model_dump_json()
 
 
 def failing(how: str) -> Callable[[NDArray[np.uint8]], NDArray[np.float64]]:

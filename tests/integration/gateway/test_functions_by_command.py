@@ -68,7 +68,7 @@ def test_a_command_refuses_a_function_with_other_outputs_than_the_classes_and_ma
     assert f"has 8 classes, not the {len(CLASSES)}" in told
     assert "(classes=)" in told
     assert "label map" in told
-    assert not served.gateway.ledger.run_list(limit=5).runs
+    assert not served.gateway.ledger.runs.page(limit=5).runs
     # Of the classes themselves, the same words are a run.
     code, told = asked(len(CLASSES), f"classes = {CLASSES!r}", "--dry-run")
     assert code == ExitCode.PASSED, told

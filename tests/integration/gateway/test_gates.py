@@ -95,7 +95,7 @@ async def ended(gateway: FakeGateway, path: str, body: dict[str, Any]) -> str:
 async def gated(gateway: FakeGateway, body: dict[str, Any]) -> GateSummary:
     """The summary of a gate that was worked off."""
     run = await ended(gateway, ROOT, {"seed": 1} | body)
-    assert gateway.ledger.audit(run) == []
+    assert gateway.ledger.audit.run(run) == []
     answer = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert answer.status_code == 200, answer.text
     return GateSummary.model_validate_json(answer.content)
@@ -174,20 +174,20 @@ async def test_a_webhook_is_told_of_the_gate_that_failed_and_of_no_other(
 ) -> None:
     with receivers.webhook_receiver(receivers.status(200)) as receiver:
         wanted = WebhookCreate(url=receiver.url, events=["gate.failed"])
-        hook = gateway.ledger.create_webhook(wanted)
+        hook = gateway.ledger.webhooks.create(wanted)
         failed = await gated(gateway, {"baseline": baseline, "classifiers": ["leaning"]})
         await gated(gateway, {"baseline": baseline, "classifiers": ["timm:resnet18"]})
         deleted = await gated(gateway, {"baseline": baseline, "classifiers": ["leaning"], "seed": 2})
         judge = partial(gate_summary, gateway.ledger, gateway.store)
-        deliveries = Deliveries(gateway.ledger, Target(private=True), judge)
-        leased = gateway.ledger.lease_deliveries(seconds=30, most=8)
+        deliveries = Deliveries(gateway.ledger.webhooks, Target(private=True), judge)
+        leased = gateway.ledger.webhooks.lease(seconds=30, most=8)
         assert [each.event for each in leased] == ["gate.failed"] * 3
-        gateway.ledger.delete_run(deleted.run_id)
+        gateway.ledger.runs.delete(deleted.run_id)
         for each in leased:
             await asyncio.to_thread(deliveries.deliver, each)
         (told,) = receiver.received
-        left = gateway.ledger.webhook(hook.id).deliveries
-        gateway.ledger.delete_webhook(hook.id)
+        left = gateway.ledger.webhooks.get(hook.id).deliveries
+        gateway.ledger.webhooks.delete(hook.id)
     message = WebhookMessage.model_validate_json(told.body)
     assert (message.type, message.data.id) == ("gate.failed", failed.run_id)
     assert message.data.verdict == failed.verdict
@@ -198,7 +198,7 @@ async def test_every_pair_is_an_item_with_both_images_answered_by_both(
     gateway: FakeGateway, baseline: str
 ) -> None:
     found = await gated(gateway, {"baseline": baseline, "classifiers": ["leaning"]})
-    items = list(gateway.ledger.items_of(found.run_id, GateItem))
+    items = list(gateway.ledger.items.of(found.run_id, GateItem))
     assert len(items) == found.config.regression_set.pairs > 4 * PER_CLASS
     for item in items:
         assert item.result is not None
@@ -240,7 +240,7 @@ def troubled(gateway: FakeGateway) -> Troubled:
 async def first_pair(gateway: FakeGateway, body: dict[str, Any]) -> GateInstruction:
     """The first pair of a gate."""
     found = await gated(gateway, body)
-    told = next(iter(gateway.ledger.items_of(found.run_id, GateItem))).instruction
+    told = next(iter(gateway.ledger.items.of(found.run_id, GateItem))).instruction
     assert told is not None
     return told
 
@@ -252,7 +252,7 @@ async def test_an_answer_that_is_missing_never_passes(
     told = await first_pair(gateway, body)
     monkeypatch.setattr(troubled(gateway), "torn", frozenset([told.image]))
     found = await gated(gateway, body)
-    assert gateway.ledger.run(found.run_id).state == "completed"
+    assert gateway.ledger.runs.get(found.run_id).state == "completed"
     assert found.outcome == "error"
     by_change = {cell.change: cell for cell in found.cells}
     assert (by_change[told.change].state, by_change[told.change].left_out) == ("error", 1)
@@ -267,7 +267,7 @@ async def test_a_run_that_does_not_complete_has_no_verdict(
     told = await first_pair(gateway, body)
     monkeypatch.setattr(troubled(gateway), "broken", frozenset([told.image]))
     found = await gated(gateway, body)
-    assert gateway.ledger.run(found.run_id).state == "completed_with_failures"
+    assert gateway.ledger.runs.get(found.run_id).state == "completed_with_failures"
     assert found.outcome == "error"
     assert found.failure is not None
     assert found.verdict.splitlines()[1:] == [str(found.failure)]
@@ -290,12 +290,12 @@ async def test_what_a_killed_worker_held_is_done_by_another_with_the_same_figure
     undisturbed = await gated(gateway, body)
     run = (await gateway.http.post(ROOT, json=body)).json()["id"]
     # It dies with two groups, and says nothing of them ever again.
-    held = gateway.ledger.lease_groups("killed", seconds=30.0, most=2)
+    held = gateway.ledger.items.lease_many("killed", seconds=30.0, most=2)
     await gateway.worker().work_off()
-    assert gateway.ledger.run(run).request_counts.pending == sum(len(group.items) for group in held) > 0
+    assert gateway.ledger.runs.get(run).request_counts.pending == sum(len(group.items) for group in held) > 0
     clock.now += 31.0
     await gateway.worker().work_off()
-    assert gateway.ledger.audit(run) == []
+    assert gateway.ledger.audit.run(run) == []
     found = GateSummary.model_validate_json((await gateway.http.get(f"/v1/runs/{run}/summary")).content)
     assert (found.outcome, found.verdict) == ("failed", undisturbed.verdict)
     assert found.cells == undisturbed.cells

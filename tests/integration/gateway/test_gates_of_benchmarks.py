@@ -49,10 +49,10 @@ async def test_a_gate_compares_the_shifts_of_a_benchmark_on_equal_seeds(tmp_path
         assert states[RAIN] != "failed"
         seeds = {
             item.result.image: (item.label, item.slot)
-            for item in gateway.ledger.items_of(benchmark, ImageItem)
+            for item in gateway.ledger.items.of(benchmark, ImageItem)
             if item.result is not None and item.result.image_source == "token"
         }
-        for item in gateway.ledger.items_of(run, GateItem):
+        for item in gateway.ledger.items.of(run, GateItem):
             assert item.instruction is not None
             assert seeds[item.source_image] == seeds[item.instruction.image]
         path = f"/v1/runs/{benchmark}/shift-thresholds/{RAIN}"

@@ -41,7 +41,7 @@ async def test_a_run_whose_function_is_gone_stops_and_goes_on_when_it_is_served_
     assert (stopped.state, stopped.problem.code) == ("failed", "function-gone")
     counts = stopped.request_counts
     assert (counts.failed, counts.cancelled) == (0, counts.total)
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.audit.run(run.id) == []
 
     # Another program, after the first one has ended.
     later = AsyncClient(http=gateway.http)

@@ -17,7 +17,7 @@ from counterpose_core.contract.editor import GenerateItem
 from counterpose_core.contract.transfers import TransferSummary
 from counterpose_core.errors import ImageUndecodable
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import HuntCaptioner, HuntClassifiers, HuntEditor, hunted_services
@@ -72,13 +72,13 @@ async def worked_off(
     run = await created(gateway, root, body)
     await gateway.worker(services).work_off()
     for _ in range(MOST_STAGES * MAX_ATTEMPTS):
-        if gateway.ledger.run(run).state in FINAL_RUN_STATES:
+        if gateway.ledger.runs.get(run).state in FINAL_RUN_STATES:
             break
         # What failed is tried again later.
         CLOCK.now += 3600.0
         await gateway.worker(services).work_off()
     assert (await gateway.http.get(f"/v1/runs/{run}")).json()["state"] == state
-    assert gateway.ledger.audit(run) == []
+    assert gateway.ledger.audit.run(run) == []
     report = await gateway.http.get(f"/v1/runs/{run}/report")
     assert report.status_code == 200, report.text
     answer = await gateway.http.get(f"/v1/runs/{run}/summary")
@@ -250,26 +250,26 @@ async def test_a_run_is_cancelled_between_any_two_stages_and_goes_on_from_there(
 ) -> None:
     whole = await created(gateway, root, STAGES[root])
     await gateway.worker().work_off()
-    stages, counts = gateway.ledger.run(whole).stage, gateway.ledger.run(whole).request_counts
+    stages, counts = gateway.ledger.runs.get(whole).stage, gateway.ledger.runs.get(whole).request_counts
     assert stages >= {HUNTS: 12, DATASETS: 3}[root]
     run = await created(gateway, root, STAGES[root])
     for stage in range(1, stages + 1):
-        while (found := gateway.ledger.run(run)).state != "finalizing" or found.stage < stage:
+        while (found := gateway.ledger.runs.get(run)).state != "finalizing" or found.stage < stage:
             work = await gateway.worker()._next_work()
             assert work is not None
             await work
         answer = await gateway.http.post(f"/v1/runs/{run}/cancel")
         assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
-        assert gateway.ledger.audit(run) == []
+        assert gateway.ledger.audit.run(run) == []
         for part in ("summary", "report"):
             assert (await gateway.http.get(f"/v1/runs/{run}/{part}")).status_code == 200, (part, stage)
         await gateway.worker().work_off()
-        left = gateway.ledger.run(run)
+        left = gateway.ledger.runs.get(run)
         assert (left.state, left.stage, left.request_counts) == ("cancelled", stage, found.request_counts)
         assert (await gateway.http.post(f"/v1/runs/{run}/resume")).status_code == 200
     await gateway.worker().work_off()
-    assert gateway.ledger.run(run).state == "completed"
-    assert gateway.ledger.run(run).request_counts == counts
+    assert gateway.ledger.runs.get(run).state == "completed"
+    assert gateway.ledger.runs.get(run).request_counts == counts
     told = [(await gateway.http.get(f"/v1/runs/{each}/summary")).json() for each in (run, whole)]
     assert told[0]["verdict"] == told[1]["verdict"]
 

@@ -42,7 +42,7 @@ async def hunted(gateway: FakeGateway, body: dict[str, Any]) -> BugHuntSummary:
     assert answer.status_code == 202, answer.text
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.audit.run(run.id) == []
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     return BugHuntSummary.model_validate_json(summary.content)
 
@@ -77,14 +77,14 @@ async def test_minutes_by_the_clock_end_a_hunt_with_what_there_is(
     monkeypatch.setattr(process, "now", now)
     found = await hunted(gateway, BODY | {"budget": {"images": 420, "minutes": 30}})
     items = [
-        item for item in gateway.ledger.items_of(found.run_id, HuntItem)
+        item for item in gateway.ledger.items.of(found.run_id, HuntItem)
         if item.result is not None and item.kind == "sample"
     ]  # fmt: skip
     began = [item.result.began_at for item in items if item.result is not None and item.result.began_at]
     assert 16 < found.images < found.config.shares.baseline
     assert max(began) - min(began) <= dt.timedelta(minutes=30)
     assert found.hypotheses == []
-    late = [each for each in gateway.ledger.items_of(found.run_id, HuntItem) if each.reason == "out-of-time"]
+    late = [each for each in gateway.ledger.items.of(found.run_id, HuntItem) if each.reason == "out-of-time"]
     assert late
     dropped = sum(each.failure.dropped.get("out-of-time", 0) for each in found.baselines[:1])
     assert dropped == len(late)
@@ -92,11 +92,11 @@ async def test_minutes_by_the_clock_end_a_hunt_with_what_there_is(
 
 async def test_an_estimate_tells_the_smallest_rates_before_anything_is_drawn(gateway: FakeGateway) -> None:
     client = AsyncClient(http=gateway.http)
-    before = len(gateway.ledger.run_list().runs)
+    before = len(gateway.ledger.runs.page().runs)
     found = await client.bug_hunts.estimate(
         classifiers=["steady", "leaning"], labels=["plate"], budget={"images": 420}, held_out=64, hypotheses=6
     )
-    assert len(gateway.ledger.run_list().runs) == before
+    assert len(gateway.ledger.runs.page().runs) == before
     hunt = await client.bug_hunts.create(
         classifiers=["steady", "leaning"], labels=["plate"], budget={"images": 420}, held_out=64,
         hypotheses=6, sampling={"name": "sequential"},
@@ -201,7 +201,7 @@ async def test_the_rate_of_a_mixture_of_prompts_is_measured_with_images_where_fa
     assert "a photo of a plate in the snow" in [each.description for each in found.bugs]
     assert leaning.components[0].pilot_images >= 64
     items = [
-        item for item in gateway.ledger.items_of(found.run_id, HuntItem)
+        item for item in gateway.ledger.items.of(found.run_id, HuntItem)
         if item.instruction is not None and item.instruction.phase in ("pilot", "mixture")
     ]  # fmt: skip
     assert len(items) <= 2 * 400

@@ -48,7 +48,7 @@ async def ended(gateway: FakeGateway, root: str, body: dict[str, Any], services:
     run = answer.json()["id"]
     await gateway.worker(services).work_off()
     assert (await gateway.http.get(f"/v1/runs/{run}")).json()["state"] == "completed"
-    assert gateway.ledger.audit(run) == []
+    assert gateway.ledger.audit.run(run) == []
     return (await gateway.http.get(f"/v1/runs/{run}/summary")).content
 
 
@@ -111,7 +111,7 @@ async def test_edited_captions_are_drawn_once_each_and_evenly_and_their_failures
 ) -> None:
     services = replace(gateway.services, perturber=Wordy())
     found = await hunted(gateway, BODY | {"vary": 0.7}, services)
-    items = [item for item in gateway.ledger.items_of(found.run_id, HuntItem) if _phase(item) == "varied"]
+    items = [item for item in gateway.ledger.items.of(found.run_id, HuntItem) if _phase(item) == "varied"]
     prompts = [item.instruction.prompt or "" for item in items if item.instruction is not None]
     assert len(set(prompts)) == len(prompts) == found.config.shares.varied > 80
     # A quarter of the edits are at night; drawn as they come, a quarter of the images would be.

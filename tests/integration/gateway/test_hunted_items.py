@@ -94,8 +94,8 @@ async def test_documents_and_models_give_equal_summaries_and_stages(
     answer = await gateway.http.post("/v1/bug-hunts", json=body)
     assert answer.status_code == 202, answer.text
     await gateway.worker().work_off()
-    run = gateway.ledger.run(answer.json()["id"], "bug-hunt")
-    items = list(gateway.ledger.items_of(run.id, HuntItem))
+    run = gateway.ledger.runs.get(answer.json()["id"], "bug-hunt")
+    items = list(gateway.ledger.items.of(run.id, HuntItem))
     assert {item.instruction.phase for item in items if item.instruction is not None} == PHASES[name]
     assert {item.state for item in items} == {"done", "failed"}
     for stage in range(1, run.stage + 1):
@@ -113,7 +113,7 @@ async def test_documents_and_models_give_equal_summaries_and_stages(
 def _compare(gateway: FakeGateway, run: Run, items: list[HuntItem]) -> None:
     """What is recorded up to the run's stage, read both ways."""
     known = [item for item in items if item.stage <= run.stage]
-    recorded = list(gateway.ledger.recorded_items(run.id, number=len(known)))
+    recorded = list(gateway.ledger.items.recorded(run.id, number=len(known)))
     assert summarize(run, read_items(recorded)) == summarize(run, known)
     assert _planned(next_stage(run, read_items(recorded))) == _planned(next_stage(run, known))
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from counterpose_core.contract.datasets import DatasetCreate
 from counterpose_core.errors import IdempotencyConflict, IdempotencyInFlight, StorageFull
-from counterpose_gateway.ledger import Ledger, StoredAnswer
-from counterpose_gateway.ledger.keys import CLAIM_SECONDS
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.idempotency import CLAIM_SECONDS, StoredAnswer
 from counterpose_gateway.routes.datasets import answer_once
 from counterpose_gateway.runs.submission import fingerprint
 from fakes.ledgers import Clock
@@ -104,7 +104,7 @@ def test_a_repeat_is_refused_while_the_first_call_is_running(ledger: Ledger) -> 
 @pytest.mark.fault("F3")
 def test_a_killed_call_blocks_its_repeat_for_at_most_a_minute(ledger: Ledger, clock: Clock) -> None:
     work = Work()
-    ledger.claim("datasets", "key", fingerprint(BODY))
+    ledger.idempotency.claim("datasets", "key", fingerprint(BODY))
     clock.now += CLAIM_SECONDS - 1
     with pytest.raises(IdempotencyInFlight):
         called(ledger, work)
@@ -113,18 +113,18 @@ def test_a_killed_call_blocks_its_repeat_for_at_most_a_minute(ledger: Ledger, cl
 
 
 def test_a_repeat_that_takes_over_an_expired_claim_is_in_flight(ledger: Ledger, clock: Clock) -> None:
-    ledger.claim("datasets", "key", fingerprint(BODY))
+    ledger.idempotency.claim("datasets", "key", fingerprint(BODY))
     clock.now += CLAIM_SECONDS + 1
-    assert ledger.claim("datasets", "key", fingerprint(BODY)) is None
+    assert ledger.idempotency.claim("datasets", "key", fingerprint(BODY)) is None
     with pytest.raises(IdempotencyInFlight):
-        ledger.claim("datasets", "key", fingerprint(BODY))
+        ledger.idempotency.claim("datasets", "key", fingerprint(BODY))
 
 
 def test_an_answer_outlives_the_claim(ledger: Ledger, clock: Clock) -> None:
-    ledger.claim("datasets", "key", "f")
-    ledger.answer("datasets", "key", StoredAnswer(status=200, body="{}"))
+    ledger.idempotency.claim("datasets", "key", "f")
+    ledger.idempotency.answer("datasets", "key", StoredAnswer(status=200, body="{}"))
     clock.now += 24 * 3600
-    assert ledger.claim("datasets", "key", "f") == StoredAnswer(status=200, body="{}")
+    assert ledger.idempotency.claim("datasets", "key", "f") == StoredAnswer(status=200, body="{}")
 
 
 def test_the_fingerprint_depends_on_content_not_on_formatting() -> None:

@@ -17,7 +17,7 @@ from counterpose_core.contract.datasets import ImportCreate
 from counterpose_gateway.imports import image_folder, parquet_files
 from counterpose_gateway.imports import importer as importing
 from counterpose_gateway.imports.listing import find_shards
-from counterpose_gateway.ledger import LeasedListing, LeasedShard
+from counterpose_gateway.records.imports import LeasedListing, LeasedShard
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.shards import png, sample, tar, write_files, write_index, write_shards
 
@@ -65,7 +65,7 @@ async def test_a_pattern_of_shards_becomes_a_dataset(gateway: FakeGateway, name:
     imported = dataset["imported"]
     assert (imported["state"], imported["shards"], imported["shards_done"]) == ("done", 3, 3)
     assert (imported["images"], imported["n_rejected"]) == (12, 0)
-    labels = {source.filename: source.label for source in gateway.ledger.sources(name)}
+    labels = {source.filename: source.label for source in gateway.ledger.datasets.sources(name)}
     assert labels["shard-000001.tar/000005.png"] == "sled"
 
 
@@ -93,9 +93,9 @@ async def test_nothing_is_planned_on_a_dataset_before_its_import_has_ended(
         f"/v1/datasets/{name}/sources", json={"sources": [gateway.upload_of(png(9), "boat")]}
     )
     assert (added.status_code, added.json()["code"]) == (409, "dataset-not-ready")
-    assert not gateway.ledger.import_ended(name)
+    assert not gateway.ledger.imports.has_ended(name)
     await finish(gateway, name)
-    assert gateway.ledger.import_ended(name)
+    assert gateway.ledger.imports.has_ended(name)
     assert (await gateway.http.post("/v1/stress-tests", json=test)).status_code == 202
 
 
@@ -121,7 +121,7 @@ async def test_labels_and_captions_are_read_from_text_and_json(
     shard = f"{write_files(url, {'one.tar': tar(members)})}/one.tar"
     await ask(gateway, name, url=shard, classes=["boat", "sled"])
     assert (await finish(gateway, name))["imported"]["n_rejected"] == 0
-    told = [(source.label, source.caption) for source in gateway.ledger.sources(name)]
+    told = [(source.label, source.caption) for source in gateway.ledger.datasets.sources(name)]
     assert told == [("sled", "a red sled"), ("boat", None), ("boat", "a small boat")]
 
 
@@ -144,11 +144,11 @@ async def test_a_listing_that_was_broken_off_goes_on_behind_its_last_part(
     monkeypatch.setattr(importing, "SHARDS_AT_ONCE", 1)
     write_files(url, {f"{label}/{n}.png": png(n) for n, label in enumerate(["boat"] * 3 + ["sled"] * 3)})
     await ask(gateway, name, url=url)
-    leased = gateway.ledger.lease_import(seconds=30.0)
+    leased = gateway.ledger.imports.lease(seconds=30.0)
     assert isinstance(leased, LeasedListing)
     found = list(find_shards(leased, gateway.storage(), 100))
-    gateway.ledger.add_shards(leased, found[:2], last=False)
-    gateway.ledger.release_import(leased)
+    gateway.ledger.imports.add_shards(leased, found[:2], last=False)
+    gateway.ledger.imports.release(leased)
     dataset = await finish(gateway, name)
     assert (dataset["imported"]["shards"], dataset["n_sources"]) == (len(found), 6)
 
@@ -166,7 +166,7 @@ async def test_parquet_files_of_the_datasets_library_are_read(
     await ask(gateway, name, url=url, layout="parquet", split="train")
     dataset = await finish(gateway, name)
     assert (dataset["n_sources"], dataset["classes"]) == (5, ["boat", "sled"])
-    labels = [source.label for source in gateway.ledger.sources(name)]
+    labels = [source.label for source in gateway.ledger.datasets.sources(name)]
     assert labels == ["boat", "sled", "boat", "sled", "sled"]
 
 
@@ -196,14 +196,14 @@ async def test_a_class_that_another_worker_found_meanwhile_is_compared_again(
     gateway: FakeGateway, name: str, url: str
 ) -> None:
     await ask(gateway, name, url=f"{write_files(url, {'one.tar': tar(sample(1, 'sled'))})}/one.tar")
-    listing = gateway.ledger.lease_import(seconds=30.0)
+    listing = gateway.ledger.imports.lease(seconds=30.0)
     assert isinstance(listing, LeasedListing)
     found = list(find_shards(listing, gateway.storage(), 100))
-    gateway.ledger.add_shards(listing, found, last=True)
-    shard = gateway.ledger.lease_import(seconds=30.0)
+    gateway.ledger.imports.add_shards(listing, found, last=True)
+    shard = gateway.ledger.imports.lease(seconds=30.0)
     assert isinstance(shard, LeasedShard)
-    assert not gateway.ledger.record_part(shard, [], [], position=0, last=True, known=["boat"])
-    assert gateway.ledger.record_part(shard, [], [], position=0, last=True, known=[])
+    assert not gateway.ledger.imports.record_part(shard, [], [], position=0, last=True, known=["boat"])
+    assert gateway.ledger.imports.record_part(shard, [], [], position=0, last=True, known=[])
 
 
 async def test_a_worker_imports_in_turn_with_the_items_of_runs(
@@ -214,8 +214,8 @@ async def test_a_worker_imports_in_turn_with_the_items_of_runs(
     run = (await gateway.http.post("/v1/stress-tests", json=test)).json()
     await ask(gateway, name, url=write_shards(url, 2, 2, ["boat", "sled"]))
     await gateway.worker(concurrency=1, importer=gateway.importer()).work_off()
-    assert gateway.ledger.run(run["id"]).state == "completed"
-    assert gateway.ledger.dataset(name).n_sources == 4
+    assert gateway.ledger.runs.get(run["id"]).state == "completed"
+    assert gateway.ledger.datasets.get(name).n_sources == 4
 
 
 async def test_the_same_request_again_changes_nothing_and_another_one_is_refused(

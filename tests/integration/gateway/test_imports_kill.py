@@ -37,8 +37,8 @@ def start_worker(folder: Path, shards: Path) -> subprocess.Popen[bytes]:
 def test_a_killed_worker_loses_no_image_and_repeats_none(tmp_path: Path) -> None:
     pattern = write_shards(f"file://{tmp_path}/shards", SHARDS, EACH, ["boat", "sled"])
     ledger = new_ledger(tmp_path)
-    ledger.create_dataset("photos", None)
-    ledger.create_import("photos", ImportCreate(url=pattern), "webdataset")
+    ledger.datasets.create("photos", None)
+    ledger.imports.create("photos", ImportCreate(url=pattern), "webdataset")
     seen = 0
     for _ in range(KILLS):
         worker = start_worker(tmp_path, tmp_path / "shards")
@@ -49,21 +49,21 @@ def test_a_killed_worker_loses_no_image_and_repeats_none(tmp_path: Path) -> None
             worker.wait()
         seen = imported(ledger)
         assert 0 < seen < SHARDS * EACH
-        assert len(ledger.sources("photos")) == seen
+        assert len(ledger.datasets.sources("photos")) == seen
     worker = start_worker(tmp_path, tmp_path / "shards")
     try:
-        look_until(lambda: ledger.import_ended("photos"))
+        look_until(lambda: ledger.imports.has_ended("photos"))
     finally:
         worker.terminate()
         worker.wait()
-    sources = ledger.sources("photos")
+    sources = ledger.datasets.sources("photos")
     assert len(sources) == len({source.filename for source in sources}) == SHARDS * EACH
-    found = ledger.dataset("photos").imported
+    found = ledger.datasets.get("photos").imported
     assert found is not None
     assert (found.state, found.images, found.n_rejected) == ("done", SHARDS * EACH, 0)
     ledger.close()
 
 
 def imported(ledger: Ledger) -> int:
-    found = ledger.dataset("photos").imported
+    found = ledger.datasets.get("photos").imported
     return 0 if found is None else found.images

@@ -55,7 +55,7 @@ async def test_a_listener_too_many_is_refused_and_requests_and_health_go_on(gate
         assert refused(await gateway.http.get(path), "COUNTERPOSE_MAX_LISTENERS", 3)
     assert (await gateway.http.get(f"/v1/runs/{run}")).status_code == 200
     assert (await gateway.http.get("/healthz")).status_code == 200
-    gateway.ledger.cancel(run)
+    gateway.ledger.runs.cancel(run)
     assert {answer.status_code for answer in await asyncio.gather(*listening)} == {200}
     # Their places are free again.
     assert (await gateway.http.get(wait)).json()["state"] == "cancelled"
@@ -142,18 +142,18 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
     assert working == [0, 1, 10, 11, 2, 3, 4]
 
 
-async def test_a_submission_takes_seven_transactions_and_a_refused_one_none(gateway: FakeGateway) -> None:
+async def test_a_submission_takes_five_transactions_and_a_refused_one_none(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 2)
     begun: list[bool] = []
-    event.listen(gateway.ledger._database.engine, "begin", lambda connection: begun.append(True))
+    event.listen(gateway.ledger._session.database.engine, "begin", lambda connection: begun.append(True))
     body = {"dataset": "demo", "classifiers": ["steady"], "seed": 1}
     # The digest of a dataset that changed is made when it is first asked for.
     await gateway.http.get("/v1/datasets/demo")
     begun.clear()
     assert (await gateway.http.post(RUNS, json=body)).status_code == 202
     # The dataset, how many images it has, a page of them, and the run, which is answered as it was written;
-    # and the tenant's quota: before the body is read, before the plan is made, and for what it asks.
-    assert len(begun) == 7
+    # and the tenant's quota, once.
+    assert len(begun) == 5
     waits = [asyncio.create_task(gateway.http.post(RUNS, content=_endless())) for _ in range(2)]
     await poll_until(lambda: room_of(gateway).requests.is_full)
     before = len(begun)

@@ -10,8 +10,11 @@ from sqlalchemy import func, select
 
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import BackendUnavailable, LeaseLost, NotFound, RunNotDeletable
-from counterpose_gateway.ledger import Failed, Ledger, deletions, interrupted, resumptions, schema
-from counterpose_gateway.runs import pace
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.runs import deletions, interrupted, resumptions
+from counterpose_gateway.ledger.tables import schema
+from counterpose_gateway.records import pace
+from counterpose_gateway.records.outcomes import Failed
 from fakes.halting_changes import SMALL_CHUNK, Moment, Verb, change_and_halt
 from fakes.ledger_worker import acknowledged
 from fakes.ledgers import create_run, done, finish_all, lease
@@ -42,23 +45,23 @@ def run_id(ledger: Ledger) -> str:
     """An ended run: its first group is done, its second failed, and the others are cancelled."""
     created = create_run(ledger, sources=SOURCES, per_source=PER_SOURCE, key=KEY)
     for item in lease(ledger).items:
-        ledger.finish(item.id, item.fence, done())
+        ledger.items.finish(item.id, item.fence, done())
     for item in lease(ledger).items:
-        ledger.finish(item.id, item.fence, Failed(code="image-undecodable", detail="broken"))
-    ledger.cancel(created)
+        ledger.items.finish(item.id, item.fence, Failed(code="image-undecodable", detail="broken"))
+    ledger.runs.cancel(created)
     return created
 
 
 def begin(ledger: Ledger, run_id: str, verb: str) -> None:
     """Begin to resume or to delete a run, as a process does that is killed after the first commit."""
-    rest = {"resume": (resumptions, "resume_rest"), "delete_run": (deletions, "delete_rest")}[verb]
+    rest = {"resume": (resumptions, "resume_rest"), "delete": (deletions, "delete_rest")}[verb]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(*rest, lambda *_: None)
-        getattr(ledger, verb)(run_id)
+        getattr(ledger.runs, verb)(run_id)
 
 
 def rows_left(ledger: Ledger, run_id: str) -> list[int]:
-    with ledger._database.reading() as connection:
+    with ledger._session.database.reading() as connection:
         return [
             connection.execute(
                 select(func.count()).where((table.c.id if table is schema.runs else table.c.run_id) == run_id)
@@ -68,28 +71,28 @@ def rows_left(ledger: Ledger, run_id: str) -> list[int]:
 
 
 def test_a_large_run_is_resumed_in_chunks(ledger: Ledger, run_id: str) -> None:
-    before = ledger.last_event(run_id).id
-    run = ledger.resume(run_id)
+    before = ledger.events.last(run_id).id
+    run = ledger.runs.resume(run_id)
     assert (run.state, run.ended_at, run.problem, run.request_counts.pending) == ("queued", None, None, AGAIN)
-    events = ledger.events(run_id, after=before)
+    events = ledger.events.page(run_id, after=before)
     counted = [event.request_counts.pending for event in events]
     assert counted == [0, *range(SMALL_CHUNK, AGAIN, SMALL_CHUNK), AGAIN]
     assert [event.state for event in events] == ["resuming"] * (len(events) - 1) + ["queued"]
-    assert (ledger.audit(run_id), ledger.audit_totals()) == ([], [])
+    assert (ledger.audit.run(run_id), ledger.audit.totals()) == ([], [])
     finish_all(ledger)
-    assert ledger.run(run_id).state == "completed"
-    assert {item.attempts for item in ledger.item_page(run_id, Item).items} == {1}
+    assert ledger.runs.get(run_id).state == "completed"
+    assert {item.attempts for item in ledger.items.page(run_id, Item).items} == {1}
 
 
 def test_nobody_works_on_a_run_that_is_being_resumed(ledger: Ledger, run_id: str) -> None:
     begin(ledger, run_id, "resume")
-    assert (ledger.run(run_id).state, ledger.audit(run_id)) == ("resuming", [])
-    assert ledger.lease_group("worker", seconds=30.0) is None
-    assert ledger.active_runs() == 1
+    assert (ledger.runs.get(run_id).state, ledger.audit.run(run_id)) == ("resuming", [])
+    assert ledger.items.lease("worker", seconds=30.0) is None
+    assert ledger.measurements.active_runs() == 1
     with pytest.raises(RunNotDeletable, match="resuming"):
-        ledger.delete_run(run_id)
+        ledger.runs.delete(run_id)
     # The next call goes on.
-    assert ledger.resume(run_id).request_counts.pending == AGAIN
+    assert ledger.runs.resume(run_id).request_counts.pending == AGAIN
 
 
 def test_a_run_that_is_cancelled_while_it_is_resumed_can_be_resumed_again(
@@ -97,12 +100,12 @@ def test_a_run_that_is_cancelled_while_it_is_resumed_can_be_resumed_again(
 ) -> None:
     begin(ledger, run_id, "resume")
     stops = iter([False, False, True])
-    ledger.go_on(lambda: next(stops))
-    assert ledger.run(run_id).request_counts.pending == 2 * SMALL_CHUNK
-    run = ledger.cancel(run_id)
-    assert (run.state, run.request_counts.pending, ledger.audit(run_id)) == ("cancelled", 0, [])
-    assert ledger.resume(run_id).request_counts.pending == AGAIN
-    assert (ledger.audit(run_id), ledger.audit_totals()) == ([], [])
+    ledger.runs.go_on(lambda: next(stops))
+    assert ledger.runs.get(run_id).request_counts.pending == 2 * SMALL_CHUNK
+    run = ledger.runs.cancel(run_id)
+    assert (run.state, run.request_counts.pending, ledger.audit.run(run_id)) == ("cancelled", 0, [])
+    assert ledger.runs.resume(run_id).request_counts.pending == AGAIN
+    assert (ledger.audit.run(run_id), ledger.audit.totals()) == ([], [])
 
 
 def test_items_that_were_cancelled_again_between_two_chunks_are_found(
@@ -114,54 +117,59 @@ def test_items_that_were_cancelled_again_between_two_chunks_are_found(
     def turn_back_once(self: pace.Pace) -> None:
         let_others_in(self)
         if next(calls) == 4:
-            ledger.cancel(run_id)
+            ledger.runs.cancel(run_id)
             begin(ledger, run_id, "resume")
 
     monkeypatch.setattr(pace.Pace, "let_others_in", turn_back_once)
-    assert ledger.resume(run_id).request_counts.pending == AGAIN
-    assert ledger.audit(run_id) == []
+    assert ledger.runs.resume(run_id).request_counts.pending == AGAIN
+    assert ledger.audit.run(run_id) == []
 
 
 def test_a_run_that_is_being_deleted_is_gone_for_everybody(ledger: Ledger, run_id: str) -> None:
-    cost, following = ledger.total_cost(), ledger.last_event(run_id).id
-    child = ledger.create_run(
+    cost, following = ledger.measurements.total_cost(), ledger.events.last(run_id).id
+    child = ledger.runs.create(
         kind="stress-test", dataset="demo", config={}, items=[], fingerprint="c" * 64, parent=run_id
     ).id
-    begin(ledger, run_id, "delete_run")
+    begin(ledger, run_id, "delete")
     assert rows_left(ledger, run_id)[0] == 1
+    runs = ledger.runs
     calls: list[Callable[[str], object]] = [
-        ledger.run, ledger.last_event, ledger.delete_run, ledger.cancel, ledger.resume, ledger.run_cancelled,
-        ledger.functions, lambda gone: ledger.item_page(gone, Item), lambda gone: ledger.rename(gone, "x"),
-        lambda gone: ledger.item(gone, f"{gone}.0", Item),
+        runs.get, ledger.events.last, runs.delete, runs.cancel, runs.resume, runs.cancelled, runs.functions,
+        lambda gone: ledger.items.page(gone, Item), lambda gone: runs.rename(gone, "x"),
+        lambda gone: ledger.items.get(gone, f"{gone}.0", Item),
     ]  # fmt: skip
     for call in calls:
         with pytest.raises(NotFound, match=f"run '{run_id}' was deleted"):
             call(run_id)
-    assert ledger.glance(run_id) is None
-    assert ledger.new_events({run_id: following - 1}) == {}
-    assert list(ledger.recorded_items(run_id)) == []
-    assert ledger.items_named(run_id, Item, [f"{run_id}.0"]) == []
-    assert [run.id for run in ledger.run_list().runs] == [child]
-    assert ledger.run_for_key(KEY, "f" * 64) is None
-    assert (ledger.active_runs(), ledger.total_cost(), ledger.audit_totals()) == (0, cost, [])
-    ledger.delete_run(child)
-    ledger.go_on()
+    assert ledger.status.glance(run_id) is None
+    assert ledger.events.new({run_id: following - 1}) == {}
+    assert list(ledger.items.recorded(run_id)) == []
+    assert ledger.items.named(run_id, Item, [f"{run_id}.0"]) == []
+    assert [run.id for run in ledger.runs.page().runs] == [child]
+    assert ledger.runs.for_key(KEY, "f" * 64) is None
+    assert (ledger.measurements.active_runs(), ledger.measurements.total_cost(), ledger.audit.totals()) == (
+        0,
+        cost,
+        [],
+    )
+    ledger.runs.delete(child)
+    ledger.runs.go_on()
     assert rows_left(ledger, run_id) == [0, 0, 0]
-    assert ledger.audit_totals() == []
+    assert ledger.audit.totals() == []
 
 
 def test_leases_of_a_run_that_is_being_deleted_are_void(ledger: Ledger) -> None:
     gone = create_run(ledger)
     group = lease(ledger)
-    ledger.cancel(gone)
-    begin(ledger, gone, "delete_run")
-    for late in (lambda: ledger.renew(group, 30.0), lambda: ledger.release(group)):
+    ledger.runs.cancel(gone)
+    begin(ledger, gone, "delete")
+    for late in (lambda: ledger.items.renew(group, 30.0), lambda: ledger.items.release(group)):
         with pytest.raises((NotFound, LeaseLost)):
             late()
 
 
 @pytest.mark.parametrize("moment", ["between-chunks", "within-a-chunk"])
-@pytest.mark.parametrize("verb", ["resume", "delete_run"])
+@pytest.mark.parametrize("verb", ["resume", "delete"])
 def test_a_kill_between_two_chunks_loses_and_repeats_nothing(
     ledger: Ledger, url: str, tmp_path: Path, start: Start, run_id: str, verb: Verb, moment: Moment
 ) -> None:
@@ -171,38 +179,42 @@ def test_a_kill_between_two_chunks_loses_and_repeats_nothing(
     look_until(lambda: bool(acknowledged(log)))
     if moment == "between-chunks":
         # Nothing is locked meanwhile.
-        ledger.rename(kept, "another writer")
+        ledger.runs.rename(kept, "another writer")
     process.kill()
     process.join()
     left = ITEMS - 2 * SMALL_CHUNK
     if verb == "resume":
-        run = ledger.run(run_id)
+        run = ledger.runs.get(run_id)
         assert (run.state, run.request_counts.pending) == ("resuming", 2 * SMALL_CHUNK)
-        assert ledger.audit(run_id) == []
+        assert ledger.audit.run(run_id) == []
     else:
         assert rows_left(ledger, run_id)[:2] == [1, left]
-    ledger.go_on()
+    ledger.runs.go_on()
     if verb == "resume":
-        run = ledger.run(run_id)
-        assert (run.state, run.request_counts.pending, ledger.audit(run_id)) == ("queued", AGAIN, [])
+        run = ledger.runs.get(run_id)
+        assert (run.state, run.request_counts.pending, ledger.audit.run(run_id)) == ("queued", AGAIN, [])
     else:
         assert rows_left(ledger, run_id) == [0, 0, 0]
-    assert (ledger.run(kept).request_counts.total, ledger.audit(kept), ledger.audit_totals()) == (9, [], [])
+    assert (ledger.runs.get(kept).request_counts.total, ledger.audit.run(kept), ledger.audit.totals()) == (
+        9,
+        [],
+        [],
+    )
 
 
 def test_two_processes_that_go_on_with_one_deletion_leave_nothing(
     ledger: Ledger, url: str, run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin(ledger, run_id, "delete_run")
+    begin(ledger, run_id, "delete")
     other, let_others_in, calls = Ledger(url), pace.Pace.let_others_in, iter(range(100))
 
     def let_the_other_do_it(self: pace.Pace) -> None:
         let_others_in(self)
         if next(calls) == 2:
-            other.go_on()
+            other.runs.go_on()
 
     monkeypatch.setattr(pace.Pace, "let_others_in", let_the_other_do_it)
-    ledger.go_on()
+    ledger.runs.go_on()
     assert rows_left(ledger, run_id) == [0, 0, 0]
     other.close()
 
@@ -217,7 +229,7 @@ def test_an_error_while_going_on_is_left_for_the_next_process(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(interrupted._RESTS, "resuming", lost)
-        ledger.go_on()
+        ledger.runs.go_on()
     assert "left for later" in caplog.text
-    ledger.go_on()
-    assert ledger.run(run_id).state == "queued"
+    ledger.runs.go_on()
+    assert ledger.runs.get(run_id).state == "queued"

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from counterpose_core.contract.runs import Item, PageOfItems
-from counterpose_gateway.ledger import Failed, Ledger, item_pages
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.items import pages as item_pages
+from counterpose_gateway.records.outcomes import Failed
 from fakes.gateway import FakeGateway
 from fakes.ledgers import create_run, done, finish_all, lease
 
@@ -31,14 +33,14 @@ def one_failed(ledger: Ledger) -> str:
     for _ in range(SOURCES):
         for item in lease(ledger).items:
             ended = Failed(code="bad-backend-output", detail="") if item.ordinal == LAST else done()
-            ledger.finish(item.id, item.fence, ended)
+            ledger.items.finish(item.id, item.fence, ended)
     return run_id
 
 
 def pages(ledger: Ledger, run_id: str, limit: int = 4, **wanted: Any) -> list[PageOfItems[Item]]:
-    found = [ledger.item_page(run_id, Item, limit=limit, **wanted)]
+    found = [ledger.items.page(run_id, Item, limit=limit, **wanted)]
     while (after := found[-1].after) is not None:
-        found.append(ledger.item_page(run_id, Item, limit=limit, after=after, **wanted))
+        found.append(ledger.items.page(run_id, Item, limit=limit, after=after, **wanted))
     return found
 
 
@@ -68,11 +70,11 @@ def test_a_rare_item_of_a_state_and_a_class_is_found_in_bounded_looks(ledger: Le
 def test_sqlite_takes_the_index_of_the_state(tmp_path: Path, state: Any) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     run_id, statements = one_failed(ledger), list[str]()
-    with ledger._database.engine.connect() as connection:
+    with ledger._session.database.engine.connect() as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
         driver.set_trace_callback(statements.append)
-    ledger.item_page(run_id, Item, state=state)
+    ledger.items.page(run_id, Item, state=state)
     [look] = [each for each in statements if re.search("FROM items", each)]
     plan = " ".join(row[3] for row in driver.execute(f"EXPLAIN QUERY PLAN {look}"))
     assert {"failed": "items_ended (run_id=? AND state=?", "leased": "items_ready (run_id=? AND stage=?"}[
@@ -96,13 +98,13 @@ def test_a_page_of_all_items_is_full_however_few_are_looked_at(ledger: Ledger) -
 
 def test_the_newest_items_are_those_about_which_the_run_works(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=SOURCES, per_source=PER_SOURCE)
-    assert ledger.newest_items(run_id, Item, kind="edit", limit=3) == []
+    assert ledger.items.newest(run_id, Item, kind="edit", limit=3) == []
     for item in (item for _ in range(4) for item in lease(ledger).items):
-        ledger.finish(item.id, item.fence, done())
-    newest = ledger.newest_items(run_id, Item, kind="edit", limit=3)
+        ledger.items.finish(item.id, item.fence, done())
+    newest = ledger.items.newest(run_id, Item, kind="edit", limit=3)
     assert [item.ordinal for item in newest] == [19, 18, 17]
     finish_all(ledger)
-    newest = ledger.newest_items(run_id, Item, kind="edit", limit=3)
+    newest = ledger.items.newest(run_id, Item, kind="edit", limit=3)
     assert [item.ordinal for item in newest] == [LAST, LAST - 1, LAST - 2]
 
 

@@ -33,20 +33,20 @@ async def test_a_job_s_workers_import_its_dataset_alone_and_its_run_follows(
         assert (made.status_code, made.json()["run"]) == (202, None)
         await jobs.look()
         await jobs.look(passing=5.0)
-        job = jobs.ledger.job(made.json()["id"])
+        job = jobs.ledger.jobs.get(made.json()["id"])
         # The cluster starts workers before there is a run: they import.
         assert (job.run, len(jobs.ray.submitted)) == (None, 1)
         stop, part = asyncio.Event(), JobPart(job.id, 1)
-        working = asyncio.create_task(run_of(jobs.ledger, part, stop, jobs.gateway.importer))
-        await poll_until(lambda: jobs.ledger.import_ended("late"))
+        working = asyncio.create_task(run_of(jobs.ledger.jobs, part, stop, jobs.gateway.importer))
+        await poll_until(lambda: jobs.ledger.imports.has_ended("late"))
         await jobs.look(passing=5.0)
         async with asyncio.timeout(100):
             news = await working
         assert news is not None
-        assert (news.run_id, news.workers) == (jobs.ledger.job(job.id).run, 2)
-        assert jobs.ledger.run(str(news.run_id)).dataset == "late"
-        assert jobs.ledger.dataset("late").n_sources == 4
-        assert not jobs.ledger.import_ended("other")
+        assert (news.run_id, news.workers) == (jobs.ledger.jobs.get(job.id).run, 2)
+        assert jobs.ledger.runs.get(str(news.run_id)).dataset == "late"
+        assert jobs.ledger.datasets.get("late").n_sources == 4
+        assert not jobs.ledger.imports.has_ended("other")
 
 
 async def test_a_job_whose_import_fails_fails_with_its_reason_and_is_stopped(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ async def test_a_job_whose_import_fails_fails_with_its_reason_and_is_stopped(tmp
                 await importer.work(leased)
             jobs.clock.now += 60.0
         await jobs.look(passing=LONG)
-        job = jobs.ledger.job(made.json()["id"])
+        job = jobs.ledger.jobs.get(made.json()["id"])
         assert (job.state, job.run) == ("failed", None)
         assert job.problem is not None
         assert job.problem.code == "dataset-empty"
@@ -77,13 +77,13 @@ async def test_a_worker_of_a_job_takes_its_run_alone_and_ends_when_it_is_not_nee
         assert job.run is not None
         part = JobPart(job.id, 1)
         stop = asyncio.Event()
-        news = await run_of(jobs.ledger, part, stop, jobs.gateway.importer)
+        news = await run_of(jobs.ledger.jobs, part, stop, jobs.gateway.importer)
         assert news is not None
         assert news.run_id == job.run
         await jobs.gateway.worker(run_id=job.run).work_off()
-        assert jobs.ledger.run(job.run).state == "completed"
-        assert jobs.ledger.run(other).state == "queued"
+        assert jobs.ledger.runs.get(job.run).state == "completed"
+        assert jobs.ledger.runs.get(other).state == "queued"
         async with asyncio.timeout(100):
-            await until_not_needed(jobs.ledger, part)
+            await until_not_needed(jobs.ledger.jobs, part)
         # Another attempt's process, and one of a job that is gone, have nothing to do.
-        assert await run_of(jobs.ledger, JobPart("gone", 1), stop, jobs.gateway.importer) is None
+        assert await run_of(jobs.ledger.jobs, JobPart("gone", 1), stop, jobs.gateway.importer) is None

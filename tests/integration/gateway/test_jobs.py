@@ -26,7 +26,7 @@ async def test_a_job_is_durable_with_its_run_and_submitted_once_with_stated_reso
         job = Job.model_validate(answer.json())
         assert answer.headers["location"] == f"/v1/jobs/{job.id}"
         assert job.run is not None
-        assert jobs.ledger.run(job.run).state == "queued"
+        assert jobs.ledger.runs.get(job.run).state == "queued"
         await jobs.look()
         await jobs.look(passing=5.0)
         (sent,) = jobs.ray.submitted
@@ -37,7 +37,7 @@ async def test_a_job_is_durable_with_its_run_and_submitted_once_with_stated_reso
             "metadata": {"counterpose_job": job.id, "counterpose_run": job.run},
             "entrypoint_num_cpus": 0.1,
         }
-        (attempt,) = jobs.ledger.job(job.id).attempts
+        (attempt,) = jobs.ledger.jobs.get(job.id).attempts
         assert (attempt.submission_id, attempt.ended_at) == (sent["submission_id"], None)
 
 
@@ -50,7 +50,7 @@ async def test_a_key_makes_one_job_however_often_it_is_sent(tmp_path: Path) -> N
         assert others <= {"idempotency-in-flight"}
         assert (await jobs.post(key="k")).json()["id"] in made
         assert (await jobs.post(key="k", workers=3)).json()["code"] == "idempotency-conflict"
-        assert len(jobs.ledger.job_list().jobs) == len(jobs.ledger.run_list().runs) == 1
+        assert len(jobs.ledger.jobs.page().jobs) == len(jobs.ledger.runs.page().runs) == 1
 
 
 REFUSED: Mapping[str, tuple[dict[str, Any], str, str | None]] = {
@@ -110,22 +110,22 @@ async def test_a_cluster_out_of_reach_refuses_the_job_and_nothing_is_left(tmp_pa
 
 async def _require_nothing(jobs: Jobs) -> None:
     await jobs.look()
-    assert jobs.ledger.job_list().jobs == []
-    assert jobs.ledger.run_list().runs == []
+    assert jobs.ledger.jobs.page().jobs == []
+    assert jobs.ledger.runs.page().runs == []
     assert jobs.ray.submitted == []
 
 
 async def test_a_job_left_without_its_run_by_a_killed_gateway_gets_it_once(tmp_path: Path) -> None:
     async with jobs_of(tmp_path) as jobs:
-        leased = jobs.ledger.create_job(
+        leased = jobs.ledger.jobs.create(
             cluster=NAME, workers=1, kind="stress-test", request=REQUEST, fingerprint="f"
         )
         await jobs.look()
-        assert jobs.ledger.job(leased.id).run is None
+        assert jobs.ledger.jobs.get(leased.id).run is None
         await jobs.look(passing=LONG)
         await jobs.look(passing=LONG)
-        (run,) = jobs.ledger.run_list().runs
-        assert jobs.ledger.job(leased.id).run == run.id
+        (run,) = jobs.ledger.runs.page().runs
+        assert jobs.ledger.jobs.get(leased.id).run == run.id
         assert len(jobs.ray.submitted) == 1
 
 
@@ -134,7 +134,7 @@ async def test_an_attempt_claimed_by_a_killed_launcher_is_submitted_once(tmp_pat
         await jobs.post()
         leased = jobs.lease()
         assert leased is not None
-        jobs.ledger.claim_attempt(leased)
+        jobs.ledger.jobs.claim_attempt(leased)
         # The launcher is gone: its lease runs out, and the next one finds the claim.
         await jobs.look(passing=LONG)
         assert [sent["submission_id"][-2:] for sent in jobs.ray.submitted] == ["-1"]
@@ -147,7 +147,7 @@ async def test_a_submission_whose_answer_was_lost_is_recognised(tmp_path: Path) 
         assert job.attempts[0].submitted_at is None
         assert "does not answer (ReadTimeout)" in job.message
         await jobs.look(passing=LONG)
-        job = jobs.ledger.job(job.id)
+        job = jobs.ledger.jobs.get(job.id)
         assert len(jobs.ray.submitted) == len(job.attempts) == 1
         assert job.attempts[0].submitted_at is not None
 
@@ -161,12 +161,12 @@ async def test_a_launcher_that_lost_its_lease_writes_nothing(tmp_path: Path) -> 
         jobs.clock.now += LONG
         quick = jobs.lease()
         assert quick is not None
-        jobs.ledger.claim_attempt(quick)
+        jobs.ledger.jobs.claim_attempt(quick)
         with pytest.raises(LeaseLost):
-            jobs.ledger.claim_attempt(slow)
+            jobs.ledger.jobs.claim_attempt(slow)
         with pytest.raises(LeaseLost):
-            jobs.ledger.end_job(replace(slow, fence=slow.fence - 1), "completed")
-        assert len(jobs.ledger.job(slow.id).attempts) == 1
+            jobs.ledger.jobs.end(replace(slow, fence=slow.fence - 1), "completed")
+        assert len(jobs.ledger.jobs.get(slow.id).attempts) == 1
 
 
 @pytest.mark.parametrize("how", ["forgotten", "failed", "hanging"])
@@ -175,25 +175,25 @@ async def test_a_lost_attempt_is_followed_by_another_of_the_same_run(how: str, t
         job = await jobs.submit()
         jobs.report(job)
         await jobs.look(passing=5.0)
-        assert jobs.ledger.job(job.id).state == "in_progress"
+        assert jobs.ledger.jobs.get(job.id).state == "in_progress"
         first = job.attempts[0].submission_id
         if how == "forgotten":
             jobs.ray.restart()
         elif how == "failed":
             jobs.ray.end(first)
         await jobs.look(passing=(LOST_SECONDS if how == "hanging" else QUIET_SECONDS) + 1.0)
-        told = jobs.ledger.job(job.id)
+        told = jobs.ledger.jobs.get(job.id)
         why = {"forgotten": "does not know it", "failed": "as FAILED", "hanging": "has reported for"}[how]
         assert why in str(told.attempts[0].detail)
         assert jobs.ray.stopped == ([first] if how == "hanging" else [])
         # The pause is told, and the workers of the lost attempt are not needed any more.
         assert "attempt 1 was lost" in told.message
-        assert not jobs.ledger.job_news(job.id, 1).needed
+        assert not jobs.ledger.jobs.news(job.id, 1).needed
         await jobs.look(passing=LONG)
-        told = jobs.ledger.job(job.id)
+        told = jobs.ledger.jobs.get(job.id)
         assert [attempt.number for attempt in told.attempts] == [1, 2]
         assert (told.run, told.attempts[1].ended_at) == (job.run, None)
-        assert jobs.ledger.job_news(job.id, 2).run_id == job.run
+        assert jobs.ledger.jobs.news(job.id, 2).run_id == job.run
 
 
 async def test_a_quiet_attempt_that_ray_has_not_started_is_waited_for(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ async def test_a_quiet_attempt_that_ray_has_not_started_is_waited_for(tmp_path: 
         waiting = {"status": "PENDING", "message": "Job has not started yet."}
         jobs.ray.jobs[job.attempts[0].submission_id] |= waiting
         await jobs.look(passing=10 * LOST_SECONDS)
-        told = jobs.ledger.job(job.id)
+        told = jobs.ledger.jobs.get(job.id)
         assert (told.state, len(told.attempts), told.attempts[0].ended_at) == ("queued", 1, None)
         assert "has not started it" in told.message
 
@@ -213,7 +213,7 @@ async def test_while_the_cluster_is_away_no_attempt_is_lost(tmp_path: Path) -> N
         jobs.ray.down = True
         for _ in range(10):
             await jobs.look(passing=LOST_SECONDS + 1.0)
-        told = jobs.ledger.job(job.id)
+        told = jobs.ledger.jobs.get(job.id)
         assert (told.state, len(told.attempts), told.attempts[0].ended_at) == ("queued", 1, None)
         assert "does not answer" in told.message
 
@@ -227,22 +227,22 @@ async def test_a_job_is_given_up_after_attempts_without_progress_and_not_before(
             await jobs.look(passing=QUIET_SECONDS + 1.0)
             await jobs.look(passing=LONG)
         # What an attempt gets done starts the count again.
-        group = jobs.ledger.lease_group("worker", seconds=LONG, run_id=job.run)
+        group = jobs.ledger.items.lease("worker", seconds=LONG, run_id=job.run)
         assert group is not None
         await jobs.gateway.worker()._process(group)
         for number in range(4, 4 + MOST_FRUITLESS):
-            assert jobs.ledger.job(job.id).state == "queued", number
+            assert jobs.ledger.jobs.get(job.id).state == "queued", number
             jobs.ray.end(f"counterpose-{job.id}-{number}")
             await jobs.look(passing=QUIET_SECONDS + 1.0)
             await jobs.look(passing=LONG)
         # The fourth attempt had progress, so it is not counted.
         jobs.ray.end(f"counterpose-{job.id}-{4 + MOST_FRUITLESS}")
         await jobs.look(passing=QUIET_SECONDS + 1.0)
-        told = jobs.ledger.job(job.id)
+        told = jobs.ledger.jobs.get(job.id)
         assert (told.state, len(told.attempts)) == ("failed", 4 + MOST_FRUITLESS)
         assert told.problem is not None
         assert "5 attempts in a row got nowhere" in told.problem.detail
-        assert jobs.ledger.run(job.run).state == "in_progress"
+        assert jobs.ledger.runs.get(job.run).state == "in_progress"
 
 
 async def test_an_ended_run_ends_the_job_and_what_still_runs_of_it(tmp_path: Path) -> None:
@@ -250,13 +250,13 @@ async def test_an_ended_run_ends_the_job_and_what_still_runs_of_it(tmp_path: Pat
         job = await jobs.submit()
         jobs.report(job)
         await jobs.work_off()
-        assert not jobs.ledger.job_news(job.id, 1).needed
+        assert not jobs.ledger.jobs.news(job.id, 1).needed
         await jobs.look(passing=5.0)
         # Its processes end by themselves; those that do not are stopped.
-        assert jobs.ledger.job(job.id).message == "its workers have not ended yet"
+        assert jobs.ledger.jobs.get(job.id).message == "its workers have not ended yet"
         await jobs.look(passing=END_SECONDS + 1.0)
         assert jobs.ray.stopped == [job.attempts[0].submission_id]
-        ended = jobs.ledger.job(job.id)
+        ended = jobs.ledger.jobs.get(job.id)
         assert (ended.state, ended.attempts[0].detail) == ("completed", "the run is completed")
         await jobs.look(passing=LONG)
         assert len(jobs.ray.submitted) == 1
@@ -271,11 +271,11 @@ async def test_a_cancelled_job_cancels_its_run_and_stops_its_workers(tmp_path: P
         answer = await jobs.gateway.http.post(f"/v1/jobs/{job.id}/cancel")
         assert answer.json()["state"] == "cancelling"
         with pytest.raises(LeaseLost):
-            jobs.ledger.put_off(held, 0.0)
+            jobs.ledger.jobs.put_off(held, 0.0)
         await jobs.look(passing=END_SECONDS + 1.0)
-        assert jobs.ledger.job(job.id).state == "cancelled"
+        assert jobs.ledger.jobs.get(job.id).state == "cancelled"
         assert job.run is not None
-        assert jobs.ledger.run(job.run).state == "cancelled"
+        assert jobs.ledger.runs.get(job.run).state == "cancelled"
         assert jobs.ray.stopped == [job.attempts[0].submission_id]
         again = await jobs.gateway.http.post(f"/v1/jobs/{job.id}/cancel")
         assert again.json()["code"] == "run-not-cancellable"

@@ -19,6 +19,7 @@ from sqlalchemy import create_engine, text
 from counterpose_core.statistics.coded import Floats
 from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.items.items import Items
 from counterpose_gateway.methods.stress_test.columns import (
     ItemColumns,
     keep_parts,
@@ -72,13 +73,13 @@ def recorded(written: tuple[Path, str], tmp_path: Path) -> Iterator[Recorded]:
 def read(recorded: Recorded) -> ItemColumns:
     """The columns by the files."""
     ledger, run_id, folder = recorded
-    return read_columns(ledger.run(run_id), ledger, folder)
+    return read_columns(ledger.runs.get(run_id), ledger, folder)
 
 
 def only_from_files(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> ItemColumns:
     """The columns, where no document can be read."""
     with monkeypatch.context() as patched:
-        patched.setattr(Ledger, "recorded_items", None)
+        patched.setattr(Items, "recorded", None)
         return read(recorded)
 
 
@@ -92,7 +93,7 @@ def check(found: ItemColumns, recorded: Recorded) -> None:
     ledger, run_id, _ = recorded
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(reading, "PART", 10**6)
-        known = read_columns(ledger.run(run_id), ledger)
+        known = read_columns(ledger.runs.get(run_id), ledger)
     assert list(found.ids) == list(known.ids)
     sums = (found.sums.cost, found.sums.unanswered, found.sums.predicted, found.instructions)
     assert sums == (known.sums.cost, known.sums.unanswered, known.sums.predicted, known.instructions)
@@ -127,16 +128,16 @@ def test_columns_from_files_are_those_of_documents(
 ) -> None:
     ledger, run_id, _ = recorded
     check(read(recorded), recorded)
-    assert len(files_of(recorded)) == -(-ledger.run(run_id).request_counts.total // PART) > 2
+    assert len(files_of(recorded)) == -(-ledger.runs.get(run_id).request_counts.total // PART) > 2
     check(only_from_files(recorded, monkeypatch), recorded)
 
 
 def test_parts_are_kept_some_at_a_time(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, run_id, folder = recorded
     monkeypatch.setattr(kept, "KEPT_AT_ONCE", 2)
-    assert keep_parts(ledger.run(run_id), ledger, folder) == 2
+    assert keep_parts(ledger.runs.get(run_id), ledger, folder) == 2
     assert folder.kept(run_id) == {0, 1}
-    while keep_parts(ledger.run(run_id), ledger, folder):
+    while keep_parts(ledger.runs.get(run_id), ledger, folder):
         pass
     check(only_from_files(recorded, monkeypatch), recorded)
 
@@ -163,13 +164,13 @@ def test_a_resumed_run_is_read_anew(recorded: Recorded, monkeypatch: pytest.Monk
     fail_one(recorded)
     failed = read(recorded)
     assert failed.of_state(40) == "failed"
-    ledger.resume(run_id)
+    ledger.runs.resume(run_id)
     open_again = read(recorded)
     assert open_again.of_state(40) == "pending"
     check(open_again, recorded)
-    group = ledger.lease_group("worker", seconds=30.0)
+    group = ledger.items.lease("worker", seconds=30.0)
     assert group is not None
-    ledger.finish(group.items[0].id, group.items[0].fence, done())
+    ledger.items.finish(group.items[0].id, group.items[0].fence, done())
     assert read(recorded).of_state(40) == "done"
     change(recorded, "UPDATE runs SET state = 'completed'")
     check(read(recorded), recorded)
@@ -179,10 +180,10 @@ def test_a_resumed_run_is_read_anew(recorded: Recorded, monkeypatch: pytest.Monk
 def test_open_items_are_not_kept(recorded: Recorded) -> None:
     ledger, run_id, folder = recorded
     fail_one(recorded)
-    ledger.resume(run_id)
-    while keep_parts(ledger.run(run_id), ledger, folder):
+    ledger.runs.resume(run_id)
+    while keep_parts(ledger.runs.get(run_id), ledger, folder):
         pass
-    total = ledger.run(run_id).request_counts.total
+    total = ledger.runs.get(run_id).request_counts.total
     # Nor the last part, which a later stage may fill.
     assert folder.kept(run_id) == {0, *range(2, total // PART)}
 
@@ -255,7 +256,7 @@ kept.PART = int(sys.argv[4])
 ledger, folder = Ledger(sys.argv[1]), ColumnFolder(Path(sys.argv[2]), 10**9)
 print("ready", flush=True)
 while True:
-    while keep_parts(ledger.run(sys.argv[3]), ledger, folder):
+    while keep_parts(ledger.runs.get(sys.argv[3]), ledger, folder):
         pass
     folder.remove(sys.argv[3])
 """
@@ -281,10 +282,10 @@ def test_room_is_made_by_the_run_that_was_read_longest_ago(recorded: Recorded) -
     shutil.copytree(folder.path / run_id, folder.path / "old")
     os.utime(folder.path / "old", (1.0, 1.0))
     files_of(recorded)[-1].unlink()
-    read_columns(ledger.run(run_id), ledger, ColumnFolder(folder.path, size))
+    read_columns(ledger.runs.get(run_id), ledger, ColumnFolder(folder.path, size))
     assert folder.bytes_of_runs() == {run_id: size}
     small = ColumnFolder(folder.path.parent / "small", size // 2)
-    check(read_columns(ledger.run(run_id), ledger, small), recorded)
+    check(read_columns(ledger.runs.get(run_id), ledger, small), recorded)
     assert 0 < sum(small.bytes_of_runs().values()) < size
 
 
@@ -292,7 +293,7 @@ async def test_deleting_a_run_removes_its_files(recorded: Recorded) -> None:
     ledger, run_id, folder = recorded
     read(recorded)
     (folder.path / "of another gateway's deletion").mkdir()
-    folder.sweep(ledger.existing_runs)
+    folder.sweep(ledger.runs.existing)
     assert list(folder.bytes_of_runs()) == [run_id]
     async with fake_gateway(folder.path.parent, ledger=ledger, columns=folder) as gateway:
         assert (await gateway.http.delete(f"/v1/runs/{run_id}")).status_code == 204

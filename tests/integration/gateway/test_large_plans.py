@@ -14,10 +14,11 @@ from sqlalchemy import event
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import BackendUnavailable, CounterposeError, InternalError, QuotaExceeded
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs import pace, submission
-from counterpose_gateway.runs.items import LeasedStage
+from counterpose_gateway.records import pace
+from counterpose_gateway.records.items import LeasedStage
+from counterpose_gateway.records.pace import CHUNK
+from counterpose_gateway.runs import submission
 from counterpose_gateway.runs.large_plans import store_plan
-from counterpose_gateway.runs.pace import CHUNK
 from fakes.gateway import FakeGateway
 from fakes.large_runs import (
     KIND,
@@ -56,7 +57,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def expected(ledger: Ledger) -> list[tuple[int, str]]:
-    return [(1, item.item_key) for item in four_of_each(ledger.sources("demo", most=SOURCES))]
+    return [(1, item.item_key) for item in four_of_each(ledger.datasets.sources("demo", most=SOURCES))]
 
 
 def fresh_test(name: str) -> dict[str, Any]:
@@ -77,11 +78,11 @@ async def test_a_large_run_is_answered_early_and_planned_by_a_worker(
     listed = (await gateway.http.get(f"/v1/runs/{run['id']}/items")).json()
     assert len(listed["items"]) == run["request_counts"]["total"]
     assert await plan_rest(gateway.planner())
-    made = gateway.ledger.run(run["id"])
+    made = gateway.ledger.runs.get(run["id"])
     assert (made.state, made.request_counts.total) == ("queued", whole["request_counts"]["total"])
     assert _keys(gateway, run["id"]) == _keys(gateway, whole["id"])
     for each in (run["id"], whole["id"]):
-        gateway.ledger.cancel(each)
+        gateway.ledger.runs.cancel(each)
 
 
 def _keys(gateway: FakeGateway, run_id: str) -> list[str]:
@@ -90,7 +91,7 @@ def _keys(gateway: FakeGateway, run_id: str) -> list[str]:
 
 def _leased(ledger: Ledger, run_id: str) -> list[Any]:
     found: list[Any] = []
-    while (group := ledger.lease_group("worker", seconds=30.0, run_id=run_id)) is not None:
+    while (group := ledger.items.lease("worker", seconds=30.0, run_id=run_id)) is not None:
         found += group.items
     return sorted(found, key=lambda item: item.ordinal)
 
@@ -103,8 +104,8 @@ async def test_an_early_answer_is_repeated_for_its_key(gateway: FakeGateway, nam
     answers = [answer.json() for answer in await asyncio.gather(*posts)]
     assert len({answer["id"] for answer in answers}) == 1
     assert await plan_rest(gateway.planner())
-    assert gateway.ledger.audit(answers[0]["id"]) == []
-    gateway.ledger.cancel(answers[0]["id"])
+    assert gateway.ledger.audit.run(answers[0]["id"]) == []
+    gateway.ledger.runs.cancel(answers[0]["id"])
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -114,9 +115,9 @@ async def test_the_rest_is_planned_from_the_sources_of_the_request(ledger: Ledge
     add_sources(ledger, 3, first=SOURCES)
     assert await plan_rest(large_planner(ledger))
     assert stored_keys(url, run_id) == before
-    assert ledger.run(run_id).state == "queued"
+    assert ledger.runs.get(run_id).state == "queued"
     finish_all(ledger)
-    assert (ledger.run(run_id).state, ledger.audit(run_id)) == ("completed", [])
+    assert (ledger.runs.get(run_id).state, ledger.audit.run(run_id)) == ("completed", [])
 
 
 @pytest.mark.parametrize(("moment", "chunk"), MOMENTS)
@@ -129,15 +130,15 @@ def test_kills_while_a_run_is_planned_lose_and_repeat_nothing(
     for kill in range(1, 5 if (moment, chunk) == ("after-a-chunk", 0) else 2):
         process = start(plan_and_halt, url, log, moment, chunk)
         look_until(partial(_has_halted, log, kill))
-        assert ledger.audit(run_id) == []
+        assert ledger.audit.run(run_id) == []
         process.kill()
         process.join()
     planner = large_planner(ledger)
-    look_until(lambda: asyncio.run(plan_rest(planner)) or ledger.run(run_id).state == "queued")
+    look_until(lambda: asyncio.run(plan_rest(planner)) or ledger.runs.get(run_id).state == "queued")
     assert stored_keys(url, run_id) == expected(ledger)
-    assert [item.id for item in ledger.items(run_id)] == [f"{run_id}.{place}" for place in range(ITEMS)]
+    assert [item.id for item in ledger.items.all(run_id)] == [f"{run_id}.{place}" for place in range(ITEMS)]
     finish_all(ledger)
-    assert (ledger.run(run_id).state, ledger.audit(run_id)) == ("completed", [])
+    assert (ledger.runs.get(run_id).state, ledger.audit.run(run_id)) == ("completed", [])
     ledger.close()
 
 
@@ -148,14 +149,14 @@ def _has_halted(log: Path, times: int) -> bool:
 @pytest.mark.usefixtures("small_chunks")
 async def test_a_cancelled_plan_is_gone_on_with_after_a_resume(ledger: Ledger, url: str) -> None:
     run_id = create_large_run(ledger, sources=SOURCES)
-    assert ledger.lease_group("worker", seconds=30.0) is None
-    cancelled = ledger.cancel(run_id)
+    assert ledger.items.lease("worker", seconds=30.0) is None
+    cancelled = ledger.runs.cancel(run_id)
     assert (cancelled.state, cancelled.request_counts.cancelled) == ("cancelled", SMALL_CHUNK)
     assert not await plan_rest(large_planner(ledger))
-    assert ledger.resume(run_id).state == "validating"
+    assert ledger.runs.resume(run_id).state == "validating"
     assert await plan_rest(large_planner(ledger))
     assert stored_keys(url, run_id) == expected(ledger)
-    assert (ledger.run(run_id).request_counts.pending, ledger.audit(run_id)) == (ITEMS, [])
+    assert (ledger.runs.get(run_id).request_counts.pending, ledger.audit.run(run_id)) == (ITEMS, [])
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -163,49 +164,49 @@ async def test_a_cancelled_plan_is_gone_on_with_after_a_resume(ledger: Ledger, u
 async def test_a_refusal_while_a_run_is_planned_ends_it(ledger: Ledger, error: CounterposeError) -> None:
     run_id = create_large_run(ledger, sources=SOURCES)
     assert await plan_rest(large_planner(ledger, FourOfEach(error, before=10)))
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     assert run.problem is not None
-    assert (run.state, run.problem.code, ledger.audit(run_id)) == ("failed", error.code, [])
+    assert (run.state, run.problem.code, ledger.audit.run(run_id)) == ("failed", error.code, [])
     assert run.request_counts.cancelled == run.request_counts.total > SMALL_CHUNK
-    assert ledger.events(run_id, after=0)[-1].state == "failed"
-    ledger.resume(run_id)
+    assert ledger.events.page(run_id, after=0)[-1].state == "failed"
+    ledger.runs.resume(run_id)
     assert await plan_rest(large_planner(ledger))
-    assert (ledger.run(run_id).request_counts.pending, ledger.audit(run_id)) == (ITEMS, [])
+    assert (ledger.runs.get(run_id).request_counts.pending, ledger.audit.run(run_id)) == (ITEMS, [])
 
 
 @pytest.mark.usefixtures("small_chunks")
 async def test_planning_is_tried_again_after_an_outage(ledger: Ledger, clock: Clock) -> None:
     run_id = create_large_run(ledger, sources=SOURCES)
     assert await plan_rest(large_planner(ledger, FourOfEach(BackendUnavailable("away"), before=10)))
-    assert ledger.run(run_id).state == "validating"
+    assert ledger.runs.get(run_id).state == "validating"
     assert not await plan_rest(large_planner(ledger))
     clock.now += 60
     assert await plan_rest(large_planner(ledger))
-    assert (ledger.run(run_id).state, ledger.audit(run_id)) == ("queued", [])
+    assert (ledger.runs.get(run_id).state, ledger.audit.run(run_id)) == ("queued", [])
 
 
 def test_a_zombie_stores_nothing_more(ledger: Ledger) -> None:
     run_id = create_large_run(ledger, sources=SOURCES)
-    leased = ledger.lease_stage((), seconds=30.0, first_of=[KIND])
+    leased = ledger.stages.lease((), seconds=30.0, first_of=[KIND])
     assert leased is not None
-    items = iter(four_of_each(ledger.sources("demo"))[leased.first :])
-    following, _ = ledger.store_first_stage(leased, [next(items)], last=False)
+    items = iter(four_of_each(ledger.datasets.sources("demo"))[leased.first :])
+    following, _ = ledger.stages.store_first(leased, [next(items)], last=False)
     with pytest.raises(CounterposeError, match="no longer valid"):
-        ledger.store_first_stage(leased, [next(items)], last=False)
-    ledger.release_stage(following)
+        ledger.stages.store_first(leased, [next(items)], last=False)
+    ledger.stages.release(following)
     with pytest.raises(CounterposeError, match="no longer valid"):
-        ledger.store_first_stage(following, [next(items)], last=False)
-    assert ledger.audit(run_id) == []
+        ledger.stages.store_first(following, [next(items)], last=False)
+    assert ledger.audit.run(run_id) == []
 
 
 def test_a_plan_that_repeats_a_key_is_refused(ledger: Ledger) -> None:
     run_id = create_large_run(ledger, sources=SOURCES)
-    leased = ledger.lease_stage((), seconds=30.0, first_of=[KIND])
+    leased = ledger.stages.lease((), seconds=30.0, first_of=[KIND])
     assert leased is not None
-    known = four_of_each(ledger.sources("demo"))[0]
+    known = four_of_each(ledger.datasets.sources("demo"))[0]
     with pytest.raises(InternalError, match="repeats an item key"):
-        ledger.store_first_stage(leased, [known, known], last=True)
-    assert ledger.run(run_id).request_counts.total == SMALL_CHUNK
+        ledger.stages.store_first(leased, [known, known], last=True)
+    assert ledger.runs.get(run_id).request_counts.total == SMALL_CHUNK
 
 
 def test_no_transaction_stores_more_than_a_chunk_and_the_plan_is_read_as_it_is_stored(ledger: Ledger) -> None:
@@ -217,15 +218,17 @@ def test_no_transaction_stores_more_than_a_chunk_and_the_plan_is_read_as_it_is_s
             written.append(len(parameters) if many else 1)
 
     def reading() -> Iterator[Any]:
-        for item in four_of_each(ledger.sources("demo"))[1:]:
+        for item in four_of_each(ledger.datasets.sources("demo"))[1:]:
             read.append(item.ordinal - sum(written))
             yield item
 
-    event.listen(ledger._database.engine, "before_cursor_execute", note)  # the ledger's own transactions
-    leased = ledger.lease_stage((), seconds=30.0, first_of=[KIND])
+    event.listen(
+        ledger._session.database.engine, "before_cursor_execute", note
+    )  # the ledger's own transactions
+    leased = ledger.stages.lease((), seconds=30.0, first_of=[KIND])
     assert leased is not None
-    store_plan(leased, reading(), ledger)
-    assert sum(written) == ledger.run(run_id).request_counts.total - 1 == 4 * sources - 1
+    store_plan(leased, reading(), ledger.stages)
+    assert sum(written) == ledger.runs.get(run_id).request_counts.total - 1 == 4 * sources - 1
     assert max(written) <= CHUNK
     assert max(read) <= 2 * CHUNK
 
@@ -243,10 +246,10 @@ async def test_a_process_plans_one_large_run_at_a_time(ledger: Ledger) -> None:
 
 def test_a_run_has_an_event_from_its_creation_on(ledger: Ledger) -> None:
     run_id = create_large_run(ledger, sources=SOURCES)
-    event_of_creation = ledger.last_event(run_id)
+    event_of_creation = ledger.events.last(run_id)
     assert event_of_creation.state == "validating"
     assert event_of_creation.request_counts.total == SMALL_CHUNK
-    assert [item.ordinal for item in ledger.item_page(run_id, Item).items] == list(range(SMALL_CHUNK))
-    assert config()["request"] == ledger.run(run_id).resolved_config["request"]
-    assert ledger.lease_stage((), seconds=30.0) is None
-    assert isinstance(ledger.lease_stage((), seconds=30.0, first_of=[KIND]), LeasedStage)
+    assert [item.ordinal for item in ledger.items.page(run_id, Item).items] == list(range(SMALL_CHUNK))
+    assert config()["request"] == ledger.runs.get(run_id).resolved_config["request"]
+    assert ledger.stages.lease((), seconds=30.0) is None
+    assert isinstance(ledger.stages.lease((), seconds=30.0, first_of=[KIND]), LeasedStage)

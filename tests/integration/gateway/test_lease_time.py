@@ -8,9 +8,10 @@ from contextlib import ExitStack
 import pytest
 
 from counterpose_core.errors import IdempotencyInFlight
-from counterpose_gateway.ledger import Failed, Ledger
-from counterpose_gateway.ledger.keys import CLAIM_SECONDS
-from counterpose_gateway.ledger.lease_time import NOTED_SECONDS, Steady, steady_clock
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.lease_time import NOTED_SECONDS, Steady, steady_clock
+from counterpose_gateway.ledger.idempotency import CLAIM_SECONDS
+from counterpose_gateway.records.outcomes import Failed
 from fakes.ledgers import Clock, create_run, lease
 
 HOUR = 3600.0
@@ -51,7 +52,7 @@ def open_on(url: str) -> Iterator[Open]:
 
 
 def leased(ledger: Ledger) -> bool:
-    return ledger.lease_group("another", seconds=LEASE_SECONDS) is not None
+    return ledger.items.lease("another", seconds=LEASE_SECONDS) is not None
 
 
 @pytest.mark.fault("F25")
@@ -87,8 +88,8 @@ def test_a_living_worker_keeps_its_items_though_the_clock_is_set_forward(open_on
     for _ in range(5):
         assert not leased(other)
         machine.pass_time(LEASE_SECONDS / 3)
-        assert ledger.renew(group, LEASE_SECONDS) == [item.id for item in group.items]
-    assert {item.attempts for item in ledger.items(run_id)} == {1}
+        assert ledger.items.renew(group, LEASE_SECONDS) == [item.id for item in group.items]
+    assert {item.attempts for item in ledger.items.all(run_id)} == {1}
 
 
 @pytest.mark.fault("F25")
@@ -97,7 +98,7 @@ def test_a_pause_before_another_attempt_lasts_seconds_though_the_clock_is_set_ba
     ledger = open_on(machine)
     create_run(ledger, sources=1, per_source=1)
     (item,) = lease(ledger, seconds=LEASE_SECONDS).items
-    ledger.finish(item.id, item.fence, Failed(code="backend-unavailable", detail="no", retryable=True))
+    ledger.items.finish(item.id, item.fence, Failed(code="backend-unavailable", detail="no", retryable=True))
     machine.wall.now -= HOUR
     assert not leased(ledger)
     machine.pass_time(5)
@@ -112,7 +113,7 @@ def test_a_machine_started_with_its_clock_set_back_leases_the_items_soon(open_on
     group = lease(ledger, seconds=LEASE_SECONDS)
     for _ in range(60):
         machine.pass_time(LEASE_SECONDS / 3)
-        ledger.renew(group, LEASE_SECONDS)
+        ledger.items.renew(group, LEASE_SECONDS)
     started = machine.restart(wall=machine.wall.now - HOUR)
     ledger = open_on(started)
     assert not leased(ledger)
@@ -127,7 +128,7 @@ def test_the_processes_of_a_machine_read_one_lease_time(open_on: Open) -> None:
     machine.wall.now += HOUR
     second = open_on(machine)
     machine.pass_time(10)
-    assert first._lease_time() == second._lease_time() == 1_000_110.0
+    assert first._session.lease_time() == second._session.lease_time() == 1_000_110.0
 
 
 @pytest.mark.fault("F25")
@@ -135,12 +136,12 @@ def test_machines_follow_the_one_that_is_ahead(open_on: Open) -> None:
     slow, fast = Machine("slow"), Machine("fast", wall=1_000_000.0 + HOUR, running=9.0)
     behind, ahead = open_on(slow), open_on(fast)
     create_run(behind, sources=1)
-    assert ahead._lease_time() - behind._lease_time() == HOUR
+    assert ahead._session.lease_time() - behind._session.lease_time() == HOUR
     for machine in (slow, fast):
         machine.pass_time(NOTED_SECONDS)
     group = lease(behind, seconds=LEASE_SECONDS)
-    assert behind._lease_time() == pytest.approx(ahead._lease_time(), abs=NOTED_SECONDS)
-    assert behind.renew(group, LEASE_SECONDS)
+    assert behind._session.lease_time() == pytest.approx(ahead._session.lease_time(), abs=NOTED_SECONDS)
+    assert behind.items.renew(group, LEASE_SECONDS)
     assert not leased(ahead)
 
 
@@ -151,8 +152,8 @@ def test_a_run_never_ends_before_it_began(open_on: Open) -> None:
     run_id = create_run(ledger, sources=1, per_source=1)
     (item,) = lease(ledger, seconds=LEASE_SECONDS).items
     machine.wall.now -= HOUR
-    ledger.finish(item.id, item.fence, Failed(code="internal-error", detail="no"))
-    run = ledger.run(run_id)
+    ledger.items.finish(item.id, item.fence, Failed(code="internal-error", detail="no"))
+    run = ledger.runs.get(run_id)
     assert run.created_at is not None
     assert run.started_at is not None
     assert run.ended_at is not None
@@ -163,12 +164,12 @@ def test_a_run_never_ends_before_it_began(open_on: Open) -> None:
 def test_a_key_of_a_call_that_died_is_free_again_though_the_clock_is_set_back(open_on: Open) -> None:
     machine = Machine()
     ledger = open_on(machine)
-    ledger.claim("scope", "key", "print")
+    ledger.idempotency.claim("scope", "key", "print")
     machine.wall.now -= HOUR
     with pytest.raises(IdempotencyInFlight):
-        ledger.claim("scope", "key", "print")
+        ledger.idempotency.claim("scope", "key", "print")
     machine.pass_time(CLAIM_SECONDS + 1)
-    assert ledger.claim("scope", "key", "print") is None
+    assert ledger.idempotency.claim("scope", "key", "print") is None
 
 
 def test_the_clock_of_this_machine_has_a_name_and_goes_on() -> None:

@@ -18,9 +18,10 @@ from sqlalchemy.exc import OperationalError
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import BackendUnavailable, LedgerDamaged, StorageFull
-from counterpose_gateway.ledger import Ledger, file_check
-from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.ledger.database_errors import translation
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database import file_check
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.database.errors import translation
 from counterpose_gateway.main import main
 from fakes.damaged_ledgers import cut, damage_start, damage_table
 from fakes.gateway import FakeGateway, fake_gateway
@@ -86,7 +87,7 @@ def test_a_backup_made_as_the_page_says_can_be_restored(state: Path) -> None:
         Ledger(f"sqlite:///{file}")
     shutil.copy(backup, file)
     restored = Ledger(f"sqlite:///{file}")
-    assert restored.active_runs() == 1
+    assert restored.measurements.active_runs() == 1
     restored.close()
 
 
@@ -113,10 +114,10 @@ def test_nothing_is_read_or_written_after_damage_was_met(state: Path) -> None:
     file = state / "ledger.db"
     damage_items(file)
     ledger = Ledger(f"sqlite:///{file}", check_seconds=0)
-    assert ledger.active_runs() == 1
+    assert ledger.measurements.active_runs() == 1
     with pytest.raises(LedgerDamaged, match="malformed"):
-        ledger.lease_group("w", seconds=60)
-    for call in (ledger.active_runs, lambda: ledger.create_dataset("new", None)):
+        ledger.items.lease("w", seconds=60)
+    for call in (ledger.measurements.active_runs, lambda: ledger.datasets.create("new", None)):
         with pytest.raises(LedgerDamaged, match="malformed"):
             call()
     ledger.close()
@@ -128,7 +129,7 @@ def test_a_document_that_is_not_json_is_damage(state: Path) -> None:
         database.execute("UPDATE runs SET config = '{'")
     ledger = Ledger(f"sqlite:///{state / 'ledger.db'}")
     with pytest.raises(LedgerDamaged, match="not JSON"):
-        ledger.lease_group("w", seconds=60)
+        ledger.items.lease("w", seconds=60)
     ledger.close()
 
 

@@ -14,8 +14,11 @@ from sqlalchemy import func, select, text
 
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, NotFound, StorageFull
-from counterpose_gateway.ledger import Done, Failed, Ledger, database, rows, schema
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database import engine as database
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import rows, schema
+from counterpose_gateway.records.outcomes import Done, Failed
 from fakes.ledgers import create_run, lease
 
 LARGEST_INTEGER = 2**31 - 1
@@ -55,7 +58,7 @@ def test_reopening_keeps_everything(empty_url: str) -> None:
     run_id = create_run(first)
     first.close()
     second = Ledger(empty_url)
-    assert second.run(run_id).request_counts.total == 9
+    assert second.runs.get(run_id).request_counts.total == 9
     second.close()
 
 
@@ -65,15 +68,15 @@ def test_a_locked_row_is_a_temporary_error(impatient: Ledger, other: Database) -
     with other.writing() as connection:
         rows.locked_run(connection, run_id)
         with pytest.raises(BackendUnavailable, match="lock"):
-            impatient.cancel(run_id)
-    assert impatient.cancel(run_id).state == "cancelled"
+            impatient.runs.cancel(run_id)
+    assert impatient.runs.cancel(run_id).state == "cancelled"
 
 
 def test_a_reader_does_not_block_on_a_writer(impatient: Ledger, other: Database) -> None:
     run_id = create_run(impatient)
     with other.writing() as connection:
         rows.locked_run(connection, run_id)
-        assert impatient.run(run_id).state == "queued"
+        assert impatient.runs.get(run_id).state == "queued"
 
 
 def test_a_reader_sees_a_consistent_snapshot(ledger: Ledger, other: Database) -> None:
@@ -90,14 +93,14 @@ def test_a_reader_sees_a_consistent_snapshot(ledger: Ledger, other: Database) ->
 def test_unstorable_characters_of_a_text_are_replaced(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=1, per_source=2)
     first, second = lease(ledger).items
-    ledger.finish(first.id, first.fence, Failed(code="internal-error", detail="a\0b \ud800"))
-    ledger.finish(second.id, second.fence, Done(result=ItemResult(image="a" * 64, caption="a\0b")))
-    failed, finished = ledger.items(run_id)
+    ledger.items.finish(first.id, first.fence, Failed(code="internal-error", detail="a\0b \ud800"))
+    ledger.items.finish(second.id, second.fence, Done(result=ItemResult(image="a" * 64, caption="a\0b")))
+    failed, finished = ledger.items.all(run_id)
     assert failed.detail == "a\ufffdb ?"
     assert finished.result is not None
     assert finished.result.caption == "a\0b"
     with pytest.raises(NotFound):
-        ledger.run(f"{run_id}\0")
+        ledger.runs.get(f"{run_id}\0")
 
 
 def test_event_numbers_exceed_31_bits(database: str, ledger: Ledger, other: Database) -> None:
@@ -109,15 +112,15 @@ def test_event_numbers_exceed_31_bits(database: str, ledger: Ledger, other: Data
     with other.writing() as connection:
         connection.execute(text(jump[database]), {"last": LARGEST_INTEGER})
     run_id = create_run(ledger)
-    assert ledger.last_event(run_id).id == LARGEST_INTEGER + 1
-    assert ledger.events(run_id, after=LARGEST_INTEGER) == [ledger.last_event(run_id)]
-    assert ledger.events(first, after=LARGEST_INTEGER) == []
+    assert ledger.events.last(run_id).id == LARGEST_INTEGER + 1
+    assert ledger.events.page(run_id, after=LARGEST_INTEGER) == [ledger.events.last(run_id)]
+    assert ledger.events.page(first, after=LARGEST_INTEGER) == []
 
 
 def test_datasets_are_listed_in_code_point_order(ledger: Ledger) -> None:
     for name in ("apple", "Zebra", "_x", "Apple", "b-1", "b1"):
-        ledger.create_dataset(name, None)
-    assert [one.name for one in ledger.dataset_list()] == ["Apple", "Zebra", "_x", "apple", "b-1", "b1"]
+        ledger.datasets.create(name, None)
+    assert [one.name for one in ledger.datasets.all()] == ["Apple", "Zebra", "_x", "apple", "b-1", "b1"]
 
 
 def test_sqlite_syncs_every_commit_and_enforces_references(tmp_path: Path) -> None:

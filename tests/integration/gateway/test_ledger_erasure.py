@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from counterpose_core.errors import DatasetNotReady, QuotaExceeded, UnknownDataset
-from counterpose_gateway.access.tenants import Quota
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
+from counterpose_gateway.records.tenants import Quota
 from fakes.ledgers import Clock, create_run, done
 
 IMAGES = ["a" * 64, "b" * 64]
@@ -14,12 +15,12 @@ IMAGES = ["a" * 64, "b" * 64]
 
 def fill(ledger: Ledger, name: str, *images: str) -> None:
     """Make a dataset of these images."""
-    ledger.create_dataset(name, None)
+    ledger.datasets.create(name, None)
     sources = [
         NewSource(image=each, label="bus", filename="a.png", caption=None, width=8, height=8)
         for each in images
     ]
-    ledger.add_sources(name, sources)
+    ledger.datasets.add(name, sources)
 
 
 @pytest.mark.fault("T18")
@@ -28,48 +29,48 @@ def test_a_dataset_that_has_ended_leaves_its_images_loose_unless_another_has_the
 ) -> None:
     fill(ledger, "short", *IMAGES)
     fill(ledger, "long", IMAGES[0])
-    ledger.end_dataset("short", clock.now + 60)
-    assert ledger.expire_datasets() == 0
+    ledger.datasets.end("short", clock.now + 60)
+    assert ledger.datasets.expire() == 0
     clock.now += 60
-    assert ledger.expire_datasets() == 1
+    assert ledger.datasets.expire() == 1
     with pytest.raises(UnknownDataset):
-        ledger.dataset("short")
-    assert sorted(ledger.loose_digests(before=clock.now, most=10)) == IMAGES
-    assert ledger.named(set(IMAGES)) == {IMAGES[0]}
+        ledger.datasets.get("short")
+    assert sorted(ledger.blobs.loose(before=clock.now, most=10)) == IMAGES
+    assert ledger.blobs.named(set(IMAGES)) == {IMAGES[0]}
     # Noted again: it is not what was noted before.
     noted, clock.now = clock.now, clock.now + 1
-    ledger.loosen({IMAGES[1]}, clock.now)
-    assert not ledger.is_loose(IMAGES[1], before=noted)
-    ledger.settle(set(IMAGES), before=noted)
-    assert ledger.loose_digests(before=clock.now, most=10) == [IMAGES[1]]
-    ledger.erased_from_log()
+    ledger.blobs.loosen({IMAGES[1]}, clock.now)
+    assert not ledger.blobs.is_loose(IMAGES[1], before=noted)
+    ledger.blobs.settle(set(IMAGES), before=noted)
+    assert ledger.blobs.loose(before=clock.now, most=10) == [IMAGES[1]]
+    ledger.blobs.erased_from_log()
     fill(ledger, "short", IMAGES[1])
 
 
 @pytest.mark.fault("T18")
 def test_a_dataset_is_not_deleted_under_a_run(ledger: Ledger) -> None:
     run_id = create_run(ledger)
-    about = ledger.run(run_id).dataset
+    about = ledger.runs.get(run_id).dataset
     fill(ledger, about, IMAGES[0])
     with pytest.raises(DatasetNotReady, match=run_id):
-        ledger.delete_dataset(about)
-    ledger.cancel(run_id)
-    ledger.delete_dataset(about)
+        ledger.datasets.delete(about)
+    ledger.runs.cancel(run_id)
+    ledger.datasets.delete(about)
 
 
 def test_a_quota_counts_what_items_used_and_ends_the_run(ledger: Ledger) -> None:
     run_id = create_run(ledger)
-    ledger.set_quota("default", Quota(images=1))
-    group = ledger.lease_group("worker", seconds=30)
+    ledger.access.set_quota("default", Quota(images=1))
+    group = ledger.items.lease("worker", seconds=30)
     assert group is not None
     for item in group.items:
-        ledger.finish(item.id, item.fence, done())
-    assert ledger.usage().images == len(group.items)
-    assert ledger.lease_groups("worker", seconds=30, most=1) == []
-    run = ledger.run(run_id)
+        ledger.items.finish(item.id, item.fence, done())
+    assert ledger.access.usage().images == len(group.items)
+    assert ledger.items.lease_many("worker", seconds=30, most=1) == []
+    run = ledger.runs.get(run_id)
     assert (run.state, run.problem and run.problem.code) == ("failed", "quota-exceeded")
-    assert ledger.audit(run_id) == []
+    assert ledger.audit.run(run_id) == []
     with pytest.raises(QuotaExceeded, match="of 1 images"):
-        ledger.resume(run_id)
-    ledger.set_quota("default", Quota())
-    assert ledger.resume(run_id).state == "queued"
+        ledger.runs.resume(run_id)
+    ledger.access.set_quota("default", Quota())
+    assert ledger.runs.resume(run_id).state == "queued"

@@ -14,7 +14,8 @@ from counterpose import Client
 from counterpose._retries import RetryPolicy
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import BackendError
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 from fakes.gateway_server import serve
 from fakes.postgres import free_port
 from fakes.processes import child_processes, look_until
@@ -36,12 +37,12 @@ def answers(url: str) -> bool:
 
 def fill(ledger: Ledger, store: BlobStore) -> None:
     world = FakeWorld(store=SharedStore(store))
-    ledger.create_dataset("demo", None)
+    ledger.datasets.create("demo", None)
     sources = [
         NewSource(image=one.image, label=one.label, filename=one.filename, caption=None, width=8, height=8)
         for one in world.sources(2)
     ]
-    ledger.add_sources("demo", sources)
+    ledger.datasets.add("demo", sources)
 
 
 @pytest.mark.fault("F3")
@@ -71,6 +72,6 @@ def test_each_key_has_one_run_after_the_gateway_is_killed(database: str, url: st
     assert len(promised) >= kills // 2
     assert len(set(promised.values())) == len(promised)
     for run_id in promised.values():
-        assert ledger.run(run_id).request_counts.pending == SOURCES * ITEMS_A_SOURCE
-        assert ledger.audit(run_id) == []
+        assert ledger.runs.get(run_id).request_counts.pending == SOURCES * ITEMS_A_SOURCE
+        assert ledger.audit.run(run_id) == []
     ledger.close()

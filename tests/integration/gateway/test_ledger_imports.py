@@ -9,14 +9,10 @@ import pytest
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.datasets import Dataset, DatasetImport, ImportCreate, RejectedSource
 from counterpose_core.errors import DatasetNotReady, InternalError, LeaseLost, ShardUnreadable
-from counterpose_gateway.ledger import (
-    MAX_ATTEMPTS,
-    LeasedListing,
-    LeasedShard,
-    Ledger,
-    NewShard,
-    NewSource,
-)
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.imports import LeasedListing, LeasedShard, NewShard
+from counterpose_gateway.records.items import MAX_ATTEMPTS
+from counterpose_gateway.records.sources import NewSource
 from fakes.ledgers import Clock
 
 URL = "s3://bucket/shard-{000000..000002}.tar"
@@ -32,22 +28,22 @@ def new(number: int, label: str = "sled", *, group: str | None = None) -> NewSou
 
 def listed(ledger: Ledger, shards: int = 3, *, name: str = "photos") -> None:
     """An import of so many shards that are found already."""
-    ledger.create_dataset(name, None)
-    ledger.create_import(name, ImportCreate(url=URL), "webdataset")
-    listing = ledger.lease_import(seconds=SECONDS)
+    ledger.datasets.create(name, None)
+    ledger.imports.create(name, ImportCreate(url=URL), "webdataset")
+    listing = ledger.imports.lease(seconds=SECONDS)
     assert isinstance(listing, LeasedListing)
     paths = [f"s3://bucket/shard-{number:06d}.tar" for number in range(shards)]
-    ledger.add_shards(listing, [NewShard(path=path, mark=path) for path in paths], last=True)
+    ledger.imports.add_shards(listing, [NewShard(path=path, mark=path) for path in paths], last=True)
 
 
 def shard(ledger: Ledger) -> LeasedShard:
-    leased = ledger.lease_import(seconds=SECONDS)
+    leased = ledger.imports.lease(seconds=SECONDS)
     assert isinstance(leased, LeasedShard)
     return leased
 
 
 def imported(ledger: Ledger) -> DatasetImport:
-    found = ledger.dataset("photos").imported
+    found = ledger.datasets.get("photos").imported
     assert found is not None
     return found
 
@@ -55,58 +51,60 @@ def imported(ledger: Ledger) -> DatasetImport:
 def test_shards_are_read_part_by_part_and_the_last_one_ends_the_import(ledger: Ledger) -> None:
     listed(ledger, 2)
     first, second = shard(ledger), shard(ledger)
-    assert ledger.lease_import(seconds=SECONDS) is None
-    assert ledger.record_part(first, [new(1), new(2)], [], position=700, last=False, known=[])
-    assert ledger.record_part(first, [new(3)], [], position=900, last=True, known=["sled"])
+    assert ledger.imports.lease(seconds=SECONDS) is None
+    assert ledger.imports.record_part(first, [new(1), new(2)], [], position=700, last=False, known=[])
+    assert ledger.imports.record_part(first, [new(3)], [], position=900, last=True, known=["sled"])
     assert (imported(ledger).state, imported(ledger).images) == ("importing", 3)
     with pytest.raises(DatasetNotReady):
-        ledger.add_sources("photos", [new(9)])
+        ledger.datasets.add("photos", [new(9)])
     refused = RejectedSource(filename="a.tar/4", code="image-undecodable", detail="no image")
-    assert ledger.record_part(second, [new(4, "boat")], [refused], position=500, last=True, known=["sled"])
+    assert ledger.imports.record_part(
+        second, [new(4, "boat")], [refused], position=500, last=True, known=["sled"]
+    )
     found = imported(ledger)
     assert (found.state, found.shards_done, found.images, found.n_rejected) == ("done", 2, 4, 1)
     assert found.rejected == [refused]
-    dataset = ledger.dataset("photos")
+    dataset = ledger.datasets.get("photos")
     assert (dataset.n_sources, dataset.classes) == (4, ["boat", "sled"])
-    assert ledger.stored("photos").bytes == 400
+    assert ledger.datasets.stored("photos").bytes == 400
 
 
 def test_a_worker_that_was_given_up_writes_nothing_and_the_next_goes_on_behind_its_last_part(
     ledger: Ledger, clock: Clock
 ) -> None:
     listed(ledger, 1)
-    zombie = ledger.restart_shard(shard(ledger), "12 etag")
-    assert ledger.record_part(zombie, [new(1)], [], position=700, last=False)
+    zombie = ledger.imports.restart_shard(shard(ledger), "12 etag")
+    assert ledger.imports.record_part(zombie, [new(1)], [], position=700, last=False)
     clock.now += SECONDS + 1
     following = shard(ledger)
     assert (following.position, following.stamp, following.fence) == (700, "12 etag", zombie.fence + 1)
     for write in (
-        lambda: ledger.record_part(zombie, [new(2)], [], position=800, last=True),
-        lambda: ledger.renew_import(zombie, SECONDS),
-        lambda: ledger.release_import(zombie),
-        lambda: ledger.fail_part(zombie, InternalError("late"), whole=True),
-        lambda: ledger.restart_shard(zombie, "13 etag"),
+        lambda: ledger.imports.record_part(zombie, [new(2)], [], position=800, last=True),
+        lambda: ledger.imports.renew(zombie, SECONDS),
+        lambda: ledger.imports.release(zombie),
+        lambda: ledger.imports.fail(zombie, InternalError("late"), whole=True),
+        lambda: ledger.imports.restart_shard(zombie, "13 etag"),
     ):
         with pytest.raises(LeaseLost):
             write()
-    assert [source.filename for source in ledger.sources("photos")] == ["1.png"]
+    assert [source.filename for source in ledger.datasets.sources("photos")] == ["1.png"]
 
 
 def test_a_cancelled_import_stops_its_workers_and_can_be_asked_for_again(ledger: Ledger) -> None:
     listed(ledger, 2)
     leased = shard(ledger)
-    assert ledger.record_part(leased, [new(1)], [], position=700, last=False)
-    ledger.cancel_import("photos")
+    assert ledger.imports.record_part(leased, [new(1)], [], position=700, last=False)
+    ledger.imports.cancel("photos")
     found = imported(ledger)
     assert found.problem is not None
     assert (found.state, found.problem.code, found.images) == ("failed", "cancelled", 1)
-    assert ledger.lease_import(seconds=SECONDS) is None
+    assert ledger.imports.lease(seconds=SECONDS) is None
     with pytest.raises(LeaseLost):
-        ledger.record_part(leased, [new(2)], [], position=900, last=True)
-    ledger.cancel_import("photos")
+        ledger.imports.record_part(leased, [new(2)], [], position=900, last=True)
+    ledger.imports.cancel("photos")
     assert imported(ledger) == found
-    ledger.create_import("photos", ImportCreate(url=URL), "webdataset")
-    assert isinstance(ledger.lease_import(seconds=SECONDS), LeasedListing)
+    ledger.imports.create("photos", ImportCreate(url=URL), "webdataset")
+    assert isinstance(ledger.imports.lease(seconds=SECONDS), LeasedListing)
     assert shard(ledger).position == 700
 
 
@@ -122,29 +120,29 @@ def test_a_shard_that_kills_its_workers_fails_and_the_others_are_read(ledger: Le
     for _ in range(MAX_ATTEMPTS):
         shard(ledger)
         clock.now += SECONDS + 1
-    assert ledger.lease_import(seconds=SECONDS) is None
+    assert ledger.imports.lease(seconds=SECONDS) is None
     found = imported(ledger)
     assert (found.state, found.shards_failed) == ("failed", 1)
     assert found.failed_shards[0].code == "lease-lost"
-    assert ledger.import_ended("photos")
+    assert ledger.imports.has_ended("photos")
 
 
 def test_a_shard_that_cannot_be_read_waits_longer_each_time(ledger: Ledger, clock: Clock) -> None:
     listed(ledger, 1)
     gone = ShardUnreadable("it is gone")
     for pause in (2.0, 4.0):
-        ledger.fail_part(shard(ledger), gone, whole=False)
+        ledger.imports.fail(shard(ledger), gone, whole=False)
         clock.now += pause - 0.5
-        assert ledger.lease_import(seconds=SECONDS) is None
+        assert ledger.imports.lease(seconds=SECONDS) is None
         clock.now += 1
-    ledger.fail_part(shard(ledger), gone, whole=False)
+    ledger.imports.fail(shard(ledger), gone, whole=False)
     assert imported(ledger).state == "failed"
 
 
 def test_a_worker_that_stops_cleanly_costs_no_attempt(ledger: Ledger) -> None:
     listed(ledger, 1)
     for _ in range(MAX_ATTEMPTS + 1):
-        ledger.release_import(shard(ledger))
+        ledger.imports.release(shard(ledger))
     assert shard(ledger).fence == 2 * MAX_ATTEMPTS + 3
 
 
@@ -153,18 +151,18 @@ def test_many_workers_at_once_lease_each_shard_once_and_lose_no_image(ledger: Le
 
     def work(_: int) -> list[int]:
         done = []
-        while (leased := ledger.lease_import(seconds=SECONDS)) is not None:
+        while (leased := ledger.imports.lease(seconds=SECONDS)) is not None:
             assert isinstance(leased, LeasedShard)
             sources = [new(10 * leased.ordinal + each) for each in range(3)]
-            assert ledger.record_part(leased, sources, [], position=1, last=True)
+            assert ledger.imports.record_part(leased, sources, [], position=1, last=True)
             done.append(leased.ordinal)
         return done
 
     with ThreadPoolExecutor(4) as pool:
         done = [ordinal for some in pool.map(work, range(4)) for ordinal in some]
     assert sorted(done) == list(range(12))
-    dataset = ledger.dataset("photos")
-    assert dataset.n_sources == len(ledger.sources("photos")) == 36
+    dataset = ledger.datasets.get("photos")
+    assert dataset.n_sources == len(ledger.datasets.sources("photos")) == 36
     assert imported(ledger).state == "done"
 
 
@@ -172,22 +170,22 @@ def test_many_workers_at_once_lease_each_shard_once_and_lose_no_image(ledger: Le
 def test_a_digest_that_is_made_later_is_the_one_of_all_sources(
     ledger: Ledger, grouped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counterpose_gateway.ledger.dataset_digests._READ_AT_ONCE", 3)
-    ledger.create_dataset("photos", None)
-    empty = ledger.dataset("photos")
-    ledger.add_sources("photos", [new(each) for each in range(4)])
+    monkeypatch.setattr("counterpose_gateway.ledger.datasets.digests._READ_AT_ONCE", 3)
+    ledger.datasets.create("photos", None)
+    empty = ledger.datasets.get("photos")
+    ledger.datasets.add("photos", [new(each) for each in range(4)])
     groups = ("video-1", "bürste") if grouped else (None, None)
     more = [new(10 + each, "boat", group=groups[each % 2]) for each in range(4)]
-    ledger.add_sources("photos", more)
-    whole = ledger.dataset("photos")
+    ledger.datasets.add("photos", more)
+    whole = ledger.datasets.get("photos")
     assert [digest_of_all(ledger, each) for each in (empty, whole)][1] == whole.digest
     assert empty.digest == cache_key(classes=[], sources=[])
-    assert ledger.dataset("photos").digest == whole.digest
+    assert ledger.datasets.get("photos").digest == whole.digest
 
 
 def digest_of_all(ledger: Ledger, dataset: Dataset) -> str:
     """The digest as the ledger made it when it read all sources at each addition."""
-    sources = ledger.sources("photos")
+    sources = ledger.datasets.sources("photos")
     groups = {source.id: source.group for source in sources if source.group}
     more = {"groups": sorted(groups.items())} if groups else {}
     return cache_key(classes=dataset.classes, sources=sorted(source.id for source in sources), **more)
@@ -196,14 +194,14 @@ def digest_of_all(ledger: Ledger, dataset: Dataset) -> str:
 def test_a_shard_that_never_stops_changing_fails(ledger: Ledger, clock: Clock) -> None:
     listed(ledger, 1)
     for change in range(MAX_ATTEMPTS + 1):
-        leased = ledger.restart_shard(shard(ledger), f"{change} bytes")
-        assert ledger.record_part(leased, [new(change)], [], position=700, last=False, known=None)
-        ledger.fail_part(leased, ShardUnreadable("it was changed"), whole=False)
+        leased = ledger.imports.restart_shard(shard(ledger), f"{change} bytes")
+        assert ledger.imports.record_part(leased, [new(change)], [], position=700, last=False, known=None)
+        ledger.imports.fail(leased, ShardUnreadable("it was changed"), whole=False)
         clock.now += SECONDS
     found = imported(ledger)
     assert found.problem is not None
     assert (found.state, found.problem.code) == ("failed", "shard-unreadable")
     # Asked for again, it has as many tries as a new one.
-    ledger.create_import("photos", ImportCreate(url=URL), "webdataset")
-    assert isinstance(ledger.lease_import(seconds=SECONDS), LeasedListing)
-    assert ledger.restart_shard(shard(ledger), "one more").position == 0
+    ledger.imports.create("photos", ImportCreate(url=URL), "webdataset")
+    assert isinstance(ledger.imports.lease(seconds=SECONDS), LeasedListing)
+    assert ledger.imports.restart_shard(shard(ledger), "one more").position == 0

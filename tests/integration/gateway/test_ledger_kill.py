@@ -37,8 +37,8 @@ def has_acknowledged(log: Path, number: int) -> bool:
 
 
 def audited(ledger: Ledger, store: BlobStore, run_id: str, log: Path) -> Counter[str]:
-    assert ledger.audit(run_id) == []
-    items = list(ledger.items(run_id))
+    assert ledger.audit.run(run_id) == []
+    items = list(ledger.items.all(run_id))
     assert [item.ordinal for item in items] == list(range(len(items)))
     promised = acknowledged(log)
     assert len(promised) == len(set(promised)), "an item was recorded twice"
@@ -59,7 +59,7 @@ def test_eight_concurrent_processes_record_each_item_once(url: str, tmp_path: Pa
         start(work, url, store.root, run_id, log, PATIENCE_SECONDS)
     look_until(partial(has_acknowledged, log, 150))
     assert audited(ledger, store, run_id, log) == {"done": 150}
-    assert {item.attempts for item in ledger.items(run_id)} == {1}
+    assert {item.attempts for item in ledger.items.all(run_id)} == {1}
     ledger.close()
 
 
@@ -78,9 +78,9 @@ def test_workers_killed_at_twenty_random_moments_lose_nothing_and_repeat_nothing
         victim = draw.randrange(PROCESSES)
         workers[victim].kill()
         workers[victim] = start(work, url, store.root, run_id, log, LEASE_SECONDS)
-        counts = ledger.run(run_id).request_counts
+        counts = ledger.runs.get(run_id).request_counts
         assert counts.total == 400
-    look_until(lambda: ledger.run(run_id).state in FINAL_RUN_STATES)
+    look_until(lambda: ledger.runs.get(run_id).state in FINAL_RUN_STATES)
     for worker in workers:
         worker.join(timeout=PATIENCE_SECONDS)
     states = audited(ledger, store, run_id, log)
@@ -103,8 +103,8 @@ def test_runs_acknowledged_by_a_killed_process_are_complete(url: str, tmp_path: 
     promised = acknowledged(log)
     assert len(promised) >= kills_on(url)
     for run_id in promised:
-        assert ledger.run(run_id).request_counts.pending == 8
-        assert ledger.audit(run_id) == []
+        assert ledger.runs.get(run_id).request_counts.pending == 8
+        assert ledger.audit.run(run_id) == []
     ledger.close()
 
 
@@ -116,5 +116,5 @@ def test_eight_processes_can_open_an_empty_database_at_once(
         process.join(timeout=PATIENCE_SECONDS)
     assert [process.exitcode for process in processes] == [0] * PROCESSES
     ledger = Ledger(empty_url)
-    assert {run.id for run in ledger.run_list().runs} == set(acknowledged(tmp_path / "log"))
+    assert {run.id for run in ledger.runs.page().runs} == set(acknowledged(tmp_path / "log"))
     ledger.close()

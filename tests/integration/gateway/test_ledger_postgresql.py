@@ -11,9 +11,11 @@ import pytest
 from sqlalchemy import Connection, text
 
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, StorageFull
-from counterpose_gateway.ledger import Ledger, database, rows
-from counterpose_gateway.ledger.database import Database
-from counterpose_gateway.ledger.transitions import end
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database import engine as database
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.runs.transitions import end
+from counterpose_gateway.ledger.tables import rows
 from fakes.ledgers import create_run, lease
 from fakes.postgres import PostgresServer
 
@@ -69,7 +71,7 @@ def test_closed_connections_are_reopened(postgres_server: PostgresServer, url: s
     run_id = create_run(ledger)
     name = url.rpartition("/")[2]
     postgres_server.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
-    assert ledger.run(run_id).state == "queued"
+    assert ledger.runs.get(run_id).state == "queued"
     ledger.close()
 
 
@@ -89,7 +91,7 @@ def test_a_full_disk_is_reported_in_any_language_of_the_server(opened: Database)
 def test_a_value_too_long_for_its_column_is_refused(url: str) -> None:
     ledger = Ledger(url)
     with pytest.raises(InvalidRequest, match="too long"):
-        ledger.create_dataset("x" * 161, None)
+        ledger.datasets.create("x" * 161, None)
     ledger.close()
 
 
@@ -112,7 +114,7 @@ def test_a_worker_waits_for_the_only_run_with_work(
     with opened.writing() as another:
         rows.locked_run(another, run_id)
         with pytest.raises(BackendUnavailable, match="lock"):
-            impatient.lease_group("worker", seconds=30)
+            impatient.items.lease("worker", seconds=30)
     assert lease(impatient).run_id == run_id
     impatient.close()
 
@@ -123,7 +125,7 @@ def test_a_run_that_ended_while_a_worker_waited_for_it_is_not_leased(url: str, o
     with ThreadPoolExecutor(1) as pool:
         with opened.writing() as another:
             run = rows.locked_run(another, run_id)
-            waiting = pool.submit(ledger.lease_group, "worker", seconds=30)
+            waiting = pool.submit(ledger.items.lease, "worker", seconds=30)
             _until_someone_waits(url)
             end(another, run, now=1.0, message="cancelled", state="cancelled")
         assert waiting.result() is None

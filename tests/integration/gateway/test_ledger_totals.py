@@ -10,8 +10,9 @@ import pytest
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import CounterposeError, LeaseLost
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
-from counterpose_gateway.runs.items import LeasedGroup
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.items import LeasedGroup
+from counterpose_gateway.records.outcomes import Done, Failed, Filtered, Outcome
 from fakes.ledgers import IMAGE, Clock, create_run
 
 
@@ -50,27 +51,29 @@ class Life:
         self.runs.append(create_run(self.ledger, sources=self.chance.randrange(3), per_source=2))
 
     def lease(self) -> None:
-        group = self.ledger.lease_group("worker", seconds=30)
+        group = self.ledger.items.lease("worker", seconds=30)
         self.held += [] if group is None else [group]
 
     def finish(self) -> None:
         item = self.chance.choice(self._group().items)
-        self.ledger.finish(item.id, item.fence, outcome(self.chance))
+        self.ledger.items.finish(item.id, item.fence, outcome(self.chance))
 
     def release(self) -> None:
-        self.ledger.release(self._group())
+        self.ledger.items.release(self._group())
 
     def renew(self) -> None:
-        self.ledger.renew(self._group(), 30)
+        self.ledger.items.renew(self._group(), 30)
 
     def wait(self) -> None:
         self.clock.now += self.chance.choice((1, 10, 31))
 
     def turn(self) -> None:
         run_id = self.chance.choice(self.runs or ["none"])
-        turned = self.chance.choice((self.ledger.cancel, self.ledger.resume, self.ledger.delete_run))
+        turned = self.chance.choice(
+            (self.ledger.runs.cancel, self.ledger.runs.resume, self.ledger.runs.delete)
+        )
         turned(run_id)
-        if turned == self.ledger.delete_run:
+        if turned == self.ledger.runs.delete:
             self.runs.remove(run_id)
 
     def _group(self) -> LeasedGroup:
@@ -87,16 +90,18 @@ def test_what_is_kept_equals_what_is_counted_after_random_transitions(
     for step in range(180):
         life.happen()
         if step % 12 == 0:
-            assert ledger.audit_totals() == []
-            assert [said for run_id in life.runs for said in ledger.audit(run_id)] == []
-    assert ledger.active_runs() == sum(run.ended_at is None for run in ledger.run_list(limit=500).runs)
-    assert ledger.total_cost().unet_evaluations > 0
+            assert ledger.audit.totals() == []
+            assert [said for run_id in life.runs for said in ledger.audit.run(run_id)] == []
+    assert ledger.measurements.active_runs() == sum(
+        run.ended_at is None for run in ledger.runs.page(limit=500).runs
+    )
+    assert ledger.measurements.total_cost().unet_evaluations > 0
 
 
 @pytest.mark.parametrize("column", ["active_runs", "cost"])
 def test_the_audit_names_a_total_that_is_wrong(ledger: Ledger, column: str) -> None:
     create_run(ledger)
     wrong = {"active_runs": "5", "cost": "'{\"vae_passes\": 2}'"}[column]
-    with ledger._database.writing() as connection:
+    with ledger._session.database.writing() as connection:
         connection.exec_driver_sql(f"UPDATE tallies SET {column} = {wrong} WHERE shard = 3")
-    assert len(ledger.audit_totals()) == 1
+    assert len(ledger.audit.totals()) == 1

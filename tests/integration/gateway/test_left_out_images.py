@@ -54,7 +54,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 
 def test_a_registered_folder_names_what_is_left_out(folder: Path, ledger: Ledger, store: BlobStore) -> None:
     register_folder("demo", folder, ledger, store)
-    dataset = ledger.dataset("demo")
+    dataset = ledger.datasets.get("demo")
     assert (dataset.n_sources, dataset.classes) == (2, ["Chihuahua", "cat"])
     told = {one.filename: one.code for one in dataset.rejected}
     assert told == LEFT_OUT | {"cat/old": "invalid-request", "cow/a": "invalid-request"}
@@ -97,7 +97,7 @@ def test_captions_that_nobody_asked_for_refuse_nothing(
     lines = [{"file_name": name, "caption": words} for name in ("cat/1.png", "cat/9.png") for words in "ab"]
     (folder / "metadata.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     register_folder("demo", folder, ledger, store)
-    assert ledger.dataset("demo").n_sources == 2
+    assert ledger.datasets.get("demo").n_sources == 2
     with pytest.raises(InvalidRequest, match=r"gives 'cat/1\.png' a second caption"):
         register_folder("captioned", folder, ledger, store, with_captions=True)
 
@@ -139,7 +139,7 @@ async def test_an_import_reads_the_folder_of_masks_or_says_what_of_it_is_of_no_i
     }  # fmt: skip
     dataset = await imported(gateway, name, write_files(f"memory://{name}", files))
     assert dataset["classes"] == ["cat"]
-    masked = {each.filename: each.mask is not None for each in gateway.ledger.sources(name)}
+    masked = {each.filename: each.mask is not None for each in gateway.ledger.datasets.sources(name)}
     assert masked == {"cat/1.png": True, "cat/1.jpg": False, "cat/2.webp": True}
     told = {one["filename"]: one["detail"] for one in dataset["imported"]["rejected"]}
     assert told.keys() == {"cat/3.png", "masks/cat/", "masks/1.png", "annotations.json"}

@@ -47,7 +47,7 @@ async def watch(gateway: FakeGateway, run: str, viewers: int = 1) -> list[httpx.
 
 def finish_one(gateway: FakeGateway) -> None:
     item = lease(gateway.ledger).items[0]
-    gateway.ledger.finish(item.id, item.fence, done())
+    gateway.ledger.items.finish(item.id, item.fence, done())
 
 
 async def test_forty_who_watch_one_run_cost_one_part_and_see_the_next_change(
@@ -71,7 +71,7 @@ async def test_forty_who_watch_one_run_cost_one_part_and_see_the_next_change(
 async def test_the_end_of_a_run_is_shown_at_once(gateway: FakeGateway, made: list[str]) -> None:
     run = create_run(gateway.ledger)
     await watch(gateway, run)
-    gateway.ledger.cancel(run)
+    gateway.ledger.runs.cancel(run)
     (answer,) = await watch(gateway, run)
     assert (answer.status_code, answer.headers["hx-refresh"]) == (204, "true")
     assert made == [run]

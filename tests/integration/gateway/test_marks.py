@@ -16,7 +16,6 @@ from PIL import Image, PngImagePlugin
 from counterpose_core.contract.editor import GENERATED_KIND
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.images.codecs import XMP_KEYWORD, decode_image, encode_png, encode_raw
-from counterpose_gateway.access.tenants import DEFAULT_TENANT
 from counterpose_gateway.images.png import (
     DIGITAL_SOURCE_TYPE,
     GENERATED_SOURCE_TYPE,
@@ -24,6 +23,7 @@ from counterpose_gateway.images.png import (
     synthetic_marks,
     synthetic_xmp,
 )
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from counterpose_gateway.reports.images import LONGEST_SIDE, Album
 from fakes.gateway import FakeGateway, fake_gateway
 
@@ -53,7 +53,7 @@ async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fi
         await gateway.upload("demo", 1)
         run = (await gateway.http.post("/v1/stress-tests", json=BODY)).json()["id"]
         await gateway.worker().work_off()
-        items = gateway.ledger.items(run)
+        items = gateway.ledger.items.all(run)
         made = [(item, item.result) for item in items if item.result is not None]
         report = await gateway.http.get(f"/v1/runs/{run}/report")
         yield Finished(gateway, run, made, report.text)
@@ -123,7 +123,7 @@ async def test_the_store_keeps_the_scored_bytes_unmarked(finished: Finished) -> 
 
 
 async def test_a_user_s_images_are_served_unmarked(finished: Finished) -> None:
-    for source in finished.gateway.ledger.sources("demo"):
+    for source in finished.gateway.ledger.datasets.sources("demo"):
         content = await artifact(finished, source.image)
         assert notes(content) == {}
 
@@ -146,7 +146,7 @@ def controls_in(finished: Finished) -> set[str]:
 async def test_the_report_marks_edits_but_not_originals(finished: Finished) -> None:
     edits = {result.image for item, result in finished.made if item.kind == "edit"}
     [control] = controls_in(finished)
-    sources = {source.image for source in finished.gateway.ledger.sources("demo")}
+    sources = {source.image for source in finished.gateway.ledger.datasets.sources("demo")}
     pixels = {
         ref: decode_image(finished.gateway.store.get(ref)).tobytes() for ref in sources | edits | {control}
     }  # every one of them is smaller than the report shows, so none was scaled
@@ -214,7 +214,7 @@ async def test_a_generated_image_is_marked_differently_from_an_edit(finished: Fi
     store = finished.gateway.store
     drawn = store.put(encode_raw(np.flip(PIXELS, axis=0)))
     store.remember(GENERATED_KIND, drawn, drawn)
-    finished.gateway.ledger.of(DEFAULT_TENANT).keep_blobs([drawn])
+    finished.gateway.ledger.of(DEFAULT_TENANT).blobs.keep([drawn])
     for ref, source_type in ((drawn, GENERATED_SOURCE_TYPE), (edit.image, DIGITAL_SOURCE_TYPE)):
         answer = await finished.gateway.http.get(f"/v1/artifacts/{ref}.png")
         assert source_type in notes(answer.content)[XMP_KEYWORD].split('"')

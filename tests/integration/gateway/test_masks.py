@@ -90,7 +90,7 @@ async def uploaded(gateway: FakeGateway, sources: list[dict[str, Any]], name: st
     answer = await gateway.http.post(f"/v1/datasets/{name}/sources", json={"sources": sources})
     classifiers: ByRecipe = gateway.services.classifiers  # type: ignore[assignment]
     if answer.status_code == 200:
-        classifiers.labels |= {each.image: each.label for each in gateway.ledger.sources(name)}
+        classifiers.labels |= {each.image: each.label for each in gateway.ledger.datasets.sources(name)}
     return answer
 
 
@@ -104,7 +104,7 @@ async def summed_up(gateway: FakeGateway, operations: list[str], **choice: objec
     assert answer.status_code == 202, answer.text
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
-    assert gateway.ledger.run(run.id).state == "completed"
+    assert gateway.ledger.runs.get(run.id).state == "completed"
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     told = StressTestSummary.model_validate_json(summary.content).transforms
     assert told is not None
@@ -123,7 +123,7 @@ def every(per_class: int) -> Iterator[dict[str, Any]]:
 async def test_backgrounds_are_of_other_photographs_and_stand_beside_a_placebo(gateway: FakeGateway) -> None:
     assert (await uploaded(gateway, list(every(6)))).json()["added"] == 12
     told = await summed_up(gateway, BACKGROUNDS)
-    known = {each.image: each for each in gateway.ledger.sources("demo")}
+    known = {each.image: each for each in gateway.ledger.datasets.sources("demo")}
     made = [each for each in recipes(gateway) if each.operation.startswith("background-")]
     for each in made:
         own = known[each.source]
@@ -188,7 +188,7 @@ async def test_a_group_never_gives_itself_a_background(gateway: FakeGateway) -> 
     frames = [source("plate", number, group="film") for number in range(5)]
     await uploaded(gateway, [*frames, source("sled", 1), source("sled", 2)])
     told = await summed_up(gateway, ["background-photograph", "background-same-class"])
-    by_image = {each.image: each for each in gateway.ledger.sources("demo")}
+    by_image = {each.image: each for each in gateway.ledger.datasets.sources("demo")}
     for each in recipes(gateway):
         if each.other and by_image[each.source].group:
             assert by_image[each.other].group is None
@@ -249,12 +249,12 @@ async def test_photographs_of_another_dataset_become_backgrounds(gateway: FakeGa
     await uploaded(gateway, scenes, "scenes")
     told = await summed_up(gateway, ["background-photograph", "background-other-class"], backgrounds="scenes")
     assert [each.images for each in told.figures] == [4, 4]
-    taken = {each.image for each in gateway.ledger.sources("scenes")}
+    taken = {each.image for each in gateway.ledger.datasets.sources("scenes")}
     others = {each.other for each in recipes(gateway) if each.operation == "background-photograph"}
     assert others <= taken
     # Classes are the dataset's own: these backgrounds have none of them.
     others = {each.other for each in recipes(gateway) if each.operation == "background-other-class"}
-    assert others <= {each.image for each in gateway.ledger.sources("demo")}
+    assert others <= {each.image for each in gateway.ledger.datasets.sources("demo")}
     refused = await gateway.http.post("/v1/stress-tests", json=body(["rotation"], backgrounds="sceens"))
     assert (refused.status_code, "did you mean 'scenes'" in refused.text) == (404, True)
 
@@ -324,7 +324,7 @@ async def test_a_plan_made_again_takes_the_same_masks_and_backgrounds(gateway: F
     request = body(BACKGROUNDS, backgrounds="scenes", excluded={"sled": ["background-grey"]})
     run = Run.model_validate_json((await gateway.http.post("/v1/stress-tests", json=request)).content)
     planned = []
-    while (group := gateway.ledger.lease_group("worker", seconds=60.0, run_id=run.id)) is not None:
+    while (group := gateway.ledger.items.lease("worker", seconds=60.0, run_id=run.id)) is not None:
         planned += [(item.ordinal, item.item_key, item.instruction) for item in group.items]
     # What comes after the request stands behind nothing.
     await uploaded(gateway, [source("plate", number) for number in range(20, 30)])

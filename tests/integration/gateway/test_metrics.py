@@ -10,7 +10,7 @@ import pytest
 from counterpose_core.errors import BackendUnavailable
 from counterpose_core.types import Cost
 from counterpose_gateway.http.metrics import Metrics
-from counterpose_gateway.ledger import Measurements
+from counterpose_gateway.records.measurements import Measurements
 from counterpose_gateway.services.call_counts import CallCounts
 from fakes.gateway import fake_gateway
 from fakes.ledgers import Clock

@@ -15,8 +15,9 @@ import pytest
 from sqlalchemy import inspect, text
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.ledger import Ledger, revisions
-from counterpose_gateway.ledger.revisions import known_revisions, migration_config
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database import revisions
+from counterpose_gateway.ledger.database.revisions import known_revisions, migration_config
 from counterpose_gateway.main import main
 from fakes import later_revisions
 from fakes.gateway import FakeGateway, fake_gateway
@@ -37,12 +38,12 @@ def later_version() -> Iterator[None]:
 
 
 def at(ledger: Ledger) -> str:
-    with ledger._database.reading() as connection:
+    with ledger._session.database.reading() as connection:
         return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
 
 
 def tables(ledger: Ledger) -> set[str]:
-    with ledger._database.reading() as connection:
+    with ledger._session.database.reading() as connection:
         return set(inspect(connection).get_table_names())
 
 
@@ -51,17 +52,17 @@ def notes(ledger: Ledger) -> dict[str, str]:
     query = text(
         "SELECT id, runs.note FROM runs JOIN run_notes AS more ON run_id = id AND more.note = runs.note"
     )
-    with ledger._database.reading() as connection:
+    with ledger._session.database.reading() as connection:
         return {row.id: row.note for row in connection.execute(query)}
 
 
 def history(ledger: Ledger, run_id: str) -> dict[str, Any]:
     """What a client reads of a run."""
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     return {
         "state": run.state, "counts": run.request_counts, "config": run.resolved_config,
-        "items": [(item.id, item.ordinal, item.state, item.result) for item in ledger.items(run_id)],
-        "audit": ledger.audit(run_id), "totals": ledger.audit_totals(),
+        "items": [(item.id, item.ordinal, item.state, item.result) for item in ledger.items.all(run_id)],
+        "audit": ledger.audit.run(run_id), "totals": ledger.audit.totals(),
     }  # fmt: skip
 
 
@@ -76,11 +77,11 @@ async def test_a_ledger_survives_a_rollback_to_each_revision_and_its_runs_go_on(
             ended = await created(gateway)
             await gateway.worker().work_off()
             cancelled = await created(gateway)
-            gateway.ledger.cancel(cancelled)
+            gateway.ledger.runs.cancel(cancelled)
             begun = await created(gateway)
-            group = gateway.ledger.lease_group("worker", seconds=30, run_id=begun)
+            group = gateway.ledger.items.lease("worker", seconds=30, run_id=begun)
             assert group is not None
-            gateway.ledger.release(group)
+            gateway.ledger.items.release(group)
             runs = (ended, cancelled, begun)
             before = {run: history(gateway.ledger, run) for run in runs}
             assert all(each["audit"] == each["totals"] == [] for each in before.values())
@@ -91,11 +92,11 @@ async def test_a_ledger_survives_a_rollback_to_each_revision_and_its_runs_go_on(
                 assert at(gateway.ledger) == revision
                 assert "run_notes" not in tables(gateway.ledger)
                 assert {run: history(gateway.ledger, run) for run in runs} == before, revision
-                gateway.ledger._database.migrate()
+                gateway.ledger._session.database.migrate()
                 assert {run: history(gateway.ledger, run) for run in runs} == before, revision
             assert notes(gateway.ledger) == {run: str(read["counts"].total) for run, read in before.items()}
             await gateway.worker().work_off()
-            assert gateway.ledger.run(begun).state == "completed"
+            assert gateway.ledger.runs.get(begun).state == "completed"
             assert history(gateway.ledger, begun)["audit"] == []
 
 
@@ -126,7 +127,7 @@ def test_the_command_rolls_back_and_a_newer_ledger_is_refused_by_name(
 @pytest.mark.parametrize("revision", ["0001", "0028"])
 def test_a_ledger_from_before_the_first_release_is_refused_and_left_as_it_is(revision: str, url: str) -> None:
     ledger = Ledger(url)
-    with ledger._database.writing() as connection:
+    with ledger._session.database.writing() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = :old"), {"old": revision})
     with pytest.raises(
         InvalidRequest, match=f"'{revision}'.*before the first release.*COUNTERPOSE_DATABASE_URL"

@@ -63,15 +63,15 @@ async def summed_up(
     assert answer.status_code == 202, answer.text
     run_id = answer.json()["id"]
     await gateway.worker().work_off()
-    assert gateway.ledger.run(run_id).state == "completed"
-    assert gateway.ledger.audit(run_id) == []
+    assert gateway.ledger.runs.get(run_id).state == "completed"
+    assert gateway.ledger.audit.run(run_id) == []
     summary = await gateway.http.get(f"/v1/runs/{run_id}/summary")
     assert summary.status_code == 200, summary.text
     return StressTestSummary.model_validate_json(summary.content)
 
 
 def kinds(gateway: FakeGateway, run_id: str) -> Counter[str]:
-    return Counter(item.kind for item in gateway.ledger.recorded_items(run_id))
+    return Counter(item.kind for item in gateway.ledger.items.recorded(run_id))
 
 
 async def test_a_run_has_the_findings_of_edits_and_of_operations_under_one_numbering(
@@ -82,7 +82,7 @@ async def test_a_run_has_the_findings_of_edits_and_of_operations_under_one_numbe
     told = both.transforms
     assert told is not None
     # Later stages, their budget and every figure of the edits are those of a run without operations.
-    assert gateway.ledger.run(both.run_id).stage == 3
+    assert gateway.ledger.runs.get(both.run_id).stage == 3
     edited = kinds(gateway, alone.run_id)
     assert kinds(gateway, both.run_id) == edited + Counter({"transforms": 40})
     assert [each.model_copy(update={"backend": None, "pairs": []}) for each in both.findings] == [
@@ -340,7 +340,7 @@ async def test_masks_and_captions_of_the_user_leave_the_edits_as_they_are(gatewa
 
 async def test_the_plan_of_both_is_made_again_from_any_item_on(gateway: FakeGateway) -> None:
     answer = await gateway.http.post("/v1/stress-tests", json=BOTH)
-    run = gateway.ledger.run(answer.json()["id"])
+    run = gateway.ledger.runs.get(answer.json()["id"])
     whole = stored(gateway, run.id)
     assert STRESS_TEST.rest_of_plan is not None
     edits = sum(item["kind"] != "transforms" for item in whole)
@@ -369,6 +369,6 @@ async def _left_after_the_screen(gateway: FakeGateway, body: dict[str, Any]) -> 
     run_id = answer.json()["id"]
     await gateway.worker(planner=no_planner(gateway)).work_off()
     await gateway.http.post(f"/v1/runs/{run_id}/cancel")
-    assert gateway.ledger.run(run_id).state == "cancelled"
+    assert gateway.ledger.runs.get(run_id).state == "cancelled"
     summary = await gateway.http.get(f"/v1/runs/{run_id}/summary")
     return StressTestSummary.model_validate_json(summary.content).pairs_left

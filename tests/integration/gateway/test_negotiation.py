@@ -41,7 +41,7 @@ def routes(router: Any) -> Iterator[APIRoute]:
 async def test_every_route_refuses_what_nothing_can_satisfy_before_it_does_anything(
     gateway: FakeGateway,
 ) -> None:
-    before = gateway.ledger.run_list(), gateway.ledger.dataset_list()
+    before = gateway.ledger.runs.page(), gateway.ledger.datasets.all()
     asked = 0
     for route in routes(bare_app()):
         if not media_types(route):
@@ -53,7 +53,7 @@ async def test_every_route_refuses_what_nothing_can_satisfy_before_it_does_anyth
             assert answer.status_code == 406, (method, path, answer.text)
             asked += 1
     assert asked > 60
-    assert (gateway.ledger.run_list(), gateway.ledger.dataset_list()) == before
+    assert (gateway.ledger.runs.page(), gateway.ledger.datasets.all()) == before
 
 
 class _Any(dict[str, str]):
@@ -103,7 +103,7 @@ async def test_a_range_is_ignored_and_every_answer_says_that_there_are_none(
     gateway: FakeGateway, range_: str
 ) -> None:
     run = (await gateway.http.post(ROOT, json=BODY)).json()["id"]
-    image = gateway.ledger.sources("demo")[0].image
+    image = gateway.ledger.datasets.sources("demo")[0].image
     for path in (f"/v1/runs/{run}/results", f"/v1/runs/{run}", f"/v1/artifacts/{image}.png"):
         whole = await gateway.http.get(path)
         part = await gateway.http.get(path, headers={"range": range_})

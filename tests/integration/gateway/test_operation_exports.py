@@ -117,7 +117,7 @@ async def test_the_page_of_an_item_shows_its_control_and_what_each_operation_mad
 async def test_an_image_that_is_not_the_one_that_was_answered_is_never_exported(gateway: FakeGateway) -> None:
     gateway.services.classifiers.torn = "darker"  # type: ignore[attr-defined]
     run = (await finished(gateway, per_class=1, transforms=CHANGES)).run_id
-    items = list(gateway.ledger.recorded_items(run))
+    items = list(gateway.ledger.items.recorded(run))
     assert items[0].result is not None
     assert all(each["pixels"].startswith("sha256:") for each in items[0].result["transformed"])
     answer = await gateway.http.get(f"/v1/runs/{run}/export")

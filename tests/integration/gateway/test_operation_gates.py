@@ -39,7 +39,7 @@ async def gated(gateway: FakeGateway, per_class: int, **changes: object) -> Gate
     assert answer.status_code == 202, answer.text
     run: str = answer.json()["id"]
     await gateway.worker().work_off()
-    assert gateway.ledger.audit(run) == []
+    assert gateway.ledger.audit.run(run) == []
     answer = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert answer.status_code == 200, answer.text
     return GateSummary.model_validate_json(answer.content)

@@ -13,8 +13,8 @@ from counterpose_core.contract.proofs import FindingHistory
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.transforms import OperationFigure
-from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.ledger.datasets.datasets import Datasets
+from counterpose_gateway.records.source_table import SourceTable
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import fake_services
 from fakes.world import CLASSES, FakeWorld
@@ -230,14 +230,14 @@ async def test_the_dataset_is_read_only_where_it_may_have_images_that_the_run_ha
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int | None] = []
-    source_table = Ledger.source_table
+    source_table = Datasets.table
 
-    def reading(ledger: Ledger, name: str, *, most: int | None = None) -> SourceTable:
+    def reading(datasets: Datasets, name: str, *, most: int | None = None) -> SourceTable:
         read.append(most)
-        return source_table(ledger, name, most=most)
+        return source_table(datasets, name, most=most)
 
     run = await finished(gateway, 1, classifiers=["leaning"], transforms=CHANGES)
-    monkeypatch.setattr(Ledger, "source_table", reading)
+    monkeypatch.setattr(Datasets, "table", reading)
     test = await AsyncClient(http=gateway.http).stress_tests.get(run.run_id)
     await gateway.upload("demo", 3)
     assert set((await test.summary()).pairs_left.values()) == {8}

@@ -76,7 +76,7 @@ async def finished(gateway: FakeGateway, per_class: int = 6, **changes: object) 
     assert answer.status_code == 202, answer.text
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
-    assert gateway.ledger.run(run.id).state == "completed"
+    assert gateway.ledger.runs.get(run.id).state == "completed"
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200, summary.text
     return StressTestSummary.model_validate_json(summary.content)
@@ -151,7 +151,7 @@ async def test_a_classifier_may_answer_all_of_its_own_classes(
     assert summary.config["transforms"]["others"] == {"leaning": ["spoon", "fork"]}
     assert summary.transforms.among == {"leaning": classes + 2}
     # Nine in ten of the true class, the rest spread over all that may be answered.
-    items = list(gateway.ledger.recorded_items(summary.run_id))
+    items = list(gateway.ledger.items.recorded(summary.run_id))
     assert items[0].result is not None
     pair = items[0].result["predictions"]["leaning"]
     assert pair["top"][1][1] == pytest.approx(0.1 / (classes + 1))

@@ -128,7 +128,7 @@ async def finished(gateway: FakeGateway, **transforms: Any) -> StressTestSummary
     assert answer.status_code == 202, answer.text
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
-    assert gateway.ledger.run(run.id).state == "completed"
+    assert gateway.ledger.runs.get(run.id).state == "completed"
     report = await gateway.http.get(f"/v1/runs/{run.id}/report")
     assert report.status_code == 200, report.text
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
@@ -255,7 +255,7 @@ async def test_a_photograph_of_64_megapixels_is_taken_at_half_its_sides(gateway:
         ("small.jpg", "light", written("JPEG", "RGB")(photograph("light", 0, 96, 96))),
     ]
     assert (await uploaded(gateway, files))["added"] == 2
-    stored = {source.image for source in gateway.ledger.source_table("own").rows()}
+    stored = {source.image for source in gateway.ledger.datasets.table("own").rows()}
     sizes = {decode_image(gateway.store.get(image)).shape[:2] for image in stored}
     assert sizes == {(3456, 4608), (96, 96)}
     told = await transformed(gateway, operations=["rotation", "gaussian-blur"], levels=[3])

@@ -103,7 +103,7 @@ async def test_a_run_that_has_ended_is_not_stopped(gateway: FakeGateway) -> None
     run = await worked_off(gateway, "continue")
     why = error_for("images-outside-suite", "too late")
     assert isinstance(why, RequestError)
-    gateway.ledger.stop_run(run.id, why)
-    assert gateway.ledger.run(run.id).state == "completed"
+    gateway.ledger.runs.stop(run.id, why)
+    assert gateway.ledger.runs.get(run.id).state == "completed"
     with pytest.raises(NotFound):
-        gateway.ledger.stop_run("0" * 32, why)
+        gateway.ledger.runs.stop("0" * 32, why)

@@ -57,7 +57,7 @@ async def test_a_page_of_another_origin_changes_nothing(tmp_path: Path, headers:
         for method, path in asked:
             answer = await gateway.http.request(method, path, headers=headers)
             problem(answer, 403, "foreign-origin")
-        assert gateway.ledger.run(run_id).state == "queued"
+        assert gateway.ledger.runs.get(run_id).state == "queued"
         assert (await gateway.http.get(one, headers=headers)).status_code == 200
 
 
@@ -107,7 +107,7 @@ async def test_a_session_changes_things_only_for_our_own_origin(tmp_path: Path) 
             await gateway.http.post(path, headers={"origin": "https://evil.example"}), 403, "foreign-origin"
         )
         assert (await gateway.http.post(path, headers=OWN)).status_code == 303
-        assert gateway.ledger.run(run_id).state == "cancelled"
+        assert gateway.ledger.runs.get(run_id).state == "cancelled"
 
 
 async def test_a_wrong_key_opens_nothing(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_forms_are_read_by_pages_alone(tmp_path: Path) -> None:
         path = f"/ui/runs/{run_id}/rename"
         renamed = await gateway.http.post(path, content="name=n%C3%A4chtlich", headers=FORM)
         assert renamed.status_code == 303
-        assert gateway.ledger.run(run_id).name == "nächtlich"
+        assert gateway.ledger.runs.get(run_id).name == "nächtlich"
         for content, status in (
             (b"name=%FF", 422),
             (b"&".join([b"a=b"] * 21), 422),
@@ -189,7 +189,7 @@ async def test_forms_are_read_by_pages_alone(tmp_path: Path) -> None:
             413,
             "payload-too-large",
         )
-        assert gateway.ledger.run(run_id).name == "nächtlich"
+        assert gateway.ledger.runs.get(run_id).name == "nächtlich"
 
 
 async def test_every_page_may_do_no_more_than_it_must(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_requ
         for _ in range(2):
             answer = await gateway.http.post(f"{path}/prove", data={"images": "12", "key": key[1]})
             assert (answer.status_code, answer.headers["location"]) == (303, path)
-        [child] = gateway.ledger.children(run_id)
+        [child] = gateway.ledger.runs.children(run_id)
         assert "Making more images of it" in (await gateway.http.get(path)).text
         part = await gateway.http.get(f"{path}/proof", headers={"hx-request": "true"})
         assert part.text.lstrip().startswith('<div id="proof"')
@@ -234,7 +234,7 @@ async def test_proofs_and_applications_are_listed_under_their_run(tmp_path: Path
         alone = (await gateway.http.get("/ui?state=completed")).text
         assert 'class="child"' not in alone
         assert all(f'<a href="/ui/runs/{each}">' in alone for each in ids)
-        gateway.ledger.delete_run(run_id)
+        gateway.ledger.runs.delete(run_id)
         orphans = (await gateway.http.get("/ui")).text
         assert all(f'<a href="/ui/runs/{each}">' in orphans for each in ids[1:])
         refused = await gateway.http.post("/v1/stress-tests", json=BODY | {"applied_from": run_id})
@@ -332,7 +332,7 @@ async def test_images_of_a_deleted_run_stay_for_others(site: Site) -> None:
         answer: httpx.Response = await site.gateway.http.get(ref)
         assert (answer.status_code, answer.headers["content-type"]) == (200, "image/webp")
     # Those that waited are worked off now, too.
-    assert site.gateway.ledger.run(site.going).state == "completed"
+    assert site.gateway.ledger.runs.get(site.going).state == "completed"
 
 
 async def test_images_made_here_are_marked_and_those_of_users_are_not(site: Site) -> None:
@@ -350,7 +350,7 @@ async def test_a_named_run_is_listed_by_its_name(site: Site) -> None:
     html = await site.page("/ui")
     assert "&lt;b&gt;before&lt;/b&gt;" in html
     await site.gateway.http.post(f"{path}/rename", data={"name": " "})
-    assert site.gateway.ledger.run(site.ended).name is None
+    assert site.gateway.ledger.runs.get(site.ended).name is None
 
 
 async def test_what_others_wrote_is_as_it_was_published(site: Site) -> None:

@@ -109,7 +109,7 @@ def test_a_run_is_named_and_cancelled_without_script(tab: Tab, served: ServedGat
     tab.value("document.querySelector('input[name=name]').value = 'by hand'")
     click(tab, "form[action$='/rename'] button")
     click(tab, "form[action$='/cancel'] button")
-    run = served.gateway.ledger.run(run_id)
+    run = served.gateway.ledger.runs.get(run_id)
     assert (run.name, run.state) == ("by hand", "cancelled")
     assert "cancelled" in said(tab)
 
@@ -117,8 +117,8 @@ def test_a_run_is_named_and_cancelled_without_script(tab: Tab, served: ServedGat
 def test_a_page_whose_run_is_deleted_keeps_nothing_of_it(tab: Tab, served: ServedGateway) -> None:
     run_id = created(served, seed=9)
     tab.open(f"{served.address}/ui/runs/{run_id}", 390, 844)
-    served.gateway.ledger.cancel(run_id)
-    served.gateway.ledger.delete_run(run_id)
+    served.gateway.ledger.runs.cancel(run_id)
+    served.gateway.ledger.runs.delete(run_id)
     until(tab, f"document.body.innerText.includes(\"Run '{run_id}' was deleted\")")
     assert tab.value("document.querySelector('h1').innerText") == "Not found"
     assert tab.value("document.querySelectorAll('.badge, main form').length") == 0
@@ -136,8 +136,8 @@ def test_a_page_whose_run_is_deleted_keeps_nothing_of_it(tab: Tab, served: Serve
 )
 def test_a_click_on_a_page_of_a_deleted_run_says_so(tab: Tab, served: ServedGateway, then: str) -> None:
     run_id = created(served, seed=10)
-    served.gateway.ledger.cancel(run_id)
+    served.gateway.ledger.runs.cancel(run_id)
     tab.open(f"{served.address}/ui/runs/{run_id}", 390, 844)
-    served.gateway.ledger.delete_run(run_id)
+    served.gateway.ledger.runs.delete(run_id)
     click(tab, then)
     assert f"Run '{run_id}' was deleted; list the runs to see the others" in said(tab)

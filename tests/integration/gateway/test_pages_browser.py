@@ -125,8 +125,8 @@ def test_a_user_cancels_names_and_deletes_a_run(tab: Tab, served: ServedGateway)
 def test_a_page_open_on_a_deleted_run_says_so_and_asks_no_more(tab: Tab, served: ServedGateway) -> None:
     run_id = created(served, seed=9)
     tab.open(f"{served.address}/ui/runs/{run_id}", 1300, 1000)
-    served.gateway.ledger.cancel(run_id)
-    served.gateway.ledger.delete_run(run_id)
+    served.gateway.ledger.runs.cancel(run_id)
+    served.gateway.ledger.runs.delete(run_id)
     until(tab, says("was deleted"))
     assert tab.value("document.querySelector('[hx-get]')") is None
 
@@ -137,7 +137,7 @@ def test_the_list_shows_a_new_run_by_itself(tab: Tab, served: ServedGateway) -> 
     second = created(served, seed=11)
     until(tab, f"document.querySelector(\"a[href='/ui/runs/{second}']\") !== null")
     for run_id in (first, second):
-        served.gateway.ledger.cancel(run_id)
+        served.gateway.ledger.runs.cancel(run_id)
 
 
 def paths(run_id: str) -> dict[str, str]:

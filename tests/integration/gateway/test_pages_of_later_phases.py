@@ -41,12 +41,12 @@ async def test_what_is_tested_in_later_phases_is_shown_first_while_it_is_tested(
         await gateway.upload("demo", 30, ("sled", "boat"))
         run_id = await created(gateway)
         for stage, name in phases.items():
-            while gateway.ledger.run(run_id).stage < stage:
+            while gateway.ledger.runs.get(run_id).stage < stage:
                 await work(gateway, 1)
             await work(gateway, 2)
-            run = gateway.ledger.run(run_id)
+            run = gateway.ledger.runs.get(run_id)
             assert (run.stage, run.state) == (stage, "in_progress")
-            later = [each for each in gateway.ledger.items(run_id) if each.stage > 1]
+            later = [each for each in gateway.ledger.items.all(run_id) if each.stage > 1]
             tested = {
                 (each.label, each.instruction.change.added)
                 for each in later

@@ -13,9 +13,9 @@ import pytest_asyncio
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InternalError
 from counterpose_core.types import RunKind
-from counterpose_gateway.ledger import NewSource
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.large_plans import PlanInputs
 from fakes.benchmarks import benchmark_body, benchmark_services, learn_interface
 from fakes.gateway import FakeGateway, fake_gateway
@@ -42,8 +42,8 @@ async def interface(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[t
 
 def regroup(gateway: FakeGateway, label: str, group: str) -> None:
     """Put four images of a class into a group."""
-    known = [source for source in gateway.ledger.sources("demo") if source.label == label][:4]
-    gateway.ledger.add_sources("demo", [_again(source, group) for source in known])
+    known = [source for source in gateway.ledger.datasets.sources("demo") if source.label == label][:4]
+    gateway.ledger.datasets.add("demo", [_again(source, group) for source in known])
 
 
 def _again(source: Any, group: str) -> NewSource:
@@ -79,16 +79,16 @@ async def test_a_plan_made_again_is_the_plan(
     whole = stored(gateway, run.id)
     assert len(whole) == run.request_counts.total > 3
     # What comes after the request changes nothing.
-    before = gateway.ledger.dataset("demo").n_sources
+    before = gateway.ledger.datasets.get("demo").n_sources
     regroup(gateway, "kite" if body.get("confirm") else "plate", "late")
-    gateway.ledger.add_sources("demo", [late_image(before)])
+    gateway.ledger.datasets.add("demo", [late_image(before)])
     inputs = PlanInputs(dict.fromkeys(read, before), gateway.ledger, gateway.store)
     rest_of_plan = METHODS[kind].rest_of_plan
     assert rest_of_plan is not None
     for first in (0, 1, len(whole) // 2, len(whole) - 1, len(whole)):
         again = rest_of_plan(run, inputs, first)
         assert [plain(item) for item in again] == whole[first:]
-    gateway.ledger.cancel(run.id)
+    gateway.ledger.runs.cancel(run.id)
 
 
 def late_image(number: int) -> NewSource:
@@ -103,7 +103,7 @@ def plain(item: PlannedItem) -> dict[str, Any]:
 
 def stored(gateway: FakeGateway, run_id: str) -> list[dict[str, Any]]:
     found: list[PlannedItem] = []
-    while (group := gateway.ledger.lease_group("worker", seconds=60.0, run_id=run_id)) is not None:
+    while (group := gateway.ledger.items.lease("worker", seconds=60.0, run_id=run_id)) is not None:
         found += group.items
     return [plain(item) for item in sorted(found, key=lambda item: item.ordinal)]
 

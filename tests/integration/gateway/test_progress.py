@@ -25,7 +25,7 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def followed(ledger: Ledger) -> FollowedRuns:
-    return FollowedRuns(ledger)
+    return FollowedRuns(ledger.events)
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ async def test_a_stream_from_the_start_sends_every_event_once_in_order(
 ) -> None:
     run = create_run(ledger)
     finish_all(ledger)
-    assert await told(event_stream(followed, run, after=0)) == ledger.events(run, after=0)
+    assert await told(event_stream(followed, run, after=0)) == ledger.events.page(run, after=0)
 
 
 async def test_each_event_carries_its_number_and_its_name(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger, sources=1)
     finish_all(ledger)
     events = [each async for sent in event_stream(followed, run, after=0) for each in sent_fields(sent)]
-    assert [each["id"] for each in events] == [str(event.id) for event in ledger.events(run, after=0)]
+    assert [each["id"] for each in events] == [str(event.id) for event in ledger.events.page(run, after=0)]
     assert {each["event"] for each in events} == {"progress"}
 
 
@@ -58,7 +58,7 @@ async def test_each_event_carries_its_number_and_its_name(ledger: Ledger, follow
 async def test_a_resumed_stream_repeats_and_skips_nothing(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger, sources=2)
     finish_all(ledger)
-    events = ledger.events(run, after=0)
+    events = ledger.events.page(run, after=0)
     for seen in events:
         rest = await told(event_stream(followed, run, after=seen.id))
         assert rest == [event for event in events if event.id > seen.id]
@@ -68,7 +68,7 @@ async def test_events_of_other_runs_are_not_sent(ledger: Ledger, followed: Follo
     mine, other = create_run(ledger, sources=1), create_run(ledger, sources=1)
     finish_all(ledger)
     assert {event.run_id for event in await told(event_stream(followed, mine, after=0))} == {mine}
-    assert ledger.run(other).state == "completed"
+    assert ledger.runs.get(other).state == "completed"
 
 
 async def test_a_stream_ends_with_its_run(ledger: Ledger, followed: FollowedRuns) -> None:
@@ -77,17 +77,17 @@ async def test_a_stream_ends_with_its_run(ledger: Ledger, followed: FollowedRuns
     assert b"created" in await anext(stream)
     first, second = lease(ledger).items
     for item in (first, second):
-        ledger.finish(item.id, item.fence, done())
+        ledger.items.finish(item.id, item.fence, done())
     states = [event.state for event in await told(stream)]
     assert states == ["in_progress", "in_progress", "completed"]
 
 
 async def test_a_resumed_run_can_be_followed_again(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger, sources=1, per_source=1)
-    ledger.cancel(run)
+    ledger.runs.cancel(run)
     last = (await told(event_stream(followed, run, after=0)))[-1]
     assert last.state == "cancelled"
-    ledger.resume(run)
+    ledger.runs.resume(run)
     finish_all(ledger)
     assert [event.state for event in await told(event_stream(followed, run, after=last.id))][
         -1
@@ -96,7 +96,7 @@ async def test_a_resumed_run_can_be_followed_again(ledger: Ledger, followed: Fol
 
 async def test_a_new_client_gets_the_newest_event_first(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger)
-    newest = ledger.last_event(run).id
+    newest = ledger.events.last(run).id
     assert await first_event_id(followed, run, None) == newest - 1
     assert await first_event_id(followed, run, 0) == 0
     assert await first_event_id(followed, run, newest + 100) == newest
@@ -132,5 +132,5 @@ async def test_a_waiting_client_sees_the_end_caused_by_another_process(
 ) -> None:
     run = create_run(ledger)
     waiting = [asyncio.create_task(wait_for_end(followed, status, run, 30.0)) for _ in range(3)]
-    ledger.cancel(run)
+    ledger.runs.cancel(run)
     assert [found.state for found in await asyncio.gather(*waiting)] == ["cancelled"] * 3

@@ -45,7 +45,7 @@ async def test_a_child_makes_pairs_of_images_that_are_left_and_the_run_stays_as_
     assert (kinds["confirmation"], kinds["placebo"]) == (SOME_EVIDENCE, SOME_EVIDENCE)
     paired = {item["item_group"] for item in made if item["kind"] != "caption"}
     assert paired & {item["item_group"] for item in before[1]["items"]} == set()
-    assert gateway.ledger.audit(child) == []
+    assert gateway.ledger.audit.run(child) == []
     assert [await read(gateway, run_id, path) for path in ("", "/items?limit=1000", "/summary")] == before
 
 
@@ -282,11 +282,11 @@ async def test_two_children_at_once_count_each_image_once(gateway: FakeGateway) 
     first = await proven(gateway, run_id, images=4, seed=1)
     twin = await read(gateway, first)
     ledger = gateway.ledger
-    second = ledger.create_run(
+    second = ledger.runs.create(
         kind="stress-test", dataset="demo", config=twin["resolved_config"], items=[], fingerprint="f" * 64,
         parent=run_id,
     ).id  # fmt: skip
-    with ledger._database.writing() as connection:
+    with ledger._session.database.writing() as connection:
         copied = (
             "INSERT INTO items SELECT :new || substr(id, 33), :new, item_key, ordinal, kind, item_group, "
             "source_image, label, edit_type, slot, stage, caption, instruction, state, attempts, fence, "
@@ -335,13 +335,13 @@ async def test_a_child_whose_pairs_failed_is_resumed_and_counts_then(tmp_path: P
         await gateway.worker().work_off()
         assert (await read(gateway, child))["state"] == "completed"
         assert (await read(gateway, child, "/summary"))["findings"][0]["state"] == "breaks"
-        assert gateway.ledger.audit(child) == []
+        assert gateway.ledger.audit.run(child) == []
 
 
 async def test_a_child_outlives_its_run(gateway: FakeGateway) -> None:
     run_id = await filled(gateway)
     child = await proven(gateway, run_id, images=ENOUGH)
-    with gateway.ledger._database.writing() as connection:
+    with gateway.ledger._session.database.writing() as connection:
         for table, column in (
             ("blob_uses", "run_id"),
             ("items", "run_id"),

@@ -14,7 +14,8 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import QuotaExceeded
 from counterpose_gateway.images.intake import register_folder
 from counterpose_gateway.images.quota import Quotas
-from counterpose_gateway.ledger import Ledger, NewSource
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
@@ -51,7 +52,7 @@ def test_a_small_file_of_a_large_image_stays_small_on_disk(tmp_path: Path, ledge
     store = BlobStore(str(tmp_path / "store"))
     register_folder("demo", folder.parent, ledger, store)
     stored = sum(path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file())
-    assert stored == ledger.stored("demo").bytes < 10_000
+    assert stored == ledger.datasets.stored("demo").bytes < 10_000
 
 
 @pytest.mark.parametrize(
@@ -72,14 +73,14 @@ async def test_images_beyond_a_quota_are_refused_by_its_setting_and_not_stored(
         assert {one["code"] for one in body["rejected"]} == {"quota-exceeded"}
         assert f"COUNTERPOSE_{setting.upper()}" in body["rejected"][0]["detail"]
         assert str(limit) in body["rejected"][0]["detail"]
-        stored = gateway.ledger.stored("demo")
+        stored = gateway.ledger.datasets.stored("demo")
         assert (stored.bytes if "bytes" in setting else stored.images) <= limit
         # Every image refused is a refused request, and what is known already needs no room.
         refused = await gateway.http.post("/v1/datasets/demo/sources", json=uploads(50))
         assert f"COUNTERPOSE_{setting.upper()}" in problem(refused, 429, "quota-exceeded").detail
         again = await gateway.http.post("/v1/datasets/demo/sources", json=uploads(0))
         assert (again.status_code, again.json()["added"]) == (200, 0)
-        kept = {source.image for source in gateway.ledger.sources("demo")}
+        kept = {source.image for source in gateway.ledger.datasets.sources("demo")}
         assert sum(gateway.store.exists(source) for source in kept) == len(kept) == body["added"]
 
 
@@ -97,22 +98,22 @@ async def test_datasets_beyond_their_number_are_refused_and_known_ones_answered(
             assert (await gateway.http.post("/v1/datasets", json={"name": name})).status_code == 201
         refused = await gateway.http.post("/v1/datasets", json={"name": "three"})
         assert "COUNTERPOSE_MAX_DATASETS" in problem(refused, 429, "quota-exceeded").detail
-        assert len(gateway.ledger.dataset_list()) == 2
+        assert len(gateway.ledger.datasets.all()) == 2
 
 
 def test_the_ledger_has_the_last_word_when_two_requests_take_the_same_room(ledger: Ledger) -> None:
     quotas = Quotas.of(GatewaySettings(max_dataset_bytes=100))
-    ledger.create_dataset("demo", None)
+    ledger.datasets.create("demo", None)
     first, second = (
         NewSource(image=f"{number:064x}", label="sled", filename=f"{number}.png", caption=None,
                   width=8, height=8, stored=60)
         for number in (1, 2)
     )  # fmt: skip
-    assert ledger.add_sources("demo", [first], check=quotas.check) == 1
+    assert ledger.datasets.add("demo", [first], check=quotas.check) == 1
     with pytest.raises(QuotaExceeded, match="COUNTERPOSE_MAX_DATASET_BYTES"):
-        ledger.add_sources("demo", [second], check=quotas.check)
-    assert ledger.add_sources("demo", [first], check=quotas.check) == 0
-    stored = ledger.stored("demo")
+        ledger.datasets.add("demo", [second], check=quotas.check)
+    assert ledger.datasets.add("demo", [first], check=quotas.check) == 0
+    stored = ledger.datasets.stored("demo")
     assert (stored.images, stored.bytes, stored.all_images, stored.all_bytes) == (1, 60, 1, 60)
 
 
@@ -124,5 +125,5 @@ def test_a_folder_beyond_the_quota_makes_no_dataset(tmp_path: Path, ledger: Ledg
     store = BlobStore(str(tmp_path / "store"))
     with pytest.raises(QuotaExceeded, match="COUNTERPOSE_MAX_STORED_BYTES"):
         register_folder("demo", folder.parent, ledger, store, quotas=quotas)
-    assert ledger.dataset_list() == []
+    assert ledger.datasets.all() == []
     assert list((tmp_path / "store").rglob("?" * 64)) == []

@@ -12,7 +12,8 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.bug_hunts import HuntItem
 from counterpose_core.contract.runs import Item
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
-from counterpose_gateway.ledger import Ledger, schema
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
@@ -43,7 +44,7 @@ def form(value: Any) -> Any:
 def forms(ledger: Ledger, run_id: str) -> dict[tuple[str, str | None], list[Any]]:
     """Kind and edit type → the forms of such items."""
     found: dict[tuple[str, str | None], list[Any]] = {}
-    for item in ledger.items_of(run_id, Item):
+    for item in ledger.items.of(run_id, Item):
         of_item = form(item.model_dump(mode="json"))
         known = found.setdefault((item.kind, item.edit_type), [])
         if of_item not in known:
@@ -60,11 +61,11 @@ async def test_a_thousand_recorded_items_have_the_form_that_a_worker_writes(tmp_
         written = (await gateway.http.post("/v1/stress-tests", json=BODY)).json()["id"]
         await gateway.worker().work_off()
         known = forms(gateway.ledger, written)
-        state = gateway.ledger.run(written).state
+        state = gateway.ledger.runs.get(written).state
     found = forms(ledger, run_id)
     assert found.keys() == known.keys()
     assert all(each in known[kind] for kind, several in found.items() for each in several)
-    assert (ledger.run(run_id).state, ledger.run(run_id).request_counts.done) == (state, ITEMS)
+    assert (ledger.runs.get(run_id).state, ledger.runs.get(run_id).request_counts.done) == (state, ITEMS)
     runs = RecordedRuns(ledger=ledger, store=gateway.store)
     assert Summary(STRESS_TEST, run_id, None)(runs).counts["done"] == ITEMS
     ledger.close()
@@ -74,7 +75,7 @@ async def test_copies_have_sources_of_their_own(tmp_path: Path, monkeypatch: Any
     monkeypatch.setattr("evaluation.load.recorded.VARIED", 70)
     ledger = new_ledger(tmp_path)
     run_id = await load_recorded(ledger, f"sqlite:///{tmp_path}/ledger.db", 150)
-    items = list(ledger.items_of(run_id, Item))
+    items = list(ledger.items.of(run_id, Item))
     assert [item.ordinal for item in items] == list(range(150))
     assert len({item.id for item in items}) == 150
     assert max(sum(other.item_group == item.item_group for other in items) for item in items) <= 7
@@ -89,9 +90,9 @@ async def test_a_recorded_benchmark_has_the_form_that_a_worker_writes(tmp_path: 
         body = benchmark_body(await uploaded(gateway))
         written = (await gateway.http.post("/v1/shift-benchmarks", json=body)).json()["id"]
         await gateway.worker().work_off()
-        known = {_without_names(form(each)) for each in gateway.ledger.recorded_items(written)}
-    found = list(ledger.recorded_items(run_id))
-    assert len(found) == ledger.run(run_id).request_counts.done == 300
+        known = {_without_names(form(each)) for each in gateway.ledger.items.recorded(written)}
+    found = list(ledger.items.recorded(run_id))
+    assert len(found) == ledger.runs.get(run_id).request_counts.done == 300
     assert {_without_names(form(each)) for each in found} <= known
     runs = RecordedRuns(ledger=ledger, store=gateway.store)
     assert Summary(SHIFT_BENCHMARK, run_id, OBJECT_PERCENTILE)(runs).counts["done"] == 300
@@ -105,16 +106,16 @@ async def test_a_recorded_hunt_of_the_written_size_is_what_a_worker_writes(tmp_p
     written, other = [await written_hunt() for _ in range(2)]
     ledger = new_ledger(tmp_path)
     run_id = load_recorded_hunt(f"sqlite:///{tmp_path}/ledger.db", other, other.samples)
-    found = [_apart(item._asdict(), run_id) for item in ledger.recorded_items(run_id)]
+    found = [_apart(item._asdict(), run_id) for item in ledger.items.recorded(run_id)]
     names = found[0].keys()
     known = [
         _apart({name: row[name] for name in names}, written.run["id"]) for row in written.items
     ]  # fmt: skip
     assert found == known
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     assert run.resolved_config == written.run["config"]
     assert run.request_counts.total == len(known)
-    assert ledger.audit(run_id) == []
+    assert ledger.audit.run(run_id) == []
     ledger.close()
 
 
@@ -131,7 +132,7 @@ async def test_a_larger_recorded_hunt_has_the_written_images_again(tmp_path: Pat
     samples = 3 * written.samples + 10
     ledger = new_ledger(tmp_path)
     run_id = load_recorded_hunt(f"sqlite:///{tmp_path}/ledger.db", written, samples)
-    items = list(ledger.items_of(run_id, HuntItem))
+    items = list(ledger.items.of(run_id, HuntItem))
     known = {json.dumps(form(each), sort_keys=True) for each in written.items}
     found = _rows(ledger, run_id)
     assert {json.dumps(form(each), sort_keys=True) for each in found} <= known
@@ -145,7 +146,7 @@ async def test_a_larger_recorded_hunt_has_the_written_images_again(tmp_path: Pat
     assert all(
         made[str(item.instruction.sample)] == item.source_image for item in captions if item.instruction
     )
-    assert ledger.audit(run_id) == []
+    assert ledger.audit.run(run_id) == []
     runs = RecordedRuns(ledger=ledger, store=BlobStore("memory://hunts"))
     summary = Summary(BUG_HUNT, run_id, None)(runs)
     assert summary.images == samples
@@ -154,7 +155,7 @@ async def test_a_larger_recorded_hunt_has_the_written_images_again(tmp_path: Pat
 
 
 def _rows(ledger: Ledger, run_id: str) -> list[dict[str, Any]]:
-    with ledger._database.reading() as connection:
+    with ledger._session.database.reading() as connection:
         query = select(schema.items).where(schema.items.c.run_id == run_id)
         return [dict(row) for row in connection.execute(query).mappings()]
 

@@ -61,7 +61,7 @@ async def test_an_upload_of_one_bad_file_is_refused_with_its_code(
     found = problem(answer, error_classes()[code].status, code)
     assert [(one.pointer, one.code) for one in found.errors] == [("/sources/0/content_base64", code)]
     assert "'a.png'" in found.detail
-    assert (gateway.ledger.sources(dataset), stored(gateway)) == ([], before)
+    assert (gateway.ledger.datasets.sources(dataset), stored(gateway)) == ([], before)
 
 
 @pytest.mark.fault("B16")
@@ -99,7 +99,7 @@ async def test_text_that_is_not_base64_is_refused(gateway: FakeGateway, dataset:
     found = problem(answer, 422, "image-undecodable")
     assert [one.pointer for one in found.errors] == ["/sources/0/content_base64"]
     assert len(answer.content) < 2000
-    assert (gateway.ledger.sources(dataset), stored(gateway)) == ([], before)
+    assert (gateway.ledger.datasets.sources(dataset), stored(gateway)) == ([], before)
 
 
 @pytest.mark.fault("B18")
@@ -162,7 +162,7 @@ async def test_a_full_store_refuses_the_upload_without_blaming_an_image(
         patched.setattr(BlobStore, "put_packed", put)
         found = problem(await sent(gateway, dataset, upload(IMAGE)), 507, "storage-full")
     assert found.retryable
-    assert gateway.ledger.sources(dataset) == []
+    assert gateway.ledger.datasets.sources(dataset) == []
 
 
 async def test_a_refused_upload_is_checked_again_under_the_same_key(

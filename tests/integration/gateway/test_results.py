@@ -10,7 +10,8 @@ import pytest
 
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import NotFound
-from counterpose_gateway.ledger import Failed, Filtered, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Failed, Filtered
 from counterpose_gateway.runs.progress import result_lines
 from fakes.ledgers import create_run, done, finish_all, lease
 
@@ -28,9 +29,9 @@ def read(ledger: Ledger, run: str, start: int = 0) -> tuple[list[Item], dict[str
 def test_every_finished_item_has_a_line_and_open_items_have_none(ledger: Ledger) -> None:
     run = create_run(ledger, sources=1, per_source=4)
     first, second, third, _ = lease(ledger).items
-    ledger.finish(first.id, first.fence, done())
-    ledger.finish(second.id, second.fence, Filtered(reason="no-edit"))
-    ledger.finish(third.id, third.fence, Failed(code="image-undecodable", detail="'x' is broken"))
+    ledger.items.finish(first.id, first.fence, done())
+    ledger.items.finish(second.id, second.fence, Filtered(reason="no-edit"))
+    ledger.items.finish(third.id, third.fence, Failed(code="image-undecodable", detail="'x' is broken"))
     items, trailer = read(ledger, run)
     assert [item.state for item in items] == ["done", "filtered", "failed"]
     assert trailer["complete"] is False
@@ -38,7 +39,7 @@ def test_every_finished_item_has_a_line_and_open_items_have_none(ledger: Ledger)
 
 def test_cancelled_items_are_final_too(ledger: Ledger) -> None:
     run = create_run(ledger, sources=1, per_source=2)
-    ledger.cancel(run)
+    ledger.runs.cancel(run)
     items, trailer = read(ledger, run)
     assert [item.state for item in items] == ["cancelled"] * 2
     assert trailer["complete"] is True
@@ -49,7 +50,7 @@ def test_lines_follow_the_planned_order(ledger: Ledger) -> None:
     groups = [lease(ledger) for _ in range(3)]
     for group in reversed(groups):
         for item in reversed(group.items):
-            ledger.finish(item.id, item.fence, done())
+            ledger.items.finish(item.id, item.fence, done())
     items, trailer = read(ledger, run)
     assert [item.ordinal for item in items] == list(range(6))
     assert trailer == {"lines": 6, "sha256": trailer["sha256"], "complete": True}
@@ -77,10 +78,10 @@ def test_lines_read_twice_are_equal(ledger: Ledger) -> None:
 def test_a_run_that_ends_during_the_download_is_marked_incomplete(ledger: Ledger) -> None:
     run = create_run(ledger, sources=1, per_source=2)
     first, second = lease(ledger).items
-    ledger.finish(first.id, first.fence, done())
+    ledger.items.finish(first.id, first.fence, done())
     lines = result_lines(ledger, run, Item, from_ordinal=0)
     next(lines)
-    ledger.finish(second.id, second.fence, done())
+    ledger.items.finish(second.id, second.fence, done())
     assert json.loads(list(lines)[-1])["complete"] is False
 
 
@@ -101,12 +102,12 @@ def test_results_that_are_downloaded_while_their_run_is_deleted_do_not_say_compl
 ) -> None:
     run = create_run(ledger)
     finish_all(ledger)
-    pages = ledger.items_of
+    pages = ledger.items.of
     # Pages of two: the run is deleted between them.
-    monkeypatch.setattr(ledger, "items_of", lambda *given, **named: pages(*given, **named, chunk=2))
+    monkeypatch.setattr(ledger.items, "of", lambda *given, **named: pages(*given, **named, chunk=2))
     lines = result_lines(ledger, run, Item, from_ordinal=0)
     got = [next(lines) for _ in range(after)]
-    ledger.delete_run(run)
+    ledger.runs.delete(run)
     got += list(lines)
     trailer = json.loads(got[-1])
     assert trailer["complete"] is False

@@ -73,7 +73,7 @@ async def test_a_stress_test_is_durable_when_202_is_answered(gateway: FakeGatewa
     assert answer.headers["retry-after"].isdigit()
     assert run.state == "queued"
     assert run.request_counts.pending == run.request_counts.total == 8 * (5 + 3)
-    assert gateway.ledger.run(run.id) == run
+    assert gateway.ledger.runs.get(run.id) == run
     assert (await gateway.http.get(answer.headers["location"])).json() == answer.json()
 
 
@@ -118,7 +118,7 @@ async def test_one_image_under_two_names_is_planned_twice(gateway: FakeGateway) 
     await gateway.http.post("/v1/datasets/demo/sources", json={"sources": sources})
     run = await created(gateway)
     assert run.request_counts.total == 3 * (5 + 3)
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.audit.run(run.id) == []
 
 
 @pytest.mark.fault("F15")
@@ -126,7 +126,7 @@ async def test_fifty_equal_posts_under_one_key_make_one_run(gateway: FakeGateway
     await gateway.upload("demo", 1)
     runs = await asyncio.gather(*(created(gateway, key="once") for _ in range(50)))
     assert len({run.id for run in runs}) == 1
-    assert len(gateway.ledger.run_list().runs) == 1
+    assert len(gateway.ledger.runs.page().runs) == 1
 
 
 @pytest.mark.fault("F16")
@@ -135,7 +135,7 @@ async def test_a_key_reused_with_another_body_is_refused_and_changes_nothing(gat
     run = await created(gateway, key="once")
     answer = await gateway.http.post(ROOT, json=BODY | {"seed": 4}, headers={"idempotency-key": "once"})
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency-conflict")
-    assert gateway.ledger.run(run.id) == run
+    assert gateway.ledger.runs.get(run.id) == run
 
 
 @pytest.mark.fault("B54")
@@ -196,7 +196,7 @@ async def test_waiting_returns_when_the_run_ends(
     await gateway.upload("demo", 1)
     run = await created(gateway)
     waiting = asyncio.create_task(gateway.http.get(f"/v1/runs/{run.id}/wait", params={"timeout": 30}))
-    gateway.ledger.cancel(run.id)
+    gateway.ledger.runs.cancel(run.id)
     assert (await waiting).json()["state"] == "cancelled"
 
 
@@ -206,24 +206,24 @@ def frames(text: str) -> list[RunEvent]:
 
 
 async def test_events_start_after_the_last_one_seen_and_end_with_the_run(finished: Finished) -> None:
-    first = finished.gateway.ledger.events(finished.run.id, after=0)[0]
+    first = finished.gateway.ledger.events.page(finished.run.id, after=0)[0]
     answer = await finished.get("/events", headers={"last-event-id": str(first.id)})
     assert answer.headers["content-type"].startswith("text/event-stream")
-    assert frames(answer.text) == finished.gateway.ledger.events(finished.run.id, after=first.id)
+    assert frames(answer.text) == finished.gateway.ledger.events.page(finished.run.id, after=first.id)
     assert frames(answer.text)[-1].state == "completed"
 
 
 async def test_events_for_a_new_client_start_with_the_current_state(finished: Finished) -> None:
     answer = await finished.get("/events")
-    assert frames(answer.text) == [finished.gateway.ledger.last_event(finished.run.id)]
+    assert frames(answer.text) == [finished.gateway.ledger.events.last(finished.run.id)]
 
 
 @pytest.mark.fault("B55")
 async def test_a_last_event_id_from_the_future_does_not_hide_the_end(finished: Finished) -> None:
     answer = await finished.get("/events", headers={"last-event-id": "999999"})
     assert (answer.status_code, frames(answer.text)) == (200, [])
-    newest = finished.gateway.ledger.last_event(finished.run.id).id
-    followed = FollowedRuns(finished.gateway.ledger)
+    newest = finished.gateway.ledger.events.last(finished.run.id).id
+    followed = FollowedRuns(finished.gateway.ledger.events)
     assert await first_event_id(followed, finished.run.id, 999999) == newest
 
 
@@ -238,15 +238,15 @@ async def test_a_silent_stream_sends_heartbeats_until_the_next_event(
 
     async def send(message: Message) -> None:
         sent.append(message.get("body", b"").decode())
-        if sent.count(": heartbeat\r\n\r\n") == 2 and gateway.ledger.run(run.id).state == "queued":
-            gateway.ledger.cancel(run.id)
+        if sent.count(": heartbeat\r\n\r\n") == 2 and gateway.ledger.runs.get(run.id).state == "queued":
+            gateway.ledger.runs.cancel(run.id)
 
     async def receive() -> Message:
         await asyncio.Event().wait()
         raise AssertionError
 
-    newest = gateway.ledger.last_event(run.id).id
-    await event_response(FollowedRuns(gateway.ledger), run.id, after=newest)(
+    newest = gateway.ledger.events.last(run.id).id
+    await event_response(FollowedRuns(gateway.ledger.events), run.id, after=newest)(
         {"type": "http", "method": "GET"}, receive, send
     )
     assert [event.state for event in frames("".join(sent))] == ["cancelled"]
@@ -306,7 +306,7 @@ async def test_polling_an_unchanged_run_returns_304(gateway: FakeGateway) -> Non
     url = f"/v1/runs/{run.id}"
     tag = (await gateway.http.get(url)).headers["etag"]
     assert (await gateway.http.get(url, headers={"if-none-match": f'"other", W/{tag}'})).status_code == 304
-    gateway.ledger.cancel(run.id)
+    gateway.ledger.runs.cancel(run.id)
     assert (await gateway.http.get(url, headers={"if-none-match": tag})).status_code == 200
 
 

@@ -9,7 +9,8 @@ import pytest
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.errors import NotFound, RunNotDeletable
 from counterpose_core.types import Cost
-from counterpose_gateway.ledger import Done, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Done
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, planned_items
 from fakes.problems import problem
@@ -23,66 +24,72 @@ def new_run(ledger: Ledger, number: int = 0, **changes: object) -> str:
         "kind": "stress-test", "dataset": "demo", "config": {}, "items": planned_items(2, 2),
         "fingerprint": f"{number}" * 64,
     }  # fmt: skip
-    return ledger.create_run(**values | changes).id  # type: ignore[arg-type]
+    return ledger.runs.create(**values | changes).id  # type: ignore[arg-type]
 
 
 def test_an_ended_run_is_deleted_with_all_its_rows_and_no_other(ledger: Ledger) -> None:
     kept, gone = new_run(ledger), new_run(ledger, 1)
     with pytest.raises(RunNotDeletable, match="is queued; cancel it"):
-        ledger.delete_run(gone)
-    ledger.cancel(gone)
-    ledger.delete_run(gone)
-    for call in (ledger.run, ledger.last_event, ledger.delete_run, ledger.cancel, ledger.resume):
+        ledger.runs.delete(gone)
+    ledger.runs.cancel(gone)
+    ledger.runs.delete(gone)
+    for call in (
+        ledger.runs.get,
+        ledger.events.last,
+        ledger.runs.delete,
+        ledger.runs.cancel,
+        ledger.runs.resume,
+    ):
         with pytest.raises(NotFound, match=f"run '{gone}' was deleted"):
             call(gone)
     with pytest.raises(NotFound, match="was deleted"):
-        ledger.item_page(gone, Item)
-    assert ledger.events(gone, after=0) == []
-    assert [run.id for run in ledger.run_list().runs] == [kept]
-    assert ledger.audit(kept) == []
-    assert len(ledger.item_page(kept, Item).items) == 4
+        ledger.items.page(gone, Item)
+    assert ledger.events.page(gone, after=0) == []
+    assert [run.id for run in ledger.runs.page().runs] == [kept]
+    assert ledger.audit.run(kept) == []
+    assert len(ledger.items.page(kept, Item).items) == 4
 
 
 def test_what_a_deleted_run_cost_goes_on_counting(ledger: Ledger) -> None:
     run_id = new_run(ledger)
-    group = ledger.lease_group("worker", seconds=30.0)
+    group = ledger.items.lease("worker", seconds=30.0)
     assert group is not None
     made = Done(result=ItemResult(image="0" * 64, caption="a sled", cost=Cost(clip_passes=7)))
     for item in group.items:
-        ledger.finish(item.id, item.fence, made)
-    spent = ledger.total_cost()
+        ledger.items.finish(item.id, item.fence, made)
+    spent = ledger.measurements.total_cost()
     assert spent == Cost(clip_passes=14)
-    ledger.cancel(run_id)
-    ledger.delete_run(run_id)
-    assert ledger.total_cost() == spent
+    ledger.runs.cancel(run_id)
+    ledger.runs.delete(run_id)
+    assert ledger.measurements.total_cost() == spent
 
 
 def test_a_run_whose_evidence_another_needs_goes_only_with_it(ledger: Ledger) -> None:
     parent = new_run(ledger)
-    ledger.cancel(parent)
+    ledger.runs.cancel(parent)
     child = new_run(ledger, 1, parent=parent)
-    ledger.cancel(child)
+    ledger.runs.cancel(child)
     with pytest.raises(RunNotDeletable, match=f"part of the evidence of run '{parent}'"):
-        ledger.delete_run(child)
-    ledger.delete_run(parent)
-    assert ledger.run(child).parent == parent
-    ledger.delete_run(child)
+        ledger.runs.delete(child)
+    ledger.runs.delete(parent)
+    assert ledger.runs.get(child).parent == parent
+    ledger.runs.delete(child)
 
 
 def test_runs_are_listed_by_kind_state_dataset_and_parent(ledger: Ledger, clock: Clock) -> None:
     first = new_run(ledger)
-    ledger.cancel(first)
+    ledger.runs.cancel(first)
     clock.now += 1
     second = new_run(ledger, 1, kind="dataset-interface", dataset="other")
     clock.now += 1
     third = new_run(ledger, 2, parent=first)
-    assert [run.id for run in ledger.run_list().runs] == [third, second, first]
-    assert [run.id for run in ledger.run_list(kind="stress-test").runs] == [third, first]
-    assert [run.id for run in ledger.run_list(state="cancelled").runs] == [first]
-    assert [run.id for run in ledger.run_list(dataset="other").runs] == [second]
-    assert [run.id for run in ledger.run_list(parent=first).runs] == [third]
-    page = ledger.run_list(kind="stress-test", limit=1)
-    assert [run.id for run in ledger.run_list(kind="stress-test", after=page.after).runs] == [first]
+    assert [run.id for run in ledger.runs.page().runs] == [third, second, first]
+    assert [run.id for run in ledger.runs.page(kind="stress-test").runs] == [third, first]
+    assert [run.id for run in ledger.runs.page(state="cancelled").runs] == [first]
+    assert [run.id for run in ledger.runs.page(dataset="other").runs] == [second]
+    assert [run.id for run in ledger.runs.page(parent=first).runs] == [third]
+    page = ledger.runs.page(kind="stress-test", limit=1)
+    assert [run.id for run in ledger.runs.page(kind="stress-test", after=page.after).runs] == [first]
 
 
 @pytest.fixture
@@ -91,20 +98,20 @@ def run_id(ledger: Ledger) -> str:
 
 
 def test_items_are_read_by_kind_state_and_class(ledger: Ledger, run_id: str) -> None:
-    group = ledger.lease_group("worker", seconds=30.0)
+    group = ledger.items.lease("worker", seconds=30.0)
     assert group is not None
-    leased = ledger.item_page(run_id, Item, state="leased").items
+    leased = ledger.items.page(run_id, Item, state="leased").items
     assert [item.id for item in leased] == [item.id for item in group.items]
-    assert ledger.item_page(run_id, Item, state="done").items == []
-    every = ledger.item_page(run_id, Item).items
+    assert ledger.items.page(run_id, Item, state="done").items == []
+    every = ledger.items.page(run_id, Item).items
     for item in every:
-        alike = ledger.item_page(run_id, Item, kind=item.kind, label=item.label).items
+        alike = ledger.items.page(run_id, Item, kind=item.kind, label=item.label).items
         assert [each.id for each in alike] == [
             each.id for each in every if (each.kind, each.label) == (item.kind, item.label)
         ]
-        assert ledger.item(run_id, item.id, Item) == item
+        assert ledger.items.get(run_id, item.id, Item) == item
     with pytest.raises(NotFound, match="has no item 'x'"):
-        ledger.item(run_id, "x", Item)
+        ledger.items.get(run_id, "x", Item)
 
 
 async def created(gateway: FakeGateway) -> str:

@@ -12,9 +12,13 @@ from sqlalchemy import text
 
 from counterpose_core.errors import InternalError, LeaseLost
 from counterpose_gateway import shared_ledger
-from counterpose_gateway.ledger import Ended, Ledger, outcomes
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.items import outcomes
+from counterpose_gateway.ledger.items.items import Items
+from counterpose_gateway.ledger.runs.runs import Runs
+from counterpose_gateway.records.items import LeasedGroup
+from counterpose_gateway.records.outcomes import Ended
 from counterpose_gateway.runs import renewal
-from counterpose_gateway.runs.items import LeasedGroup
 from counterpose_gateway.shared_ledger import SharedLedger
 from fakes.ledgers import Clock, create_run, done
 
@@ -24,17 +28,18 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the ledger was called, by method."""
     calls: Counter[str] = Counter()
 
-    def count(name: str) -> None:
-        method: Callable[..., Any] = getattr(Ledger, name)
+    def count(part: type, name: str) -> None:
+        method: Callable[..., Any] = getattr(part, name)
 
         def noted(*given: Any, **named: Any) -> Any:
             calls[name] += 1
             return method(*given, **named)
 
-        monkeypatch.setattr(Ledger, name, noted)
+        monkeypatch.setattr(part, name, noted)
 
-    for name in ("lease_groups", "record_many", "renew_groups", "run_cancelled"):
-        count(name)
+    for name in ("lease_many", "record_many", "renew_many"):
+        count(Items, name)
+    count(Runs, "cancelled")
     return calls
 
 
@@ -52,8 +57,8 @@ async def test_hands_lease_different_groups_in_one_transaction(ledger: Ledger, c
     groups = await leased(SharedLedger(ledger, "worker", 30.0), 8)
     assert sorted(group.item_group for group in groups) == [f"source-{number}" for number in range(5)]
     assert [len(group.items) for group in groups] == [3] * 5
-    assert counted["lease_groups"] == 1
-    assert ledger.audit(run_id) == []
+    assert counted["lease_many"] == 1
+    assert ledger.audit.run(run_id) == []
 
 
 async def test_several_groups_are_of_the_run_that_was_served_longest_ago(
@@ -62,7 +67,7 @@ async def test_several_groups_are_of_the_run_that_was_served_longest_ago(
     first = create_run(ledger, sources=3, per_source=1)
     clock.now += 1
     second = create_run(ledger, sources=3, per_source=1)
-    taken = [ledger.lease_groups("worker", seconds=30, most=2) for _ in range(4)]
+    taken = [ledger.items.lease_many("worker", seconds=30, most=2) for _ in range(4)]
     assert [[group.run_id for group in groups] for groups in taken] == [
         [first] * 2,
         [second] * 2,
@@ -77,17 +82,17 @@ async def test_hands_record_together_and_only_the_owner_of_a_lost_lease_is_told(
     run_id, shared = create_run(ledger, sources=5, per_source=2), SharedLedger(ledger, "worker", 30.0)
     groups = await leased(shared, 5)
     clock.now += 31
-    taken = ledger.lease_group("another", seconds=30)
+    taken = ledger.items.lease("another", seconds=30)
     assert taken is not None
     told = await asyncio.gather(*(shared.record(ended(each)) for each in groups), return_exceptions=True)
     lost = [group.item_group for group, error in zip(groups, told, strict=True) if error is not None]
     assert lost == [taken.item_group]
     assert [type(error) for error in told if error is not None] == [LeaseLost]
     assert counted["record_many"] == 1
-    ledger.finish_many(ended(taken))
-    assert ledger.run(run_id).request_counts.done == 10
-    assert ledger.audit(run_id) == []
-    assert ledger.audit_totals() == []
+    ledger.items.finish_many(ended(taken))
+    assert ledger.runs.get(run_id).request_counts.done == 10
+    assert ledger.audit.run(run_id) == []
+    assert ledger.audit.totals() == []
 
 
 async def test_an_outcome_that_cannot_be_kept_keeps_no_other_hand_from_recording(
@@ -104,8 +109,8 @@ async def test_an_outcome_that_cannot_be_kept_keeps_no_other_hand_from_recording
     monkeypatch.setattr(outcomes, "_conclusion", refused)
     told = await asyncio.gather(*(shared.record(ended(each)) for each in groups), return_exceptions=True)
     assert Counter(type(error) for error in told) == {type(None): 3, InternalError: 1}
-    assert ledger.run(run_id).request_counts.done == 3
-    assert ledger.audit(run_id) == []
+    assert ledger.runs.get(run_id).request_counts.done == 3
+    assert ledger.audit.run(run_id) == []
 
 
 async def test_one_renewal_serves_all_groups_of_a_run_that_the_worker_holds(
@@ -118,9 +123,9 @@ async def test_one_renewal_serves_all_groups_of_a_run_that_the_worker_holds(
         clock.now += 20
         for group in groups:
             await shared.renew(group, 30.0)
-        assert counted["renew_groups"] == 1
+        assert counted["renew_many"] == 1
         clock.now += 20
-        assert ledger.lease_group("another", seconds=30) is None
+        assert ledger.items.lease("another", seconds=30) is None
 
 
 async def test_a_group_without_a_lease_is_told_so_when_another_group_renews(
@@ -130,7 +135,7 @@ async def test_a_group_without_a_lease_is_told_so_when_another_group_renews(
     shared = SharedLedger(ledger, "worker", 30.0)
     first, second = await leased(shared, 2)
     clock.now += 31
-    taken = ledger.lease_group("another", seconds=30)
+    taken = ledger.items.lease("another", seconds=30)
     assert taken is not None
     kept, lost = (first, second) if taken.item_group == second.item_group else (second, first)
     with shared.holding(kept), shared.holding(lost):
@@ -147,9 +152,9 @@ async def test_whether_a_run_is_cancelled_is_asked_once_a_second(
 ) -> None:
     run_id, shared = create_run(ledger), SharedLedger(ledger, "worker", 30.0)
     assert await asyncio.gather(*(shared.cancelled(run_id) for _ in range(5))) == [False] * 5
-    ledger.cancel(run_id)
+    ledger.runs.cancel(run_id)
     assert await shared.cancelled(run_id) is False
-    assert counted["run_cancelled"] <= 2
+    assert counted["cancelled"] <= 2
     monkeypatch.setattr(shared_ledger, "CANCEL_SECONDS", 0.0)
     assert await shared.cancelled(run_id) is True
 
@@ -157,10 +162,10 @@ async def test_whether_a_run_is_cancelled_is_asked_once_a_second(
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_named_items_are_found_by_their_ids_before_the_server_has_seen_the_items(ledger: Ledger) -> None:
     create_run(ledger, sources=250, per_source=8)
-    group = ledger.lease_group("worker", seconds=30)
+    group = ledger.items.lease("worker", seconds=30)
     assert group is not None
     asked = outcomes._LEASED.params(ids=[item.id for item in group.items])
-    engine = ledger._database.engine
+    engine = ledger._session.database.engine
     statement = str(asked.compile(engine, compile_kwargs={"literal_binds": True}))
     with engine.connect() as connection:
         plan = "\n".join(connection.execute(text(f"EXPLAIN {statement}")).scalars())

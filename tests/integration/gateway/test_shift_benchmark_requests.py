@@ -42,7 +42,7 @@ class Learned:
         answer = await self.post(interface, **changes)
         assert answer.status_code == 202, answer.text
         run = Run.model_validate_json(answer.content)
-        items = list(self.gateway.ledger.items_of(run.id, ImageItem))
+        items = list(self.gateway.ledger.items.of(run.id, ImageItem))
         return Planned(ShiftBenchmarkConfig.model_validate(run.resolved_config), items)
 
 
@@ -158,13 +158,13 @@ async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lea
 async def test_an_impossible_benchmark_is_refused_with_code_and_pointer(
     learned: Learned, changes: dict[str, Any], code: str, pointer: str
 ) -> None:
-    before = len(learned.gateway.ledger.run_list(limit=1000).runs)
+    before = len(learned.gateway.ledger.runs.page(limit=1000).runs)
     answer = await learned.post(**changes)
     problem = answer.json()
     assert (problem["code"], problem["errors"][0]["pointer"]) == (code, pointer), problem
     assert answer.status_code in (404, 422, 429)
     assert len(answer.content) < 2000
-    assert len(learned.gateway.ledger.run_list(limit=1000).runs) == before
+    assert len(learned.gateway.ledger.runs.page(limit=1000).runs) == before
 
 
 async def test_an_active_interface_needs_its_classes_named(learned: Learned) -> None:
@@ -227,7 +227,7 @@ async def test_real_images_can_come_from_a_held_out_dataset(learned: Learned) ->
         validation="snowy", classes=["plate"], image_sources=["class-name"], real=2
     )
     real = [item for item in planned.items if ".real." in item.item_group]
-    kept_back = {source.image for source in learned.gateway.ledger.sources("snowy")}
+    kept_back = {source.image for source in learned.gateway.ledger.datasets.sources("snowy")}
     assert len(real) == 2
     assert {item.source_image for item in real} <= kept_back
 

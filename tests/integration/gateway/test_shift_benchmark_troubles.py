@@ -17,7 +17,7 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.contract.scorer import EmbedImagesRequest, EmbedResponse
 from counterpose_core.contract.shift_benchmarks import ImageItem
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, ImageUndecodable, PromptTooLong
-from counterpose_gateway.ledger import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from fakes.benchmarks import TokenEditor, WordScorer, benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
@@ -43,7 +43,7 @@ async def created(gateway: FakeGateway, **changes: Any) -> Run:
 
 
 def images(gateway: FakeGateway, run: Run) -> list[ImageItem]:
-    return list(gateway.ledger.items_of(run.id, ImageItem))
+    return list(gateway.ledger.items.of(run.id, ImageItem))
 
 
 def ends(gateway: FakeGateway, run: Run) -> Counter[str]:
@@ -78,7 +78,7 @@ async def test_a_bad_image_does_not_affect_others(gateway: FakeGateway, clock: C
     run = await created(gateway, steps=50)
     await worked_off(gateway, clock, benchmark_services(gateway.world, editor=OneBadImage(gateway)))
     assert ends(gateway, run) == {"done": 2 + 3 + 2, "prompt-too-long": 1}
-    assert gateway.ledger.run(run.id).state == "completed_with_failures"
+    assert gateway.ledger.runs.get(run.id).state == "completed_with_failures"
     # What the call took for all three is booked on those that are there.
     spent = sum(item.result.cost.unet_calls for item in images(gateway, run) if item.result)
     assert spent == 2 * 50
@@ -137,12 +137,12 @@ async def test_a_lying_or_unreachable_service_produces_no_scores(
     run = await created(gateway)
     await worked_off(gateway, clock, benchmark_services(gateway.world, **{port: broken(gateway.world)}))
     assert ends(gateway, run) == ({"done": 2, code: 6} if generated_only else {code: 8})
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.audit.run(run.id) == []
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200
     assert summary.json()["image_sources"]["token"]["base"]["counts"]["failed"] == 3
     # Once the service is back, what failed is taken up again, and the images are the same.
-    gateway.ledger.resume(run.id)
+    gateway.ledger.runs.resume(run.id)
     await worked_off(gateway, clock, gateway.services)
     assert ends(gateway, run) == {"done": 8}
 
@@ -181,8 +181,8 @@ async def test_a_classifier_that_fails_is_left_out_and_the_others_count(
     assert (ends(gateway, run)["done"] == 8) is (broken is OneFails)
     await worked_off(gateway, clock, services)
     assert ends(gateway, run) == {"done": 8}
-    assert gateway.ledger.run(run.id).state == "completed"
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.runs.get(run.id).state == "completed"
+    assert gateway.ledger.audit.run(run.id) == []
     results = [item.result for item in images(gateway, run) if item.result]
     assert all("steady" in result.predictions for result in results)
     assert sum("leaning" not in result.predictions for result in results) == failed
@@ -205,7 +205,7 @@ class Cancelling(TokenEditor):
     async def generate(self, request: GenerateRequest) -> GenerateResponse:
         """Draw, and cancel meanwhile."""
         if "snow" in request.items[0].prompt:
-            self.gateway.ledger.cancel(self.run_id)
+            self.gateway.ledger.runs.cancel(self.run_id)
         return await super().generate(request)
 
 
@@ -218,11 +218,11 @@ async def test_a_cancelled_run_keeps_finished_items_and_records_nothing_more(
     editor.run_id = run.id
     await gateway.worker(benchmark_services(gateway.world, editor=editor), concurrency=1).work_off()
     assert ends(gateway, run) == {"done": 2 + 3, "cancelled": 3}
-    assert gateway.ledger.run(run.id).state == "cancelled"
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.runs.get(run.id).state == "cancelled"
+    assert gateway.ledger.audit.run(run.id) == []
     summary = (await gateway.http.get(f"/v1/runs/{run.id}/summary")).json()
     assert summary["image_sources"]["token"]["shifts"]["in the snow"]["counts"]["unmade"] == 3
-    gateway.ledger.resume(run.id)
+    gateway.ledger.runs.resume(run.id)
     await worked_off(gateway, clock, gateway.services)
     assert ends(gateway, run) == {"done": 8}
 
@@ -261,7 +261,7 @@ async def test_items_of_a_killed_worker_are_leased_again_and_recorded_once(
     found = images(gateway, run)
     assert Counter(item.state for item in found) == {"done": 8}
     assert {item.attempts for item in found if "snow" in ((item.result and item.result.shift) or "")} == {2}
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.audit.run(run.id) == []
     assert len({(item.item_group, item.slot) for item in found}) == 8
 
 
@@ -314,7 +314,7 @@ async def test_summary_and_report_list_unreadable_images(gateway: FakeGateway, c
     interface = await uploaded(gateway, 2)
     await gateway.upload("folder", 4, ("boat",))
     scorer = Blind(gateway.world)
-    scorer.lost = gateway.ledger.sources("folder")[1].image
+    scorer.lost = gateway.ledger.datasets.sources("folder")[1].image
     body = benchmark_body(interface, **(SMALL | {"image_sources": ["retrieval"], "retrieval": "folder"}))
     run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
     await worked_off(gateway, clock, benchmark_services(gateway.world, scorer=scorer))
@@ -336,7 +336,7 @@ async def test_a_folder_changed_after_planning_is_searched_as_planned(
 ) -> None:
     interface = await uploaded(gateway, 2)
     await gateway.upload("folder", 4, ("kite",))
-    before = {source.image for source in gateway.ledger.sources("folder")}
+    before = {source.image for source in gateway.ledger.datasets.sources("folder")}
     body = benchmark_body(
         interface, **(SMALL | {"image_sources": ["retrieval"], "retrieval": "folder", "n": 9})
     )

@@ -59,7 +59,7 @@ class Finished:
     @property
     def images(self) -> list[ImageItem]:
         """Every item of the benchmark."""
-        return list(self.gateway.ledger.items_of(self.run.id, ImageItem))
+        return list(self.gateway.ledger.items.of(self.run.id, ImageItem))
 
     async def get(self, path: str = "", **options: Any) -> httpx.Response:
         """Ask for something of the run."""
@@ -89,8 +89,8 @@ async def test_a_benchmark_runs_from_interface_to_recorded_images(finished: Fini
     gateway, run = finished.gateway, finished.run
     assert run.kind == "shift-benchmark"
     assert run.request_counts.total == 4 * (REAL + 3 * 2 * N)
-    assert gateway.ledger.run(run.id).state == "completed"
-    assert gateway.ledger.audit(run.id) == []
+    assert gateway.ledger.runs.get(run.id).state == "completed"
+    assert gateway.ledger.audit.run(run.id) == []
     for item in finished.images:
         assert item.result is not None
         assert set(item.result.predictions) == {"steady", "leaning"}
@@ -119,8 +119,8 @@ async def test_a_report_reads_only_the_images_that_it_may_show(
     runs = RecordedRuns(ledger=ledger, store=finished.gateway.store)
     summing = Summary(SHIFT_BENCHMARK, run.id, OBJECT_PERCENTILE)
     summary = summing(runs)
-    whole = render(summary, ledger.run(run.id), items, runs.store.get)
-    monkeypatch.setattr(ledger, "items_of", None)
+    whole = render(summary, ledger.runs.get(run.id), items, runs.store.get)
+    monkeypatch.setattr(ledger.items, "of", None)
     assert Report(summing, summary)(runs) == whole
     monkeypatch.setattr(grid, "SHOWN_SEEDS", 2)
     conditions_and_sources, classes = 3 * 2 + 1, 4
@@ -152,7 +152,7 @@ async def test_the_base_is_generated_from_the_requested_prompt(gateway: FakeGate
     await gateway.worker().work_off()
     prompts = {
         item.result.prompt
-        for item in gateway.ledger.items_of(run.id, ImageItem)
+        for item in gateway.ledger.items.of(run.id, ImageItem)
         if item.result is not None and (item.result.shift, item.result.image_source) == ("base", "class-name")
     }
     assert prompts == {f"a photo of a {name} on the grass" for name in CLASSES}
@@ -168,7 +168,7 @@ async def test_the_cost_of_all_images_is_counted_once(finished: Finished) -> Non
     generated = 4 * 3 * 2 * N
     assert sum(cost.unet_evaluations for cost in costs) == generated * 2 * 20
     assert sum(cost.unet_calls for cost in costs) == 4 * 3 * 2 * 20
-    assert finished.gateway.ledger.total_cost().unet_evaluations == generated * 2 * 20
+    assert finished.gateway.ledger.measurements.total_cost().unet_evaluations == generated * 2 * 20
 
 
 @pytest.mark.fault("F19")
@@ -203,7 +203,7 @@ async def test_images_are_both_retrieved_and_generated(gateway: FakeGateway) -> 
     )
     await gateway.worker().work_off()
     found: dict[str, list[ImageItem]] = {}
-    for item in gateway.ledger.items_of(run.id, ImageItem):
+    for item in gateway.ledger.items.of(run.id, ImageItem):
         assert item.state in ("done", "pending") or item.reason == "not-found"
         found.setdefault(item.item_group.split(".")[2], []).append(item)
     # Of 6 base images five are asked for; there are 3 of the snow, and nothing of the rain.
@@ -241,11 +241,11 @@ async def test_retrieved_copies_and_frames_of_one_video_count_once(tmp_path: Pat
             retrieval="folder",
         )
         await gateway.worker().work_off()
-        config = ShiftBenchmarkConfig.model_validate(gateway.ledger.run(run.id).resolved_config)
+        config = ShiftBenchmarkConfig.model_validate(gateway.ledger.runs.get(run.id).resolved_config)
         assert list(config.groups.values()) == ["folder/video"]
         found = [
             item
-            for item in gateway.ledger.items_of(run.id, ImageItem)
+            for item in gateway.ledger.items.of(run.id, ImageItem)
             if item.result is not None and item.result.image_source == "retrieval"
         ]
         # Each search finds five images of one scene: four are copies of the best.

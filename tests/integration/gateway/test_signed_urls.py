@@ -131,9 +131,9 @@ async def test_a_link_shows_what_its_key_s_tenant_sees(gateway: FakeGateway, rep
 async def test_a_link_ends_with_its_key(gateway: FakeGateway, report: str) -> None:
     made, whole = new_access_key(gateway.ledger)
     link = await signed(gateway, report, whole)
-    gateway.ledger.end_access_key(replace(made, revoked_at=dt.datetime.now(dt.UTC)))
+    gateway.ledger.access.end_key(replace(made, revoked_at=dt.datetime.now(dt.UTC)))
     # Another gateway, which has not met the key yet.
-    links = SignedUrls([SETTINGS_KEY.encode()], KeyRing([SETTINGS_KEY.encode()], gateway.ledger))
+    links = SignedUrls([SETTINGS_KEY.encode()], KeyRing([SETTINGS_KEY.encode()], gateway.ledger.access))
     answer = await at(links, link)
     assert answer is not None
     assert "not valid any more" in answer

@@ -12,10 +12,11 @@ import pytest
 
 from counterpose_core.contract.runs import Run, RunItem
 from counterpose_core.errors import BackendUnavailable, InternalError, LeaseLost, QuotaExceeded
-from counterpose_gateway.ledger import MAX_ATTEMPTS, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.runs.stages import Stages
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedStage
+from counterpose_gateway.records.pace import CHUNK
 from counterpose_gateway.runs import renewal
-from counterpose_gateway.runs.items import LeasedStage
-from counterpose_gateway.runs.pace import CHUNK
 from counterpose_gateway.runs.stages import StagePlan
 from fakes.ledgers import Clock, finish_all
 from fakes.staged_runs import (
@@ -30,13 +31,13 @@ from fakes.staged_runs import (
 
 LEASE_SECONDS = 30.0
 VERBS: dict[str, Callable[[Ledger, LeasedStage], object]] = {
-    "renew": lambda ledger, leased: ledger.renew_stage(leased, LEASE_SECONDS),
-    "clear": lambda ledger, leased: ledger.clear_stage(leased),
-    "store": lambda ledger, leased: ledger.store_planned(leased, list(items_of_stage(["zombie"]))),
-    "open": lambda ledger, leased: ledger.open_stage(leased, 0),
-    "end": lambda ledger, leased: ledger.end_stages(leased),
-    "fail": lambda ledger, leased: ledger.fail_stage(leased, InternalError("a defect")),
-    "release": lambda ledger, leased: ledger.release_stage(leased),
+    "renew": lambda ledger, leased: ledger.stages.renew(leased, LEASE_SECONDS),
+    "clear": lambda ledger, leased: ledger.stages.clear(leased),
+    "store": lambda ledger, leased: ledger.stages.store(leased, list(items_of_stage(["zombie"]))),
+    "open": lambda ledger, leased: ledger.stages.open(leased, 0),
+    "end": lambda ledger, leased: ledger.stages.end(leased),
+    "fail": lambda ledger, leased: ledger.stages.fail(leased, InternalError("a defect")),
+    "release": lambda ledger, leased: ledger.stages.release(leased),
 }
 
 
@@ -49,7 +50,7 @@ def run_id(ledger: Ledger) -> str:
 
 
 def leased_stage(ledger: Ledger) -> LeasedStage:
-    leased = ledger.lease_stage([KIND], seconds=LEASE_SECONDS)
+    leased = ledger.stages.lease([KIND], seconds=LEASE_SECONDS)
     assert leased is not None
     return leased
 
@@ -60,20 +61,20 @@ def expire(ledger: Ledger, clock: Clock, leased: LeasedStage) -> None:
 
 
 def cancel(ledger: Ledger, clock: Clock, leased: LeasedStage) -> None:
-    ledger.cancel(leased.run_id)
+    ledger.runs.cancel(leased.run_id)
 
 
 def cancel_and_resume(ledger: Ledger, clock: Clock, leased: LeasedStage) -> None:
-    ledger.cancel(leased.run_id)
-    ledger.resume(leased.run_id)
+    ledger.runs.cancel(leased.run_id)
+    ledger.runs.resume(leased.run_id)
 
 
 def open_empty(ledger: Ledger, clock: Clock, leased: LeasedStage) -> None:
-    ledger.open_stage(leased, 0)
+    ledger.stages.open(leased, 0)
 
 
 def release(ledger: Ledger, clock: Clock, leased: LeasedStage) -> None:
-    ledger.release_stage(leased)
+    ledger.stages.release(leased)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -85,12 +86,16 @@ def test_a_planner_that_lost_its_lease_writes_nothing(
 ) -> None:
     leased = leased_stage(ledger)
     lose(ledger, clock, leased)
-    run, events, stored = ledger.run(run_id), ledger.events(run_id, after=0), stored_keys(url, run_id)
-    assert not ledger.stage_is_ours(leased)
+    run, events, stored = (
+        ledger.runs.get(run_id),
+        ledger.events.page(run_id, after=0),
+        stored_keys(url, run_id),
+    )
+    assert not ledger.stages.is_ours(leased)
     with pytest.raises(LeaseLost, match=f"stage 2 of run '{run_id}'"):
         VERBS[verb](ledger, leased)
-    assert ledger.run(run_id) == run
-    assert ledger.events(run_id, after=0) == events
+    assert ledger.runs.get(run_id) == run
+    assert ledger.events.page(run_id, after=0) == events
     assert stored_keys(url, run_id) == stored
 
 
@@ -98,17 +103,17 @@ def test_a_zombie_cannot_delete_or_open_its_successor_s_items(
     ledger: Ledger, clock: Clock, url: str, run_id: str
 ) -> None:
     zombie = leased_stage(ledger)
-    ledger.store_planned(zombie, list(items_of_stage(["old"])))
+    ledger.stages.store(zombie, list(items_of_stage(["old"])))
     clock.now += LEASE_SECONDS + 1
     successor = leased_stage(ledger)
-    ledger.clear_stage(successor)
-    ledger.store_planned(successor, list(items_of_stage(["new"])))
+    ledger.stages.clear(successor)
+    ledger.stages.store(successor, list(items_of_stage(["new"])))
     for verb in VERBS.values():
         with pytest.raises(LeaseLost):
             verb(ledger, zombie)
     assert [key for stage, key in stored_keys(url, run_id) if stage == 2] == ["new"]
-    ledger.open_stage(successor, 1)
-    assert ledger.audit(run_id) == []
+    ledger.stages.open(successor, 1)
+    assert ledger.audit.run(run_id) == []
 
 
 def test_only_one_of_eight_planners_plans_a_run(ledger: Ledger, run_id: str) -> None:
@@ -116,7 +121,7 @@ def test_only_one_of_eight_planners_plans_a_run(ledger: Ledger, run_id: str) -> 
 
     def look(_: int) -> LeasedStage | None:
         barrier.wait()
-        return ledger.lease_stage([KIND], seconds=LEASE_SECONDS)
+        return ledger.stages.lease([KIND], seconds=LEASE_SECONDS)
 
     with ThreadPoolExecutor(8) as pool:
         found = [leased for leased in pool.map(look, range(8)) if leased is not None]
@@ -127,31 +132,31 @@ def test_a_renewed_lease_is_not_given_to_others(ledger: Ledger, clock: Clock, ru
     leased = leased_stage(ledger)
     for _ in range(3):
         clock.now += LEASE_SECONDS - 1
-        ledger.renew_stage(leased, LEASE_SECONDS)
-    assert ledger.lease_stage([KIND], seconds=LEASE_SECONDS) is None
-    assert ledger.stage_is_ours(leased)
+        ledger.stages.renew(leased, LEASE_SECONDS)
+    assert ledger.stages.lease([KIND], seconds=LEASE_SECONDS) is None
+    assert ledger.stages.is_ours(leased)
 
 
 def test_a_stage_opens_with_exactly_its_planned_items(ledger: Ledger, run_id: str) -> None:
     leased = leased_stage(ledger)
-    ledger.store_planned(leased, list(items_of_stage(["a"])))
+    ledger.stages.store(leased, list(items_of_stage(["a"])))
     with pytest.raises(InternalError, match="1 items of stage 2 are stored, 2 were planned"):
-        ledger.open_stage(leased, 2)
-    assert ledger.run(run_id).request_counts.total == 4
+        ledger.stages.open(leased, 2)
+    assert ledger.runs.get(run_id).request_counts.total == 4
 
 
 def test_repeated_planner_deaths_fail_the_run_with_a_code(ledger: Ledger, clock: Clock, run_id: str) -> None:
     for _ in range(MAX_ATTEMPTS):
         leased_stage(ledger)
         clock.now += LEASE_SECONDS + 1
-    assert ledger.lease_stage([KIND], seconds=LEASE_SECONDS) is None
-    run = ledger.run(run_id)
+    assert ledger.stages.lease([KIND], seconds=LEASE_SECONDS) is None
+    run = ledger.runs.get(run_id)
     assert run.state == "failed"
     assert run.problem is not None
     assert run.problem.code == "lease-lost"
     assert run.problem.detail == "stage 2 could not be planned: 3 workers began to plan it and none came back"
-    assert ledger.audit(run_id) == []
-    ledger.resume(run_id)
+    assert ledger.audit.run(run_id) == []
+    ledger.runs.resume(run_id)
     assert leased_stage(ledger).run_id == run_id
 
 
@@ -195,17 +200,17 @@ async def test_an_unexpected_planning_error_fails_the_run_until_a_resume(
 ) -> None:
     method = kind(ZeroDivisionError("a defect"))
     await work_off(ledger, method)
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     assert (run.state, run.request_counts.done, run.request_counts.total) == ("failed", 4, 4)
     assert run.problem is not None
     assert run.problem.code == "internal-error"
     assert run.problem.detail == "stage 2 could not be planned: unexpected ZeroDivisionError"
-    assert ledger.audit(run_id) == []
-    assert ledger.resume(run_id).state == "finalizing"
-    assert ledger.run(run_id).problem is None
+    assert ledger.audit.run(run_id) == []
+    assert ledger.runs.resume(run_id).state == "finalizing"
+    assert ledger.runs.get(run_id).problem is None
     await work_off(ledger, method)
-    assert ledger.run(run_id).state == "completed"
-    assert ledger.run(run_id).request_counts.done == 9
+    assert ledger.runs.get(run_id).state == "completed"
+    assert ledger.runs.get(run_id).request_counts.done == 9
 
 
 @pytest.mark.parametrize("errors", [MAX_ATTEMPTS - 1, MAX_ATTEMPTS])
@@ -217,7 +222,7 @@ async def test_a_temporary_error_is_retried_up_to_three_attempts(
         await work_off(ledger, method)
         clock.now += 60
     assert method.asked.count(2) == MAX_ATTEMPTS
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     assert run.state == ("failed" if errors == MAX_ATTEMPTS else "completed")
     assert (run.problem.code if run.problem else None) == (
         "backend-unavailable" if errors == MAX_ATTEMPTS else None
@@ -230,7 +235,7 @@ async def test_a_retry_waits_a_little(ledger: Ledger, clock: Clock, run_id: str)
     assert not await plan_one(ledger, method)
     clock.now += 2
     assert await plan_one(ledger, method)
-    assert ledger.run(run_id).stage == 2
+    assert ledger.runs.get(run_id).stage == 2
 
 
 class Repeating(FourStages):
@@ -243,7 +248,7 @@ class Repeating(FourStages):
 
 async def test_a_plan_with_a_duplicate_item_is_refused_by_its_key(ledger: Ledger, run_id: str) -> None:
     assert await plan_one(ledger, Repeating())
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     assert run.problem is not None
     assert run.problem.detail == "stage 2 could not be planned: stage 2 repeats the item key 'key-3'"
     assert run.request_counts.total == 4
@@ -254,7 +259,7 @@ async def test_a_plan_beyond_the_quota_fails_the_run_by_name(ledger: Ledger, run
     leased = await planning.lease()
     assert leased is not None
     await planning.plan(leased)
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     assert run.problem is not None
     assert run.problem.code == QuotaExceeded.code
 
@@ -277,18 +282,18 @@ async def test_a_lease_is_renewed_while_the_method_plans(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, run_id: str
 ) -> None:
     monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.001)
-    method, renewals, renew = Slow(), [0], Ledger.renew_stage
+    method, renewals, renew = Slow(), [0], Stages.renew
 
-    def count(opened: Ledger, leased: LeasedStage, seconds: float) -> None:
-        renew(opened, leased, seconds)
+    def count(stages: Stages, leased: LeasedStage, seconds: float) -> None:
+        renew(stages, leased, seconds)
         renewals[0] += 1
         if renewals[0] == 3:
             method.go_on.set()
 
-    monkeypatch.setattr(Ledger, "renew_stage", count)
+    monkeypatch.setattr(Stages, "renew", count)
     assert await plan_one(ledger, method)
     assert renewals[0] >= 3
-    assert ledger.run(run_id).stage == 2
+    assert ledger.runs.get(run_id).stage == 2
 
 
 async def test_a_cleanly_stopped_planner_costs_no_attempt_and_writes_nothing(
@@ -306,12 +311,12 @@ async def test_a_cleanly_stopped_planner_costs_no_attempt_and_writes_nothing(
             await task
         method.go_on.set()
     await work_off(ledger, FourStages(many=1))
-    assert ledger.run(run_id).state == "completed"
+    assert ledger.runs.get(run_id).state == "completed"
     assert len(stored_keys(url, run_id)) == 9
-    assert ledger.audit(run_id) == []
+    assert ledger.audit.run(run_id) == []
 
 
-@pytest.mark.parametrize("verb", ["renew_stage", "fail_stage", "release_stage"])
+@pytest.mark.parametrize("verb", ["renew", "fail", "release"])
 async def test_a_brief_ledger_outage_does_not_stop_a_planner(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, clock: Clock, run_id: str, verb: str
 ) -> None:
@@ -321,10 +326,10 @@ async def test_a_brief_ledger_outage_does_not_stop_a_planner(
         raise BackendUnavailable("locked")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Ledger, verb, away)
-        await plan_one(ledger, Broken(InternalError("a defect")) if verb == "fail_stage" else FourStages(1))
+        patched.setattr(Stages, verb, away)
+        await plan_one(ledger, Broken(InternalError("a defect")) if verb == "fail" else FourStages(1))
     clock.now += LEASE_SECONDS + 1
     await work_off(ledger, FourStages(many=1))
     finish_all(ledger)
     await work_off(ledger, FourStages(many=1))
-    assert ledger.run(run_id).state == "completed"
+    assert ledger.runs.get(run_id).state == "completed"

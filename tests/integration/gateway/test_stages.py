@@ -7,10 +7,12 @@ from sqlalchemy import update
 
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import NotFound, RunNotCancellable, RunNotResumable
-from counterpose_gateway.ledger import Failed, Ledger, schema
-from counterpose_gateway.ledger.database import Database
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.database.engine import Database
+from counterpose_gateway.ledger.tables import schema
+from counterpose_gateway.records.items import LeasedStage
+from counterpose_gateway.records.outcomes import Failed
 from counterpose_gateway.runs.following import FollowedRuns
-from counterpose_gateway.runs.items import LeasedStage
 from counterpose_gateway.runs.progress import event_stream
 from fakes.following import sent_fields, waited_for
 from fakes.ledgers import Clock, config, create_run, done, finish_all, lease
@@ -19,7 +21,7 @@ from fakes.staged_runs import KIND, FourStages, create_staged_run, items_of_stag
 
 def leased_stage(ledger: Ledger) -> LeasedStage:
     """Lease the planning of the waiting stage; there must be one."""
-    leased = ledger.lease_stage([KIND], seconds=30.0)
+    leased = ledger.stages.lease([KIND], seconds=30.0)
     assert leased is not None
     return leased
 
@@ -34,18 +36,18 @@ async def work_off(ledger: Ledger, method: FourStages) -> None:
 async def test_a_staged_run_continues_until_no_stage_follows(ledger: Ledger, url: str) -> None:
     run_id, method = create_staged_run(ledger), FourStages(many=2)
     await work_off(ledger, method)
-    assert ledger.run(run_id).state == "completed"
-    assert [item.stage for item in ledger.items(run_id)] == [1] * 4 + [2] * 4 + [4] * 2
-    assert [item.ordinal for item in ledger.items(run_id)] == list(range(10))
+    assert ledger.runs.get(run_id).state == "completed"
+    assert [item.stage for item in ledger.items.all(run_id)] == [1] * 4 + [2] * 4 + [4] * 2
+    assert [item.ordinal for item in ledger.items.all(run_id)] == list(range(10))
     assert [key for stage, key in stored_keys(url, run_id) if stage == 4] == ["many-0", "many-1"]
     assert method.asked == [2, 3, 4, 5]
-    assert ledger.audit(run_id) == []
+    assert ledger.audit.run(run_id) == []
 
 
 async def test_every_stage_change_leaves_an_event_with_counts_that_add_up(ledger: Ledger) -> None:
     run_id = create_staged_run(ledger, sources=1, per_source=1)
     await work_off(ledger, FourStages(many=1))
-    told = [(event.state, event.request_counts.total) for event in ledger.events(run_id, after=0)]
+    told = [(event.state, event.request_counts.total) for event in ledger.events.page(run_id, after=0)]
     assert told == [
         ("queued", 1), ("in_progress", 1), ("finalizing", 1),
         ("in_progress", 2), ("finalizing", 2),
@@ -58,44 +60,44 @@ async def test_every_stage_change_leaves_an_event_with_counts_that_add_up(ledger
 def test_a_run_without_stages_ends_with_its_last_item(ledger: Ledger) -> None:
     run_id = create_run(ledger)
     finish_all(ledger)
-    assert ledger.run(run_id).state == "completed"
-    assert "finalizing" not in {event.state for event in ledger.events(run_id, after=0)}
-    assert ledger.lease_stage([KIND], seconds=30.0) is None
+    assert ledger.runs.get(run_id).state == "completed"
+    assert "finalizing" not in {event.state for event in ledger.events.page(run_id, after=0)}
+    assert ledger.stages.lease([KIND], seconds=30.0) is None
 
 
 def test_a_run_with_an_empty_first_stage_waits_for_the_second(ledger: Ledger) -> None:
     run_id = create_staged_run(ledger, sources=0)
-    assert ledger.run(run_id).state == "finalizing"
+    assert ledger.runs.get(run_id).state == "finalizing"
     leased = leased_stage(ledger)
-    ledger.store_planned(leased, list(items_of_stage(["a"])))
-    ledger.open_stage(leased, 1)
-    assert ledger.run(run_id).state == "queued"
-    assert ledger.run(run_id).stage == 2
-    assert ledger.audit(run_id) == []
+    ledger.stages.store(leased, list(items_of_stage(["a"])))
+    ledger.stages.open(leased, 1)
+    assert ledger.runs.get(run_id).state == "queued"
+    assert ledger.runs.get(run_id).stage == 2
+    assert ledger.audit.run(run_id) == []
 
 
 def test_stored_items_are_not_leased_before_their_stage_opens(ledger: Ledger, url: str) -> None:
     run_id = create_staged_run(ledger)
     finish_all(ledger)
     leased = leased_stage(ledger)
-    ledger.store_planned(leased, list(items_of_stage(["a", "b"])))
+    ledger.stages.store(leased, list(items_of_stage(["a", "b"])))
     assert len(stored_keys(url, run_id)) == 6
-    assert ledger.run(run_id).request_counts.total == 4
-    assert len(ledger.item_page(run_id, Item).items) == 4
-    assert ledger.lease_group("worker", seconds=30.0) is None
-    assert ledger.audit(run_id) == []
-    ledger.open_stage(leased, 2)
-    assert ledger.run(run_id).request_counts.total == 6
-    assert len(ledger.item_page(run_id, Item).items) == 6
+    assert ledger.runs.get(run_id).request_counts.total == 4
+    assert len(ledger.items.page(run_id, Item).items) == 4
+    assert ledger.items.lease("worker", seconds=30.0) is None
+    assert ledger.audit.run(run_id) == []
+    ledger.stages.open(leased, 2)
+    assert ledger.runs.get(run_id).request_counts.total == 6
+    assert len(ledger.items.page(run_id, Item).items) == 6
     assert [item.ordinal for item in lease(ledger).items] == [4, 5]
-    assert ledger.audit(run_id) == []
+    assert ledger.audit.run(run_id) == []
 
 
 def test_a_finalizing_run_is_active_and_leased_only_for_its_kind(ledger: Ledger) -> None:
     create_staged_run(ledger)
     finish_all(ledger)
-    assert ledger.active_runs() == 1
-    assert ledger.lease_stage(["shift-benchmark"], seconds=30.0) is None
+    assert ledger.measurements.active_runs() == 1
+    assert ledger.stages.lease(["shift-benchmark"], seconds=30.0) is None
 
 
 def test_the_longest_waiting_run_is_planned_first(ledger: Ledger, clock: Clock) -> None:
@@ -110,16 +112,16 @@ def test_the_longest_waiting_run_is_planned_first(ledger: Ledger, clock: Clock) 
 async def test_a_run_cancelled_between_stages_is_planned_again_on_resume(ledger: Ledger, url: str) -> None:
     run_id = create_staged_run(ledger)
     finish_all(ledger)
-    ledger.store_planned(leased_stage(ledger), list(items_of_stage(["half", "a plan"])))
-    run = ledger.cancel(run_id)
+    ledger.stages.store(leased_stage(ledger), list(items_of_stage(["half", "a plan"])))
+    run = ledger.runs.cancel(run_id)
     assert (run.state, run.request_counts.done, run.request_counts.cancelled) == ("cancelled", 4, 0)
     assert run.ended_at is not None
-    assert ledger.audit(run_id) == []
+    assert ledger.audit.run(run_id) == []
     with pytest.raises(RunNotCancellable, match="already cancelled"):
-        ledger.cancel(run_id)
-    assert ledger.resume(run_id).state == "finalizing"
+        ledger.runs.cancel(run_id)
+    assert ledger.runs.resume(run_id).state == "finalizing"
     await work_off(ledger, FourStages(many=1))
-    assert ledger.run(run_id).state == "completed"
+    assert ledger.runs.get(run_id).state == "completed"
     assert [key for _, key in stored_keys(url, run_id)][4:] == [
         "confirm-0", "confirm-1", "confirm-2", "confirm-3", "many-0",
     ]  # fmt: skip
@@ -128,20 +130,20 @@ async def test_a_run_cancelled_between_stages_is_planned_again_on_resume(ledger:
 async def test_items_of_a_dead_planner_are_not_leased_after_a_resume(ledger: Ledger, url: str) -> None:
     run_id = create_staged_run(ledger, sources=1, per_source=2)
     first, second = lease(ledger).items
-    ledger.finish(first.id, first.fence, done())
-    ledger.finish(second.id, second.fence, Failed(code="image-undecodable", detail="broken"))
-    ledger.store_planned(leased_stage(ledger), list(items_of_stage(["confirm-0"])))
-    ledger.cancel(run_id)
-    run = ledger.resume(run_id)
+    ledger.items.finish(first.id, first.fence, done())
+    ledger.items.finish(second.id, second.fence, Failed(code="image-undecodable", detail="broken"))
+    ledger.stages.store(leased_stage(ledger), list(items_of_stage(["confirm-0"])))
+    ledger.runs.cancel(run_id)
+    run = ledger.runs.resume(run_id)
     assert (run.state, run.request_counts.pending, run.request_counts.total) == ("queued", 1, 2)
     assert [item.ordinal for item in lease(ledger).items] == [1]
-    assert ledger.lease_group("another", seconds=30.0) is None
-    assert ledger.cancel(run_id).request_counts.cancelled == 1
-    ledger.resume(run_id)
+    assert ledger.items.lease("another", seconds=30.0) is None
+    assert ledger.runs.cancel(run_id).request_counts.cancelled == 1
+    ledger.runs.resume(run_id)
     await work_off(ledger, FourStages(many=1))
-    assert ledger.run(run_id).request_counts.done == 5
+    assert ledger.runs.get(run_id).request_counts.done == 5
     assert [key for stage, key in stored_keys(url, run_id) if stage == 2] == ["confirm-0", "confirm-1"]
-    assert ledger.audit(run_id) == []
+    assert ledger.audit.run(run_id) == []
 
 
 async def test_resuming_repeats_failed_items_without_planning_a_stage_twice(ledger: Ledger, url: str) -> None:
@@ -149,32 +151,32 @@ async def test_resuming_repeats_failed_items_without_planning_a_stage_twice(ledg
     finish_all(ledger)
     await plan_one(ledger, method)
     first, second = lease(ledger).items
-    ledger.finish(first.id, first.fence, Failed(code="image-undecodable", detail="broken"))
-    ledger.finish(second.id, second.fence, done())
+    ledger.items.finish(first.id, first.fence, Failed(code="image-undecodable", detail="broken"))
+    ledger.items.finish(second.id, second.fence, done())
     await work_off(ledger, method)
-    assert ledger.run(run_id).state == "completed_with_failures"
+    assert ledger.runs.get(run_id).state == "completed_with_failures"
     stored = stored_keys(url, run_id)
-    assert ledger.resume(run_id).state == "queued"
+    assert ledger.runs.resume(run_id).state == "queued"
     await work_off(ledger, method)
-    assert ledger.run(run_id).state == "completed"
+    assert ledger.runs.get(run_id).state == "completed"
     assert stored_keys(url, run_id) == stored
     assert method.asked == [2, 3, 4, 5, 5]
     with pytest.raises(RunNotResumable, match="completed"):
-        ledger.resume(run_id)
+        ledger.runs.resume(run_id)
 
 
 async def test_a_staged_run_cancelled_during_work_ends_at_once(ledger: Ledger) -> None:
     run_id = create_staged_run(ledger)
     finish_all(ledger)
     await plan_one(ledger, FourStages())
-    run = ledger.cancel(run_id)
+    run = ledger.runs.cancel(run_id)
     assert (run.state, run.request_counts.cancelled) == ("cancelled", 4)
-    assert ledger.lease_stage([KIND], seconds=30.0) is None
+    assert ledger.stages.lease([KIND], seconds=30.0) is None
 
 
 async def test_streams_and_waits_continue_between_stages(ledger: Ledger) -> None:
     run_id = create_staged_run(ledger, sources=1, per_source=1)
-    stream = event_stream(FollowedRuns(ledger), run_id, after=0)
+    stream = event_stream(FollowedRuns(ledger.events), run_id, after=0)
     finish_all(ledger)
     assert (await waited_for(ledger, run_id, 0.0)).state == "finalizing"
     # The newest event alone is in memory; the ones before it are read.
@@ -187,7 +189,7 @@ async def test_streams_and_waits_continue_between_stages(ledger: Ledger) -> None
 
 
 def continued(ledger: Ledger, parent: str) -> str:
-    return ledger.create_run(
+    return ledger.runs.create(
         kind=KIND, dataset="demo", config=config(), items=[], fingerprint="f" * 64, parent=parent
     ).id
 
@@ -195,8 +197,8 @@ def continued(ledger: Ledger, parent: str) -> str:
 def test_a_continuing_run_names_its_ended_parent(ledger: Ledger) -> None:
     parent = create_run(ledger)
     finish_all(ledger)
-    assert ledger.run(continued(ledger, parent)).parent == parent
-    assert ledger.run(parent).parent is None
+    assert ledger.runs.get(continued(ledger, parent)).parent == parent
+    assert ledger.runs.get(parent).parent is None
     with pytest.raises(NotFound, match="'nobody'"):
         continued(ledger, "nobody")
 
@@ -204,10 +206,10 @@ def test_a_continuing_run_names_its_ended_parent(ledger: Ledger) -> None:
 def test_the_audit_finds_a_total_increased_before_its_stage_opened(ledger: Ledger, url: str) -> None:
     run_id = create_staged_run(ledger)
     finish_all(ledger)
-    ledger.store_planned(leased_stage(ledger), list(items_of_stage(["a", "b"])))
+    ledger.stages.store(leased_stage(ledger), list(items_of_stage(["a", "b"])))
     database = Database(url)
     with database.writing() as connection:
         connection.execute(update(schema.runs).values(total=6, pending=2))
     database.close()
-    found = " ".join(ledger.audit(run_id))
+    found = " ".join(ledger.audit.run(run_id))
     assert "4 items for a total of 6" in found

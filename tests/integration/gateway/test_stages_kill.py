@@ -57,7 +57,7 @@ def keys(many: int) -> list[tuple[int, str]]:
 
 def add_up(ledger: Ledger, run_id: str, many: int) -> None:
     """The total counts only opened stages and is the sum of the other counts: other runs cannot be read."""
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     assert run.request_counts.total == {1: FIRST, 2: 2 * FIRST, 3: 2 * FIRST, 4: 2 * FIRST + many}[run.stage]
 
 
@@ -69,7 +69,7 @@ def watch_until(ledger: Ledger, run_id: str, many: int, holds: Callable[[], bool
         return holds()
 
     look_until(look)
-    assert ledger.audit(run_id) == []
+    assert ledger.audit.run(run_id) == []
 
 
 def has_halted(log: Path, boundary: Boundary, stage: int) -> bool:
@@ -77,7 +77,7 @@ def has_halted(log: Path, boundary: Boundary, stage: int) -> bool:
 
 
 def has_ended(ledger: Ledger, run_id: str) -> bool:
-    return ledger.run(run_id).state in FINAL_RUN_STATES
+    return ledger.runs.get(run_id).state in FINAL_RUN_STATES
 
 
 @pytest.mark.parametrize(("boundary", "stages"), BOUNDARIES, ids=[boundary for boundary, _ in BOUNDARIES])
@@ -93,7 +93,7 @@ def test_kills_at_every_stage_boundary_lose_and_repeat_nothing(
         process.join()
     start(work_in_stages, url, run_id, FEW, log, LEASE_SECONDS, None)
     watch_until(watched, run_id, FEW, partial(has_ended, watched, run_id))
-    assert watched.run(run_id).state == "completed"
+    assert watched.runs.get(run_id).state == "completed"
     assert stored_keys(url, run_id) == keys(FEW)
 
 
@@ -126,15 +126,15 @@ async def test_a_stage_of_20_000_items_survives_kills_and_is_read_in_pages(
         watch_until(watched, run_id, MANY, partial(has_halted, log, boundary, stage))
         process.kill()
         process.join()
-    assert watched.run(run_id).request_counts.pending == MANY
+    assert watched.runs.get(run_id).request_counts.pending == MANY
     finish_all_but_the_last(url, run_id)
     process = start(work_in_stages, url, run_id, MANY, log, LEASE_SECONDS, ("finalizing", 5, 0))
     watch_until(watched, run_id, MANY, partial(has_halted, log, "finalizing", 5))
     process.kill()
     method = Watching(MANY)
     assert await plan_one(watched, method)
-    assert watched.audit(run_id) == []
-    assert watched.run(run_id).state == "completed"
+    assert watched.audit.run(run_id) == []
+    assert watched.runs.get(run_id).state == "completed"
     assert stored_keys(url, run_id) == keys(MANY)
     assert method.read == 2 * FIRST + MANY
     assert 0 < method.most_alive < 1_000

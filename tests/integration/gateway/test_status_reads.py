@@ -10,8 +10,9 @@ import pytest
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import LedgerDamaged, NotFound
-from counterpose_gateway.ledger import Failed, Ledger
-from counterpose_gateway.ledger.glances import Glance
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.runs.status import Glance
+from counterpose_gateway.records.outcomes import Failed
 from counterpose_gateway.runs.status import RunStatus
 from fakes.ledgers import Clock, create_run, done, finish_all, lease
 
@@ -23,7 +24,7 @@ def status(ledger: Ledger) -> RunStatus:
 
 async def as_ledger_says(status: RunStatus, ledger: Ledger, run: str) -> Run:
     """Read a run twice, through the kept text too, and compare both with the whole row."""
-    whole = ledger.run(run)
+    whole = ledger.runs.get(run)
     for _ in range(2):
         read = await status.read(run)
         assert read.content == whole.model_dump_json().encode()
@@ -38,15 +39,15 @@ async def test_a_poll_says_what_the_whole_row_says_after_every_change(
     await as_ledger_says(status, ledger, run)
     first, second = lease(ledger).items
     assert (await as_ledger_says(status, ledger, run)).started_at is not None
-    ledger.finish(first.id, first.fence, Failed(code="bad-backend-output", detail='no "image" é'))
+    ledger.items.finish(first.id, first.fence, Failed(code="bad-backend-output", detail='no "image" é'))
     assert (await as_ledger_says(status, ledger, run)).request_counts.failed == 1
-    ledger.finish(second.id, second.fence, Failed(code="bad-backend-output", detail="none"))
+    ledger.items.finish(second.id, second.fence, Failed(code="bad-backend-output", detail="none"))
     ended = await as_ledger_says(status, ledger, run)
     assert ended.problem is not None
-    ledger.rename(run, '"resolved_config":{} of "a name" é')
+    ledger.runs.rename(run, '"resolved_config":{} of "a name" é')
     assert (await as_ledger_says(status, ledger, run)).name is not None
     clock.now += 1
-    ledger.resume(run)
+    ledger.runs.resume(run)
     assert (await as_ledger_says(status, ledger, run)).problem is None
 
 
@@ -56,7 +57,7 @@ async def test_a_poll_sees_the_commit_that_another_process_made_just_before(
     run = create_run(ledger, sources=1, per_source=20)
     other = Ledger(url)
     for number, item in enumerate(lease(other).items, start=1):
-        other.finish(item.id, item.fence, done())
+        other.items.finish(item.id, item.fence, done())
         polled = Run.model_validate_json((await status.read(run)).content)
         assert polled.request_counts.done == number
     other.close()
@@ -69,7 +70,7 @@ async def test_an_unchanged_run_is_answered_with_its_last_text_after_one_look(
     await status.read(run)
     kept = await status.read(run)
     looks: list[str] = []
-    glance = ledger.glance
+    glance = ledger.status.glance
 
     def counted(run_id: str) -> Glance | None:
         looks.append(run_id)
@@ -78,8 +79,8 @@ async def test_an_unchanged_run_is_answered_with_its_last_text_after_one_look(
     def refused(*_: object) -> Run:
         raise AssertionError("the whole row was read")
 
-    monkeypatch.setattr(ledger, "glance", counted)
-    monkeypatch.setattr(ledger, "run", refused)
+    monkeypatch.setattr(ledger.status, "glance", counted)
+    monkeypatch.setattr(ledger.runs, "get", refused)
     assert await status.read(run) is kept
     finish_all(ledger)
     assert (await status.read(run)).state == "completed"
@@ -93,7 +94,7 @@ async def test_a_run_that_is_missing_deleted_or_of_another_kind_is_not_found(
     await status.read(run)
     with pytest.raises(NotFound, match="is a stress-test, not a shift-benchmark"):
         await status.read(run, "shift-benchmark")
-    ledger.delete_run(run)
+    ledger.runs.delete(run)
     with pytest.raises(NotFound, match="was deleted"):
         await status.read(run)
     with pytest.raises(NotFound, match="no run has the id"):
@@ -107,9 +108,9 @@ async def test_a_file_that_cannot_be_looked_at_is_read_the_long_way(
         pytest.skip("PostgreSQL has no short way")
     run = create_run(ledger)
     await status.read(run)
-    assert isinstance(ledger._looks.reader, sqlite3.Connection)
-    ledger._looks.reader.close()
-    assert ledger.glance(run) is None
+    assert isinstance(ledger._session.database._reader.connection, sqlite3.Connection)
+    ledger._session.database._reader.connection.close()
+    assert ledger.status.glance(run) is None
     finish_all(ledger)
     assert (await status.read(run)).state == "completed"
 
@@ -122,9 +123,11 @@ async def test_a_damaged_ledger_is_told_to_whoever_polls_an_unchanged_run(
     runs = [create_run(ledger) for _ in range(2)]
     for run in runs:
         assert (await status.read(run)).content == (await status.read(run)).content
-    assert ledger._looks.reader is not None
-    ledger._looks.reader.execute("PRAGMA query_only = OFF")
-    ledger._looks.reader.execute("UPDATE runs SET problem = 'no JSON' WHERE id = ?", (runs[0],))
+    assert ledger._session.database._reader.connection is not None
+    ledger._session.database._reader.connection.execute("PRAGMA query_only = OFF")
+    ledger._session.database._reader.connection.execute(
+        "UPDATE runs SET problem = 'no JSON' WHERE id = ?", (runs[0],)
+    )
     for run in runs:
         with pytest.raises(LedgerDamaged):
             await status.read(run)
@@ -136,7 +139,7 @@ async def test_kept_texts_take_bounded_memory(ledger: Ledger) -> None:
     one = whole._texts._size
     status = RunStatus(ledger, kept_bytes=4 * one)
     for run in runs * 2:
-        assert Run.model_validate_json((await status.read(run)).content) == ledger.run(run)
+        assert Run.model_validate_json((await status.read(run)).content) == ledger.runs.get(run)
     assert len(status._texts._texts) == 4
     assert 3 * one < status._texts._size <= 4 * one
 

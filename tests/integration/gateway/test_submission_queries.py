@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from counterpose_gateway.access.tenants import Quota
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.tenants import Quota
 from fakes.gateway import fake_gateway
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}
@@ -20,7 +20,7 @@ def count_queries(ledger: Ledger) -> Counter[str]:
     """Count, from now on, the queries for a quota, for its use and for a key."""
     counted: Counter[str] = Counter()
 
-    @event.listens_for(ledger._database.engine, "before_cursor_execute")
+    @event.listens_for(ledger._session.database.engine, "before_cursor_execute")
     def count(_connection: object, _cursor: object, statement: str, *_: object) -> None:
         said = " ".join(statement.split())
         counted.update(asked for asked in (QUOTA, USED, KEY) if asked in said)
@@ -33,7 +33,7 @@ async def test_quota_and_key_are_asked_once_a_submission(tmp_path: Path, *, boun
     async with fake_gateway(tmp_path) as gateway:
         await gateway.upload("demo", 2)
         if bounded:
-            gateway.ledger.set_quota("default", Quota(images=1000))
+            gateway.ledger.access.set_quota("default", Quota(images=1000))
         counted = count_queries(gateway.ledger)
         headers = {"idempotency-key": "mine"}
         made = await gateway.http.post("/v1/stress-tests", json=BODY, headers=headers)

@@ -71,13 +71,13 @@ def test_concurrent_readers_share_one_summary(
 ) -> None:
     counted, run = Counted(), create_run(ledger)
     both_asked = Barrier(READERS)
-    last_event = ledger.last_event
+    last_event = ledger.events.last
 
     def meet(run_id: str) -> object:
         both_asked.wait(timeout=100)
         return last_event(run_id)
 
-    monkeypatch.setattr(ledger, "last_event", meet)
+    monkeypatch.setattr(ledger.events, "last", meet)
     with ThreadPoolExecutor(READERS) as readers:
         asked = [readers.submit(summary_of, counted.method, run, None, context) for _ in range(READERS)]
         first, second = (answer.result() for answer in asked)
@@ -89,9 +89,9 @@ def test_a_summary_reflects_every_change_of_the_run(ledger: Ledger, context: Run
     counted, run = Counted(), create_run(ledger, sources=1, per_source=2)
     assert summary_of(counted.method, run, None, context).counts["pending"] == 2
     item = lease(ledger).items[0]
-    ledger.finish(item.id, item.fence, done())
+    ledger.items.finish(item.id, item.fence, done())
     assert summary_of(counted.method, run, None, context).counts["done"] == 1
-    ledger.cancel(run)
+    ledger.runs.cancel(run)
     assert summary_of(counted.method, run, None, context).counts["cancelled"] == 1
     assert len(counted.made) == 3
 
@@ -112,8 +112,8 @@ def test_a_report_is_one_task_and_reads_the_state_once(
     finish_all(ledger)
     pool = AtOnce(context)
     context = replace(context, joined=JoinedWork(pool, 2) if in_processes else None)
-    states = Mock(wraps=ledger.last_event)
-    monkeypatch.setattr(ledger, "last_event", states)
+    states = Mock(wraps=ledger.events.last)
+    monkeypatch.setattr(ledger.events, "last", states)
     assert run in report_of(counted.method, run, None, context)
     assert (counted.made, states.call_count, pool.tasks) == ([run], 1, 1 if in_processes else 0)
     summary_of(counted.method, run, None, context)

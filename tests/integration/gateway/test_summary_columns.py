@@ -12,8 +12,8 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.columns import columns_of, read_columns
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.runs.summaries import Report, Summary
 from fakes.gateway import FakeGateway, fake_gateway
 from golden import Golden
@@ -48,15 +48,15 @@ async def recorded_run(gateway: FakeGateway, **changes: object) -> str:
     await gateway.upload("demo", 20, ("sled", "boat"))
     run_id: str = (await gateway.http.post("/v1/stress-tests", json=BODY | changes)).json()["id"]
     await gateway.worker(concurrency=1).work_off()
-    assert gateway.ledger.run(run_id).state in FINAL_RUN_STATES
+    assert gateway.ledger.runs.get(run_id).state in FINAL_RUN_STATES
     return run_id
 
 
 async def test_summaries_from_columns_are_those_of_documents(tmp_path: Path, golden: Golden) -> None:
     async with fake_gateway(tmp_path) as gateway:
         ledger, run_id = gateway.ledger, await recorded_run(gateway)
-        run, items = ledger.run(run_id), list(ledger.items_of(run_id, Item))
-        assert list(ledger.recorded_items(run_id, chunk=7)) == [RecordedItem.of(item) for item in items]
+        run, items = ledger.runs.get(run_id), list(ledger.items.of(run_id, Item))
+        assert list(ledger.items.recorded(run_id, chunk=7)) == [RecordedItem.of(item) for item in items]
         found = summarize(run, read_columns(run, ledger))
         assert found == summarize(run, columns_of(items))
     # Ids of items begin with the run's id.
@@ -76,5 +76,5 @@ async def test_the_report_of_a_large_run_shows_the_same(
         whole = report(runs)
         assert 'class="pair of-3"' in whole
         monkeypatch.setattr("counterpose_gateway.methods.stress_test.method.MOST_READ", 10)
-        monkeypatch.setattr(gateway.ledger, "items_of", None)
+        monkeypatch.setattr(gateway.ledger.items, "of", None)
         assert report(runs) == whole

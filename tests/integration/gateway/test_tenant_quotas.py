@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from counterpose_core.types import Cost
-from counterpose_gateway.access.tenants import Quota
 from counterpose_gateway.main import main
+from counterpose_gateway.records.tenants import Quota
 from fakes import ports
 from fakes.access_keys import new_access_key
 from fakes.benchmarks import benchmark_services, uploaded
@@ -100,24 +100,24 @@ async def test_a_quota_is_checked_before_everything_else_and_named_with_its_figu
     gateway: FakeGateway,
 ) -> None:
     ledger = gateway.ledger
-    ledger.set_quota(ACME, Quota(images=3))
+    ledger.access.set_quota(ACME, Quota(images=3))
     found = problem(await gateway.http.post(RUNS, json=BODY), 429, "quota-exceeded")
     assert "'acme' has used 0 of 3 images this month, and this run asks for up to " in str(found.detail)
     assert found.retryable is False
-    ledger.set_quota(ACME, Quota(images=0))
+    ledger.access.set_quota(ACME, Quota(images=0))
     for body in (BODY, BODY | {"seed": -1}, BODY | {"dataset": "none"}, {}, {"limit": 10**9}):
         for key in ({}, {"idempotency-key": "mine"}):
             found = problem(await gateway.http.post(RUNS, json=body, headers=key), 429, "quota-exceeded")
             assert "0 of 0 images" in str(found.detail)
             assert "renews on 2026-12-01 UTC" in str(found.detail)
-    ledger.set_quota(ACME, Quota(gpu_seconds=0.0))
+    ledger.access.set_quota(ACME, Quota(gpu_seconds=0.0))
     found = problem(await gateway.http.post(RUNS, json=BODY), 429, "quota-exceeded")
     assert "0 of 0 GPU-seconds" in str(found.detail)
     # Others have none of it, and a run that a key made is answered.
-    ledger.set_quota(ACME, Quota())
+    ledger.access.set_quota(ACME, Quota())
     key = {"idempotency-key": "again"}
     made = (await gateway.http.post(RUNS, json=BODY, headers=key)).json()
-    ledger.set_quota(ACME, Quota(images=0))
+    ledger.access.set_quota(ACME, Quota(images=0))
     assert (await gateway.http.post(RUNS, json=BODY, headers=key)).json()["id"] == made["id"]
 
 
@@ -126,11 +126,11 @@ async def test_images_that_are_made_without_a_run_count_and_are_refused_alike(tm
         interface = await uploaded(gateway, 2)
         asked = {"class_name": CLASSES[0], "shift": "in the snow", "n": 3, "seed": 1, "by_name": True}
         generate = f"/v1/runs/{interface}/generate"
-        before = gateway.ledger.usage().images
+        before = gateway.ledger.access.usage().images
         made = await gateway.http.post(generate, json=asked)
         assert made.status_code == 200, made.text
-        assert gateway.ledger.usage().images == before + 3
-        gateway.ledger.set_quota("default", Quota(images=before + 5))
+        assert gateway.ledger.access.usage().images == before + 3
+        gateway.ledger.access.set_quota("default", Quota(images=before + 5))
         found = problem(await gateway.http.post(generate, json=asked), 429, "quota-exceeded")
         assert "asks for up to 3 more" in str(found.detail)
 
@@ -142,11 +142,11 @@ async def test_a_quota_that_runs_out_ends_the_run_with_all_that_is_done_and_resu
     whole = await states(gateway, undisturbed := await make(gateway, seed=3))
     assert (await ended(gateway, undisturbed))["state"] == "completed"
     whole = await states(gateway, undisturbed)
-    used = gateway.ledger.of(ACME).usage()
+    used = gateway.ledger.of(ACME).access.usage()
     run_id = await make(gateway, seed=3)
     # Half of what the run takes, set while it waits.
     most = {"images": round(used.images * 1.5), "gpu_seconds": used.gpu_seconds * 1.5}
-    gateway.ledger.set_quota(ACME, Quota(**{kind: most[kind]}))  # type: ignore[arg-type]  # one of both
+    gateway.ledger.access.set_quota(ACME, Quota(**{kind: most[kind]}))  # type: ignore[arg-type]  # one of both
     run = await ended(gateway, run_id)
     counts = run["request_counts"]
     assert isinstance(counts, dict)
@@ -154,20 +154,20 @@ async def test_a_quota_that_runs_out_ends_the_run_with_all_that_is_done_and_resu
     assert counts["cancelled"] > 0
     assert counts["done"] > 0
     assert counts["failed"] == counts["pending"] == 0
-    assert gateway.ledger.audit(run_id) == []
-    assert gateway.ledger.audit_totals() == []
+    assert gateway.ledger.audit.run(run_id) == []
+    assert gateway.ledger.audit.totals() == []
     kept = {key for key, (state, _) in (await states(gateway, run_id)).items() if state != "cancelled"}
 
     problem(await gateway.http.post(f"/v1/runs/{run_id}/resume"), 429, "quota-exceeded")
     assert (await gateway.http.get(f"/v1/runs/{run_id}")).json()["state"] == "failed"
-    spent = gateway.ledger.of(ACME).usage().images
+    spent = gateway.ledger.of(ACME).access.usage().images
     clock.now += 25 * 24 * HOUR
     assert (await gateway.http.post(f"/v1/runs/{run_id}/resume")).status_code == 200
     assert (await ended(gateway, run_id))["state"] == "completed"
     assert await states(gateway, run_id) == whole
-    assert gateway.ledger.audit(run_id) == []
+    assert gateway.ledger.audit.run(run_id) == []
     # Nothing was done twice.
-    after = gateway.ledger.of(ACME).usage()
+    after = gateway.ledger.of(ACME).access.usage()
     assert (after.month, after.images) == ("2026-12", len(whole) - len(kept))
     assert spent == used.images + len(kept)
 
@@ -177,27 +177,27 @@ async def test_what_is_being_worked_on_is_recorded_before_the_run_ends(
 ) -> None:
     run_id = await make(gateway)
     ledger = gateway.ledger
-    leased = ledger.lease_group("worker", seconds=30)
+    leased = ledger.items.lease("worker", seconds=30)
     assert leased is not None
-    ledger.set_quota(ACME, Quota(images=0))
+    ledger.access.set_quota(ACME, Quota(images=0))
     clock.now += 1
-    assert ledger.lease_groups("another", seconds=30, most=5) == []
-    assert ledger.run(run_id).state == "in_progress"
-    assert len(ledger.renew(leased, 30)) == len(leased.items)
-    ledger.release(leased)
+    assert ledger.items.lease_many("another", seconds=30, most=5) == []
+    assert ledger.runs.get(run_id).state == "in_progress"
+    assert len(ledger.items.renew(leased, 30)) == len(leased.items)
+    ledger.items.release(leased)
     clock.now += 3
-    assert ledger.lease_groups("another", seconds=30, most=5) == []
-    assert ledger.run(run_id).state == "failed"
+    assert ledger.items.lease_many("another", seconds=30, most=5) == []
+    assert ledger.runs.get(run_id).state == "failed"
 
 
 async def test_a_clock_set_back_over_the_end_of_a_month_renews_nothing_twice(
     gateway: FakeGateway, clock: Clock
 ) -> None:
     clock.now = MONTH_END
-    usage = gateway.ledger.of(ACME).usage
+    usage = gateway.ledger.of(ACME).access.usage
     await ended(gateway, await make(gateway))
     november = usage().images
-    gateway.ledger.set_quota(ACME, Quota(images=november))
+    gateway.ledger.access.set_quota(ACME, Quota(images=november))
     problem(await gateway.http.post(RUNS, json=BODY), 429, "quota-exceeded")
     clock.now += HOUR
     assert usage().images == 0

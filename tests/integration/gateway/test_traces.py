@@ -109,7 +109,7 @@ async def test_without_an_endpoint_a_caller_s_trace_is_not_kept(tmp_path: Path) 
         request = {"dataset": "demo", "classifiers": ["steady"], "seed": 1}
         given = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
         await opened.http.post("/v1/stress-tests", json=request, headers=given)
-        group = opened.ledger.lease_group("worker", seconds=30)
+        group = opened.ledger.items.lease("worker", seconds=30)
     assert group is not None
     assert group.trace is None
 

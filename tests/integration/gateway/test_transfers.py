@@ -79,7 +79,7 @@ async def started(gateway: FakeGateway, path: str, body: dict[str, Any]) -> str:
 async def transferred(gateway: FakeGateway, body: dict[str, Any]) -> TransferSummary:
     """The summary of a transfer that was worked off."""
     run = await started(gateway, ROOT, {"seed": 1} | body)
-    assert gateway.ledger.audit(run) == []
+    assert gateway.ledger.audit.run(run) == []
     summary = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert summary.status_code == 200, summary.text
     return TransferSummary.model_validate_json(summary.content)
@@ -127,7 +127,7 @@ async def test_another_criterion_than_the_source_s_is_told(gateway: FakeGateway,
     (cell,) = found.cells
     # Every answer of the fakes is below certainty, except the copy's right ones.
     assert cell.rate.n == 10
-    baseline = [item for item in gateway.ledger.items_of(found.run_id, TransferItem) if _is_alone(item)]
+    baseline = [item for item in gateway.ledger.items.of(found.run_id, TransferItem) if _is_alone(item)]
     assert len(baseline) == 10
 
 

@@ -40,7 +40,7 @@ async def taken(gateway: FakeGateway, *files: bytes, names: tuple[str, ...] = ("
     ]
     answer = await gateway.http.post(f"/v1/datasets/{dataset}/sources", json={"sources": sources})
     assert answer.json() == {"added": len(sources), "rejected": []}
-    return gateway.ledger.sources(dataset)
+    return gateway.ledger.datasets.sources(dataset)
 
 
 def file_of(image: Image.Image, format: str, **options: Any) -> bytes:

@@ -99,7 +99,7 @@ async def test_an_alpha_channel_is_a_mask_and_its_pixels_stay_before_white(gatew
         gateway,
         [{"filename": name, "label": "sled", "content_base64": data} for name, data in files.items()],
     )
-    found = {each.filename: each for each in gateway.ledger.sources("demo")}
+    found = {each.filename: each for each in gateway.ledger.datasets.sources("demo")}
     assert found["opaque.png"].mask is None
     mask = shown_image(str(found["cut.png"].mask), gateway.store.get)
     assert np.array_equal(mask[:, :, 0], np.asarray(square()))
@@ -115,7 +115,7 @@ async def test_soft_edges_are_kept_of_an_alpha_channel_and_of_a_mask(gateway: Fa
     cut.putalpha(soft)
     of_alpha = {"filename": "cut.png", "label": "sled", "content_base64": png(cut)}
     await uploaded(gateway, [of_alpha, source("sled", 2, mask_base64=png(soft))])
-    masks = {each.mask for each in gateway.ledger.sources("demo")}
+    masks = {each.mask for each in gateway.ledger.datasets.sources("demo")}
     assert len(masks) == 1
     mask = shown_image(str(masks.pop()), gateway.store.get)
     assert np.array_equal(mask[:, :, 0], np.asarray(soft))
@@ -124,25 +124,25 @@ async def test_soft_edges_are_kept_of_an_alpha_channel_and_of_a_mask(gateway: Fa
 async def test_masks_change_a_dataset_s_digest_and_go_with_it(gateway: FakeGateway) -> None:
     bare = source("sled", 1, mask_base64=None)
     await uploaded(gateway, [bare])
-    before = gateway.ledger.dataset("demo").digest
+    before = gateway.ledger.datasets.get("demo").digest
     await uploaded(gateway, [bare | {"mask_base64": png(square())}])
-    after = gateway.ledger.dataset("demo")
+    after = gateway.ledger.datasets.get("demo")
     assert (after.n_sources, after.digest != before) == (1, True)
-    mask = gateway.ledger.sources("demo")[0].mask
+    mask = gateway.ledger.datasets.sources("demo")[0].mask
     assert mask is not None
-    assert gateway.ledger.named({mask}) == {mask}
+    assert gateway.ledger.blobs.named({mask}) == {mask}
     await uploaded(gateway, [bare | {"mask_base64": png(square(20))}])
-    assert gateway.ledger.named({mask}) == set()
-    assert gateway.ledger.loose_digests(before=float("inf"), most=100) == [mask]
-    mask = gateway.ledger.sources("demo")[0].mask
+    assert gateway.ledger.blobs.named({mask}) == set()
+    assert gateway.ledger.blobs.loose(before=float("inf"), most=100) == [mask]
+    mask = gateway.ledger.datasets.sources("demo")[0].mask
     assert mask is not None
-    gateway.ledger.delete_dataset("demo")
-    assert gateway.ledger.named({mask}) == set()
-    assert mask in gateway.ledger.loose_digests(before=float("inf"), most=100)
+    gateway.ledger.datasets.delete("demo")
+    assert gateway.ledger.blobs.named({mask}) == set()
+    assert mask in gateway.ledger.blobs.loose(before=float("inf"), most=100)
 
 
 async def test_a_mask_is_its_tenant_s_alone(gateway: FakeGateway) -> None:
     await uploaded(gateway, [source("sled", 1)])
-    mask = str(gateway.ledger.sources("demo")[0].mask)
-    assert gateway.ledger.of("default").holds(mask)
-    assert not gateway.ledger.of("other").holds(mask)
+    mask = str(gateway.ledger.datasets.sources("demo")[0].mask)
+    assert gateway.ledger.of("default").blobs.holds(mask)
+    assert not gateway.ledger.of("other").blobs.holds(mask)

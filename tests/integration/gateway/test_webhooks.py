@@ -23,7 +23,8 @@ from counterpose_core.contract.webhooks import (
     WebhookMessage,
 )
 from counterpose_core.errors import DatasetEmpty, NotFound, QuotaExceeded
-from counterpose_gateway.ledger import Failed, Ledger
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.records.outcomes import Failed
 from counterpose_gateway.webhooks.delivery import PAUSES, THREAD, Deliveries
 from counterpose_gateway.webhooks.target import Target
 from fakes import mortal_delivery
@@ -37,19 +38,19 @@ ADDRESS = "https://hooks.example.com/a"
 
 def hook(ledger: Ledger, *events: WebhookEvent, url: str = ADDRESS) -> WebhookCreated:
     """A webhook of these events, or of all."""
-    return ledger.create_webhook(WebhookCreate(url=url, **({"events": list(events)} if events else {})))
+    return ledger.webhooks.create(WebhookCreate(url=url, **({"events": list(events)} if events else {})))
 
 
 def fail_all(ledger: Ledger) -> None:
     """Lease and fail every available item for good."""
-    while (group := ledger.lease_group("worker", seconds=30.0)) is not None:
+    while (group := ledger.items.lease("worker", seconds=30.0)) is not None:
         for item in group.items:
-            ledger.finish(item.id, item.fence, Failed(code="image-undecodable", detail="broken"))
+            ledger.items.finish(item.id, item.fence, Failed(code="image-undecodable", detail="broken"))
 
 
 def told(ledger: Ledger, webhook: WebhookCreated) -> list[WebhookDelivery]:
     """The messages of a webhook, oldest first."""
-    return ledger.webhook(webhook.id).deliveries[::-1]
+    return ledger.webhooks.get(webhook.id).deliveries[::-1]
 
 
 @pytest.fixture
@@ -65,26 +66,26 @@ def test_a_run_that_ends_is_told_to_each_webhook_that_wants_it(ledger: Ledger) -
     finish_all(ledger)
     failed = create_run(ledger, sources=1, per_source=1)
     fail_all(ledger)
-    ledger.cancel(create_run(ledger))
+    ledger.runs.cancel(create_run(ledger))
     assert [(each.event, each.run_id) for each in told(ledger, both)] == [
         ("run.completed", completed), ("run.failed", failed),
     ]  # fmt: skip
     assert [each.run_id for each in told(ledger, failures)] == [failed]
-    (first, *_) = ledger.lease_deliveries(seconds=30, most=8)
+    (first, *_) = ledger.webhooks.lease(seconds=30, most=8)
     message = WebhookMessage.model_validate_json(first.body)
     assert (message.type, message.data.id, message.data.state) == ("run.completed", completed, "completed")
     assert message.data.request_counts.done == 2
-    assert message.timestamp == message.data.ended_at == ledger.run(completed).ended_at
+    assert message.timestamp == message.data.ended_at == ledger.runs.get(completed).ended_at
 
 
 def test_a_failed_run_tells_its_problem_and_one_that_is_resumed_is_told_of_again(ledger: Ledger) -> None:
     webhook = hook(ledger)
     run_id = create_run(ledger, sources=1, per_source=1)
     fail_all(ledger)
-    (leased,) = ledger.lease_deliveries(seconds=30, most=8)
+    (leased,) = ledger.webhooks.lease(seconds=30, most=8)
     problem = json.loads(leased.body)["data"]["problem"]
     assert problem["code"] == "image-undecodable"
-    ledger.resume(run_id)
+    ledger.runs.resume(run_id)
     finish_all(ledger)
     assert [each.event for each in told(ledger, webhook)] == ["run.failed", "run.completed"]
 
@@ -101,12 +102,12 @@ def test_the_message_and_the_end_of_the_run_are_one_transaction(
 
     with monkeypatch.context() as patched:
         # After the message was written, before the commit.
-        patched.setattr("counterpose_gateway.ledger.tallies.add", killed)
+        patched.setattr("counterpose_gateway.ledger.tables.totals.add", killed)
         with pytest.raises(KeyboardInterrupt):
-            ledger.finish(item.id, item.fence, done())
+            ledger.items.finish(item.id, item.fence, done())
     assert told(ledger, webhook) == []
-    assert ledger.run(run_id).ended_at is None
-    ledger.finish(item.id, item.fence, done())
+    assert ledger.runs.get(run_id).ended_at is None
+    ledger.items.finish(item.id, item.fence, done())
     assert [each.run_id for each in told(ledger, webhook)] == [run_id]
 
 
@@ -118,22 +119,22 @@ def test_a_receiver_that_is_down_for_ten_minutes_gets_one_message_by_one_id(
         webhook = hook(ledger, url=receiver.url)
         run_id = create_run(ledger, sources=1, per_source=1)
         finish_all(ledger)
-        ended = ledger.run(run_id)
-        deliveries = Deliveries(ledger, Target(private=True), no_gate, jitter=lambda: 1.0)
+        ended = ledger.runs.get(run_id)
+        deliveries = Deliveries(ledger.webhooks, Target(private=True), no_gate, jitter=lambda: 1.0)
         up_at = clock.now + 600
-        assert ledger.measurements().pending_messages == 1
+        assert ledger.measurements.read().pending_messages == 1
         while told(ledger, webhook)[0].state == "pending":
             if clock.now >= up_at:
                 receiver.answers[:] = [status(200)]
-            for leased in ledger.lease_deliveries(seconds=30, most=8):
+            for leased in ledger.webhooks.lease(seconds=30, most=8):
                 deliveries.deliver(leased)
             clock.now += 5
     (delivery,) = told(ledger, webhook)
     assert (delivery.state, delivery.failure) == ("delivered", None)
-    assert ledger.measurements().pending_messages == 0
+    assert ledger.measurements.read().pending_messages == 0
     assert delivery.attempts == len(receiver.received) == 5
     assert {got.headers["webhook-id"] for got in receiver.received} == {delivery.id}
-    assert ledger.run(run_id) == ended
+    assert ledger.runs.get(run_id) == ended
 
 
 def test_a_message_that_nobody_ever_takes_fails_after_18_hours_and_says_why(
@@ -143,13 +144,13 @@ def test_a_message_that_nobody_ever_takes_fails_after_18_hours_and_says_why(
         webhook = hook(ledger, url=receiver.url)
         create_run(ledger, sources=1, per_source=1)
         finish_all(ledger)
-        deliveries = Deliveries(ledger, Target(private=True), no_gate)
+        deliveries = Deliveries(ledger.webhooks, Target(private=True), no_gate)
         for pause in (0.0, *PAUSES):
             clock.now += pause
-            (leased,) = ledger.lease_deliveries(seconds=30, most=8)
+            (leased,) = ledger.webhooks.lease(seconds=30, most=8)
             deliveries.deliver(leased)
         clock.now += 10 * PAUSES[-1]
-        assert list(ledger.lease_deliveries(seconds=30, most=8)) == []
+        assert list(ledger.webhooks.lease(seconds=30, most=8)) == []
     (delivery,) = told(ledger, webhook)
     assert (delivery.state, delivery.failure, delivery.detail) == (
         "failed", "rejected", "the target answered 503",
@@ -161,13 +162,13 @@ def test_a_gateway_that_was_too_slow_writes_nothing(ledger: Ledger, clock: Clock
     webhook = hook(ledger)
     create_run(ledger, sources=1, per_source=1)
     finish_all(ledger)
-    (slow,) = ledger.lease_deliveries(seconds=30, most=8)
-    assert list(ledger.lease_deliveries(seconds=30, most=8)) == []
+    (slow,) = ledger.webhooks.lease(seconds=30, most=8)
+    assert list(ledger.webhooks.lease(seconds=30, most=8)) == []
     clock.now += 31
-    (second,) = ledger.lease_deliveries(seconds=30, most=8)
-    ledger.not_delivered(slow, "timed-out", "slow", None)
+    (second,) = ledger.webhooks.lease(seconds=30, most=8)
+    ledger.webhooks.not_delivered(slow, "timed-out", "slow", None)
     assert told(ledger, webhook)[0].state == "pending"
-    ledger.delivered(second)
+    ledger.webhooks.delivered(second)
     assert (told(ledger, webhook)[0].state, slow.message) == ("delivered", second.message)
 
 
@@ -175,12 +176,12 @@ def test_what_waits_goes_with_its_webhook_and_with_its_run(ledger: Ledger) -> No
     first, second = hook(ledger), hook(ledger)
     run_id = create_run(ledger, sources=1, per_source=1)
     finish_all(ledger)
-    ledger.delete_webhook(first.id)
-    assert [each.url for each in ledger.webhooks()] == [second.url]
+    ledger.webhooks.delete(first.id)
+    assert [each.url for each in ledger.webhooks.all()] == [second.url]
     with pytest.raises(NotFound, match="list the webhooks"):
-        ledger.delete_webhook(first.id)
+        ledger.webhooks.delete(first.id)
     assert len(told(ledger, second)) == 1
-    ledger.delete_run(run_id)
+    ledger.runs.delete(run_id)
     assert told(ledger, second) == []
 
 
@@ -209,7 +210,7 @@ def test_a_delivery_that_is_killed_is_made_again_under_the_same_id(tmp_path: Pat
         following = threading.Event()
 
         async def deliver() -> None:
-            keeping = asyncio.create_task(Deliveries(ledger, Target(private=True), no_gate).keep())
+            keeping = asyncio.create_task(Deliveries(ledger.webhooks, Target(private=True), no_gate).keep())
             while not following.is_set():
                 await asyncio.sleep(0.05)
                 if told(ledger, webhook)[0].state == "delivered":
@@ -237,8 +238,10 @@ async def test_the_secret_is_shown_once_and_signs_what_is_sent(
         request = {"dataset": "demo", "classifiers": ["steady"], "seed": 1}
         run = (await opened.http.post("/v1/stress-tests", json=request)).json()
         await opened.worker().work_off()
-        (leased,) = opened.ledger.lease_deliveries(seconds=30, most=8)
-        await asyncio.to_thread(Deliveries(opened.ledger, Target(private=True), no_gate).deliver, leased)
+        (leased,) = opened.ledger.webhooks.lease(seconds=30, most=8)
+        await asyncio.to_thread(
+            Deliveries(opened.ledger.webhooks, Target(private=True), no_gate).deliver, leased
+        )
         (delivery,) = (await opened.http.get(f"/v1/webhooks/{made['id']}")).json()["deliveries"]
         gone = await opened.http.delete(f"/v1/webhooks/{made['id']}")
         absent = await opened.http.get(f"/v1/webhooks/{made['id']}")
@@ -263,12 +266,12 @@ async def test_a_private_or_plain_address_is_refused_with_its_place(gateway: Fak
 def test_a_run_that_is_stopped_and_one_without_items_are_told_of_too(ledger: Ledger) -> None:
     webhook = hook(ledger)
     stopped = create_run(ledger)
-    ledger.stop_run(stopped, DatasetEmpty("no image shows it"))
+    ledger.runs.stop(stopped, DatasetEmpty("no image shows it"))
     empty = create_run(ledger, sources=0)
     assert [(each.event, each.run_id) for each in told(ledger, webhook)] == [
         ("run.failed", stopped), ("run.completed", empty),
     ]  # fmt: skip
-    first, second = (json.loads(each.body)["data"] for each in ledger.lease_deliveries(seconds=30, most=8))
+    first, second = (json.loads(each.body)["data"] for each in ledger.webhooks.lease(seconds=30, most=8))
     assert first["problem"]["code"] == "dataset-empty"
     assert second["request_counts"]["total"] == 0
 
@@ -282,7 +285,7 @@ def test_a_gateway_that_stops_does_not_wait_for_a_silent_target(tmp_path: Path) 
 
         async def deliver() -> None:
             target = Target(private=True, seconds=250.0)
-            keeping = asyncio.create_task(Deliveries(ledger, target, no_gate).keep())
+            keeping = asyncio.create_task(Deliveries(ledger.webhooks, target, no_gate).keep())
             assert await asyncio.to_thread(receiver.arrived.wait, 100)
             keeping.cancel()
 

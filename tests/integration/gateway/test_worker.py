@@ -17,9 +17,10 @@ from counterpose_core.contract.editor import EditedImage, EditRequest, EditRespo
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, LeaseLost
 from counterpose_gateway import shared_ledger
 from counterpose_gateway import worker as worker_module
-from counterpose_gateway.ledger import Filtered, Ledger
+from counterpose_gateway.ledger.items.items import Items
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.records.outcomes import Filtered
 from counterpose_gateway.runs import following, renewal
 from counterpose_gateway.shared_ledger import SharedLedger, retry_ledger
 from counterpose_gateway.worker import LedgerRecorder
@@ -71,7 +72,7 @@ async def test_a_concurrent_worker_finishes_a_run_and_stops_on_request(gateway: 
     assert (await waited_for(gateway.ledger, run_id, 100)).state == "completed"
     stop.set()
     await working
-    assert gateway.ledger.audit(run_id) == []
+    assert gateway.ledger.audit.run(run_id) == []
 
 
 async def test_a_clean_stop_releases_unfinished_items_without_an_attempt(gateway: FakeGateway) -> None:
@@ -81,10 +82,10 @@ async def test_a_clean_stop_releases_unfinished_items_without_an_attempt(gateway
     await captioner.started.wait()
     stop.set()
     await working
-    assert {item.state for item in gateway.ledger.items(run_id)} == {"pending"}
-    assert {item.attempts for item in gateway.ledger.items(run_id)} == {0}
+    assert {item.state for item in gateway.ledger.items.all(run_id)} == {"pending"}
+    assert {item.attempts for item in gateway.ledger.items.all(run_id)} == {0}
     await gateway.worker().work_off()
-    assert gateway.ledger.run(run_id).state == "completed"
+    assert gateway.ledger.runs.get(run_id).state == "completed"
 
 
 @pytest.mark.fault("F19")
@@ -96,23 +97,23 @@ async def test_cancelling_a_run_stops_hanging_work(
     services = fake_services(gateway.world, captioner=captioner)
     working = asyncio.create_task(gateway.worker(services).work_off())
     await captioner.started.wait()
-    gateway.ledger.cancel(run_id)
+    gateway.ledger.runs.cancel(run_id)
     await asyncio.wait_for(working, 60)
-    assert gateway.ledger.run(run_id).state == "cancelled"
-    assert gateway.ledger.audit(run_id) == []
+    assert gateway.ledger.runs.get(run_id).state == "cancelled"
+    assert gateway.ledger.audit.run(run_id) == []
 
 
 async def test_leases_are_renewed_during_work(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.01)
     renewed = asyncio.Event()
     loop = asyncio.get_running_loop()
-    renew = Ledger.renew_groups
+    renew = Items.renew_many
 
-    def noted(ledger: Ledger, *arguments: object) -> list[str]:
+    def noted(part: Items, *arguments: object) -> list[str]:
         loop.call_soon_threadsafe(renewed.set)
-        return renew(ledger, *arguments)  # type: ignore[arg-type]  # passed on as they came
+        return renew(part, *arguments)  # type: ignore[arg-type]  # passed on as they came
 
-    monkeypatch.setattr(Ledger, "renew_groups", noted)
+    monkeypatch.setattr(Items, "renew_many", noted)
     await created(gateway)
     captioner, stop = stuck(gateway), asyncio.Event()
     services = fake_services(gateway.world, captioner=captioner)
@@ -138,7 +139,7 @@ async def test_items_of_a_lying_service_fail_with_a_reason_and_the_rest_finish(
     run_id = await created(gateway)
     services = fake_services(gateway.world, editor=LyingEditor(gateway.world))
     await gateway.worker(services).work_off()
-    items = list(gateway.ledger.items(run_id))
+    items = list(gateway.ledger.items.all(run_id))
     open_edits = [item for item in items if item.kind == "edit"]
     assert {(item.state, item.code) for item in open_edits} == {("pending", BadBackendOutput.code)}
     assert {item.state for item in items if item.kind == "reconstruction"} == {"done"}
@@ -147,10 +148,10 @@ async def test_items_of_a_lying_service_fail_with_a_reason_and_the_rest_finish(
 async def test_an_unexpected_error_in_a_worker_loop_stops_the_worker(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(ledger: Ledger, *arguments: object, **options: object) -> None:
+    def fail(part: Items, *arguments: object, **options: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(Ledger, "lease_groups", fail)
+    monkeypatch.setattr(Items, "lease_many", fail)
     with pytest.raises(RuntimeError, match="a defect"):
         await gateway.worker().work(asyncio.Event())
 
@@ -159,15 +160,15 @@ async def test_an_unexpected_error_in_a_worker_loop_stops_the_worker(
 async def test_the_worker_waits_for_an_unavailable_ledger(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id, lease_groups = await created(gateway), Ledger.lease_groups
+    run_id, lease_groups = await created(gateway), Items.lease_many
     troubles = iter([BackendUnavailable("locked")])
 
-    def sometimes(ledger: Ledger, worker: str, **asked: Any) -> object:
+    def sometimes(part: Items, worker: str, **asked: Any) -> object:
         for trouble in troubles:
             raise trouble
-        return lease_groups(ledger, worker, **asked)
+        return lease_groups(part, worker, **asked)
 
-    monkeypatch.setattr(Ledger, "lease_groups", sometimes)
+    monkeypatch.setattr(Items, "lease_many", sometimes)
     stop = asyncio.Event()
     working = asyncio.create_task(gateway.worker().work(stop))
     assert (await waited_for(gateway.ledger, run_id, 100)).state == "completed"
@@ -198,7 +199,7 @@ async def test_an_outcome_under_a_lost_lease_is_not_recorded(
     record = LedgerRecorder(SharedLedger(gateway.ledger, "worker", 30.0), group, gateway.store)
     monkeypatch.setattr(shared_ledger, "CANCEL_SECONDS", 0.0)
     assert await record.cancelled() is False
-    gateway.ledger.cancel(run_id)
+    gateway.ledger.runs.cancel(run_id)
     assert await record.cancelled() is True
     with pytest.raises(LeaseLost):
         await record.ended([(group.items[0], Filtered(reason="no-edit"))])
@@ -216,4 +217,4 @@ async def test_items_left_open_by_a_method_are_released(
     group = await worker._shared.lease()
     assert group is not None
     await worker._process(group)
-    assert {item.state for item in gateway.ledger.items(run_id)} == {"pending"}
+    assert {item.state for item in gateway.ledger.items.all(run_id)} == {"pending"}

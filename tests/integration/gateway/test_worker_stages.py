@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from counterpose_gateway import worker as worker_module
+from counterpose_gateway.records.items import LeasedGroup
 from counterpose_gateway.runs import following
-from counterpose_gateway.runs.items import LeasedGroup
 from counterpose_gateway.worker import LedgerRecorder, Worker
 from fakes.following import waited_for
 from fakes.gateway import FakeGateway, fake_gateway
@@ -31,7 +31,7 @@ class FinishingWorker(Worker):
 
     async def _run_workflow(self, group: LeasedGroup, record: LedgerRecorder) -> None:
         for item in group.items:
-            await asyncio.to_thread(self._ledger.finish, item.id, item.fence, done())
+            await asyncio.to_thread(self._ledger.items.finish, item.id, item.fence, done())
 
 
 def worker(gateway: FakeGateway, method: FourStages, concurrency: int = 3) -> FinishingWorker:
@@ -48,9 +48,9 @@ async def test_workers_plan_and_process_each_stage_once_until_the_run_ends(gatew
     stop.set()
     await asyncio.gather(*working)
     assert method.asked == [2, 3, 4, 5]
-    assert gateway.ledger.run(run_id).request_counts.done == 38
-    assert {item.attempts for item in gateway.ledger.items(run_id)} == {1}
-    assert gateway.ledger.audit(run_id) == []
+    assert gateway.ledger.runs.get(run_id).request_counts.done == 38
+    assert {item.attempts for item in gateway.ledger.items.all(run_id)} == {1}
+    assert gateway.ledger.audit.run(run_id) == []
 
 
 async def test_stages_are_planned_before_more_items_are_leased(gateway: FakeGateway) -> None:
@@ -59,14 +59,14 @@ async def test_stages_are_planned_before_more_items_are_leased(gateway: FakeGate
     work = await worker(gateway, method)._next_work()
     assert work is not None
     await work
-    assert gateway.ledger.run(waiting).stage == 2
-    assert gateway.ledger.run(busy).state == "queued"
+    assert gateway.ledger.runs.get(waiting).stage == 2
+    assert gateway.ledger.runs.get(busy).state == "queued"
 
 
 async def test_work_off_plans_every_stage(gateway: FakeGateway) -> None:
     run_id = create_staged_run(gateway.ledger)
     await worker(gateway, FourStages(many=5)).work_off()
-    assert gateway.ledger.run(run_id).state == "completed"
+    assert gateway.ledger.runs.get(run_id).state == "completed"
 
 
 async def test_a_request_to_a_staged_method_creates_a_staged_run(gateway: FakeGateway) -> None:

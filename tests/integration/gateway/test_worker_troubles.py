@@ -18,9 +18,10 @@ from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import BackendUnavailable, InternalError, LeaseLost, StorageFull
 from counterpose_gateway import shared_ledger
 from counterpose_gateway import worker as worker_module
-from counterpose_gateway.ledger import Done, Failed, Filtered, Ledger
+from counterpose_gateway.ledger.items.items import Items
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.records.outcomes import Done, Failed, Filtered
 from counterpose_gateway.runs import renewal
 from counterpose_gateway.shared_ledger import LEDGER_TRIES, SharedLedger, retry_ledger
 from counterpose_gateway.worker import LedgerRecorder
@@ -50,7 +51,7 @@ async def created(gateway: FakeGateway) -> str:
 
 
 def states(gateway: FakeGateway, run: str) -> Counter[str]:
-    return Counter(item.state for item in gateway.ledger.items(run))
+    return Counter(item.state for item in gateway.ledger.items.all(run))
 
 
 @pytest.mark.fault("F10")
@@ -115,15 +116,15 @@ async def test_a_lease_survives_a_brief_failure_to_renew_it(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.001)
-    run, renew = await created(gateway), Ledger.renew_groups
+    run, renew = await created(gateway), Items.renew_many
     troubles, renewed = [BackendUnavailable("locked")], asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def sometimes(ledger: Ledger, group: Any, seconds: float) -> list[str]:
+    def sometimes(part: Items, group: Any, seconds: float) -> list[str]:
         if troubles:
             raise troubles.pop()
         loop.call_soon_threadsafe(renewed.set)
-        return renew(ledger, group, seconds)
+        return renew(part, group, seconds)
 
     class Slow(FakeCaptioner):
         """Answers once the lease has been renewed."""
@@ -133,7 +134,7 @@ async def test_a_lease_survives_a_brief_failure_to_renew_it(
             await renewed.wait()
             return await super().caption(request)
 
-    monkeypatch.setattr(Ledger, "renew_groups", sometimes)
+    monkeypatch.setattr(Items, "renew_many", sometimes)
     services = fake_services(gateway.world, captioner=Slow(gateway.world))
     await gateway.worker(services).work_off()
     assert states(gateway, run) == {"done": 12}
@@ -143,25 +144,25 @@ async def test_a_lease_survives_a_brief_failure_to_renew_it(
 async def test_a_lease_that_cannot_be_released_expires(
     gateway: FakeGateway, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run, release = await created(gateway), Ledger.release
+    run, release = await created(gateway), Items.release
 
     async def nothing(*arguments: object, **options: object) -> None:
         """Do nothing with the group."""
 
-    def away(ledger: Ledger, group: object) -> None:
+    def away(part: Items, group: object) -> None:
         raise BackendUnavailable("locked")
 
     with monkeypatch.context() as patched:
         patched.setitem(METHODS, "stress-test", replace(STRESS_TEST, process=nothing))
-        patched.setattr(Ledger, "release", away)
+        patched.setattr(Items, "release", away)
         await gateway.worker(lease_seconds=30.0).work_off()
     assert states(gateway, run) == {"leased": 12}
     assert any("runs out by itself" in record.message for record in caplog.records)
-    assert Ledger.release is release
+    assert Items.release is release
     clock.now += 31
     await gateway.worker().work_off()
     assert states(gateway, run) == {"done": 12}
-    assert gateway.ledger.audit(run) == []
+    assert gateway.ledger.audit.run(run) == []
 
 
 async def test_an_unexpected_error_of_a_method_is_logged_and_its_items_released(
@@ -183,7 +184,7 @@ async def test_an_unexpected_error_of_a_method_is_logged_and_its_items_released(
 
 async def test_a_failing_source_does_not_affect_other_sources(gateway: FakeGateway, clock: Clock) -> None:
     run = await created(gateway)
-    poisoned = gateway.ledger.sources("demo")[0].image
+    poisoned = gateway.ledger.datasets.sources("demo")[0].image
 
     class Poisoned(FakeEditor):
         """Fails on one source with an unexpected error."""
@@ -195,16 +196,16 @@ async def test_a_failing_source_does_not_affect_other_sources(gateway: FakeGatew
             return await super().edit(request)
 
     await gateway.worker(fake_services(gateway.world, editor=Poisoned(gateway.world))).work_off()
-    failed = [item for item in gateway.ledger.items(run) if item.state == "failed"]
+    failed = [item for item in gateway.ledger.items.all(run) if item.state == "failed"]
     assert {item.source_image for item in failed} == {poisoned}
     assert {item.code for item in failed} == {InternalError.code}
     assert {item.detail for item in failed} == {"unexpected MemoryError"}
-    assert gateway.ledger.run(run).state == "completed_with_failures"
+    assert gateway.ledger.runs.get(run).state == "completed_with_failures"
 
 
 async def test_a_recorder_writes_every_kind_of_outcome_with_its_fence(gateway: FakeGateway) -> None:
     run = await created(gateway)
-    group = gateway.ledger.lease_group("worker", seconds=30)
+    group = gateway.ledger.items.lease("worker", seconds=30)
     assert group is not None
     record = LedgerRecorder(SharedLedger(gateway.ledger, "worker", 30.0), group, gateway.store)
     first, second, third = group.items
@@ -215,7 +216,7 @@ async def test_a_recorder_writes_every_kind_of_outcome_with_its_fence(gateway: F
             (third, Failed(code="internal-error", detail="a defect")),
         ]
     )
-    found = {item.id: item for item in gateway.ledger.items(run)}
+    found = {item.id: item for item in gateway.ledger.items.all(run)}
     assert found[first.id].state == "done"
     assert (found[second.id].reason, found[second.id].detail) == ("no-edit", "nothing was proposed")
     assert (found[third.id].state, found[third.id].code) == ("failed", "internal-error")
@@ -228,5 +229,5 @@ async def test_two_workers_share_a_run_and_record_each_item_once(gateway: FakeGa
     run = await created(gateway)
     await asyncio.gather(*(gateway.worker().work_off() for _ in range(4)))
     assert states(gateway, run) == {"done": 12}
-    assert {item.attempts for item in gateway.ledger.items(run)} == {1}
-    assert gateway.ledger.audit(run) == []
+    assert {item.attempts for item in gateway.ledger.items.all(run)} == {1}
+    assert gateway.ledger.audit.run(run) == []

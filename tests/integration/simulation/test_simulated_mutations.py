@@ -12,7 +12,11 @@ from sqlalchemy import Connection, RowMapping, func, insert, select
 from counterpose_core.blobs import BlobStore, digest
 from counterpose_core.contract.runs import Run
 from counterpose_gateway import worker
-from counterpose_gateway.ledger import Ended, Ledger, cancellations, outcomes, schema, transitions
+from counterpose_gateway.ledger.items import outcomes
+from counterpose_gateway.ledger.runs import cancellations, transitions
+from counterpose_gateway.ledger.runs.runs import Runs
+from counterpose_gateway.ledger.tables import schema
+from counterpose_gateway.records.outcomes import Ended
 from counterpose_gateway.runs import following
 from simulation.faults import Point
 from simulation.simulating import simulate
@@ -65,10 +69,10 @@ def test_a_lease_that_is_not_renewed_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_lost_cancel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answered_only(ledger: Ledger, run_id: str) -> Run:
-        return ledger.run(run_id).model_copy(update={"state": "cancelled"})
+    def answered_only(runs: Runs, run_id: str) -> Run:
+        return runs.get(run_id).model_copy(update={"state": "cancelled"})
 
-    monkeypatch.setattr(Ledger, "cancel", answered_only)
+    monkeypatch.setattr(Runs, "cancel", answered_only)
     assert first_violation("run is cancelled").startswith("I7: ")
 
 

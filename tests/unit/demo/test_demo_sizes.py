@@ -26,7 +26,7 @@ from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.stress_test.confirmation import MARGIN, MOST_REDRAWN_PAIRS
 from counterpose_core.stress_test.screening import FEWEST, least_pairs
 from counterpose_gateway.methods.stress_test.division import divide
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_miniature.world.scene import VALUES
 
 KEPT, KEPT_OF_OTHERS = {"plate": 0.65, "sled": 0.88}, 0.78

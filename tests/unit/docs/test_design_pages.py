@@ -10,7 +10,7 @@ import pytest
 
 from counterpose_core.contract.base import MAX_BATCH
 from counterpose_core.contract.editor import EditRequest, ReconstructRequest
-from counterpose_gateway.runs.items import MAX_ATTEMPTS
+from counterpose_gateway.records.items import MAX_ATTEMPTS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "design").glob("*.md"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from counterpose_core.errors import Unauthorized
 from counterpose_gateway.access.key_ring import KNOWN_SECONDS, MOST_KNOWN, Holder, KeyRing
-from counterpose_gateway.access.keys import SCOPES, AccessKey, id_in, new_key, successor
+from counterpose_gateway.ledger.access import Access
+from counterpose_gateway.records.access_keys import SCOPES, AccessKey, id_in, new_key, successor
 
 NOW = dt.datetime.now(dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -25,12 +27,12 @@ class Book:
         self.keys = {key.id: key for key in keys}
         self.looks = 0
 
-    def access_key(self, key_id: str) -> AccessKey | None:
+    def key(self, key_id: str) -> AccessKey | None:
         """Return a key."""
         self.looks += 1
         return self.keys.get(key_id)
 
-    def has_access_keys(self) -> bool:
+    def has_keys(self) -> bool:
         """Whether there is one."""
         return bool(self.keys)
 
@@ -79,7 +81,7 @@ def test_the_key_before_goes_on_for_the_overlap_and_never_longer_than_before() -
 
 async def test_a_ring_knows_the_keys_of_the_settings_and_of_the_ledger() -> None:
     key, whole = new_key("ci", ("read",), NOW, None)
-    ring = KeyRing([OWN], Book(key))
+    ring = KeyRing([OWN], cast(Access, Book(key)))
     assert await ring.holder(OWN.decode()) == Holder("settings", SCOPES)
     assert await ring.holder(whole) == Holder(key.id, ("read",))
     for wrong in ("", "no", whole[:-1] + "~", whole.replace(key.id, "0" * 16)):
@@ -90,7 +92,7 @@ async def test_a_ring_knows_the_keys_of_the_settings_and_of_the_ledger() -> None
 async def test_a_revoked_key_is_refused_once_the_ring_looks_again() -> None:
     key, whole = new_key("ci", SCOPES, NOW, None)
     book, clock = Book(key), Clock()
-    ring = KeyRing([], book, clock)
+    ring = KeyRing([], cast(Access, book), clock)
     await ring.holder(whole)
     book.keys[key.id] = replace(key, revoked_at=NOW)
     clock.now += KNOWN_SECONDS
@@ -104,7 +106,7 @@ async def test_a_revoked_key_is_refused_once_the_ring_looks_again() -> None:
 async def test_guessed_ids_are_forgotten() -> None:
     key, whole = new_key("ci", SCOPES, NOW, None)
     book = Book(key)
-    ring = KeyRing([], book)
+    ring = KeyRing([], cast(Access, book))
     await ring.holder(whole)
     for number in range(MOST_KNOWN):
         with pytest.raises(Unauthorized):
@@ -115,7 +117,7 @@ async def test_guessed_ids_are_forgotten() -> None:
 
 async def test_callers_need_a_key_as_soon_as_one_was_made() -> None:
     book, clock = Book(), Clock()
-    ring = KeyRing([], book, clock)
+    ring = KeyRing([], cast(Access, book), clock)
     assert not await ring.wants_key()
     key, _ = new_key("ci", SCOPES, NOW, NOW)
     book.keys[key.id] = key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpose_core.contract.recipes import Recipe
-from counterpose_gateway.ledger.blob_uses import refs_in
+from counterpose_gateway.ledger.blobs import refs_in
 
 SOURCE, MASK, OTHER = "a" * 64, "b" * 64, "c" * 64
 

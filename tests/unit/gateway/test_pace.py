@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpose_gateway.runs.pace import CHUNK, LEAST_CHUNK, LOCKED_SECONDS, Pace, in_chunks
+from counterpose_gateway.records.pace import CHUNK, LEAST_CHUNK, LOCKED_SECONDS, Pace, in_chunks
 
 
 def test_a_chunk_that_locks_too_long_is_followed_by_smaller_ones() -> None:

@@ -22,7 +22,7 @@ from counterpose_core.contract.features import FeatureVector
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.images.packing import pack
 from counterpose_core.types import EDIT_TYPES, Estimate, ItemKind
-from counterpose_gateway.ledger import NewSource, new_sources
+from counterpose_gateway.ledger.datasets import sources as new_sources
 from counterpose_gateway.methods.adversarial_dataset import items as adversarial_items
 from counterpose_gateway.methods.adversarial_dataset import summary as adversarial_summary
 from counterpose_gateway.methods.bug_hunt import measurement, measuring, mixture, samples, varied
@@ -37,9 +37,10 @@ from counterpose_gateway.methods.stress_test import (
     lance_r,
     proposals,
 )
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem
+from counterpose_gateway.records.source_table import SourceTable
+from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs import estimator, examples, image_distances, seeds
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
-from counterpose_gateway.runs.source_table import SourceTable
 from fakes.hunted_items import hunt_config
 from fakes.interface_answers import a_config
 from fakes.ports import fake_services

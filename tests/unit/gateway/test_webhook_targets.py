@@ -13,7 +13,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.imports.guarded_https import PublicBackend
-from counterpose_gateway.runs.leased_deliveries import LeasedDelivery
+from counterpose_gateway.records.deliveries import LeasedDelivery
 from counterpose_gateway.webhooks.target import NotDeliveredError, Target, require_target, signature
 from fakes.postgres import free_port
 from fakes.webhook_receiver import Answering, drip, silence, status, webhook_receiver

@@ -27,6 +27,6 @@ def test_two_thousand_items_are_planned_from_an_index(
     assert all(each.value > 0 for each in rows[:2])
     assert sum(isinstance(each, Growth) for each in found) == 3
     with closing(Ledger(f"sqlite:///{tmp_path / '250' / 'ledger.db'}")) as ledger:
-        (run,) = ledger.run_list().runs
+        (run,) = ledger.runs.page().runs
         assert run.request_counts.total == 250 * PER_SOURCE
-        assert len({source.image for source in ledger.sources("demo")}) == 250
+        assert len({source.image for source in ledger.datasets.sources("demo")}) == 250

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 from evaluation.two_stages.bank import Bank, outcome_key
 
 REQUEST = {"dataset": "demo", "classifiers": ["steady"], "preset": "quick", "seed": 3}

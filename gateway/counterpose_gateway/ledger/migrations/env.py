@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from counterpose_gateway.ledger.schema import metadata
+from counterpose_gateway.ledger.tables.schema import metadata
 
 # The connection is already within the ledger's own transaction: all revisions land together or not at all.
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)

@@ -23,10 +23,10 @@ from counterpose_gateway.methods.adversarial_dataset.items import (
     spread,
 )
 from counterpose_gateway.methods.adversarial_dataset.seeds import FoundSeeds, find_seeds
+from counterpose_gateway.records.items import Plan, PlannedItem, numbered
 from counterpose_gateway.runs.classifiers import check_classifiers, common_classes
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.examples import draw_examples
-from counterpose_gateway.runs.items import Plan, PlannedItem, numbered
 from counterpose_gateway.runs.label_images import check_mistakes, label_templates, shared_config
 from counterpose_gateway.runs.parents import notes_on_parents
 from counterpose_gateway.runs.submission import named_dataset, require_quota
@@ -89,7 +89,7 @@ def _reference(create: AdversarialDatasetCreate, context: RunContext) -> list[So
     if create.reference is None:
         return []
     named_dataset(create.reference, "/reference", context.ledger)
-    return spread(context.ledger.sources(create.reference), create.reference_images)
+    return spread(context.ledger.datasets.sources(create.reference), create.reference_images)
 
 
 def _check_budget(create: AdversarialDatasetCreate, labels: int) -> None:

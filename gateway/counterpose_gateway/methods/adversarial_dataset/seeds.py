@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from counterpose_core.adversarial_dataset.prompts import SeedPrompts, prompts_of
 from counterpose_core.contract.adversarial_datasets import (
@@ -20,8 +21,11 @@ from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.adversarial_dataset.items import spread
 from counterpose_gateway.runs.classifiers import shown_classes
-from counterpose_gateway.runs.context import RunContext, RunLedger
+from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.submission import named_dataset
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 NO_CLASS = "label-is-no-class"
 
@@ -75,9 +79,9 @@ async def find_seeds(
     return FoundSeeds(prompts=prompts, dropped=prompts.dropped, pointers=labels)
 
 
-def _of_dataset(seeds: DatasetSeeds, classes: Sequence[str], ledger: RunLedger) -> FoundSeeds:
+def _of_dataset(seeds: DatasetSeeds, classes: Sequence[str], ledger: Ledger) -> FoundSeeds:
     named_dataset(seeds.dataset, "/seeds/dataset", ledger)
-    listed, known = ledger.sources(seeds.dataset), set(classes)
+    listed, known = ledger.datasets.sources(seeds.dataset), set(classes)
     usable = [source for source in listed if source.label in known]
     if not usable:
         raise InvalidRequest(
@@ -89,15 +93,15 @@ def _of_dataset(seeds: DatasetSeeds, classes: Sequence[str], ledger: RunLedger) 
     return FoundSeeds(sources=spread(usable, seeds.images), dropped=dropped)
 
 
-def _of_hunt(seeds: HuntSeeds, ledger: RunLedger) -> list[tuple[str, str]]:
+def _of_hunt(seeds: HuntSeeds, ledger: Ledger) -> list[tuple[str, str]]:
     try:
-        run = ledger.run(seeds.run, "bug-hunt")
+        run = ledger.runs.get(seeds.run, "bug-hunt")
     except NotFound as error:
         error.pointer = "/seeds/run"
         raise
     if run.state not in FINAL_RUN_STATES:
         raise RunNotEnded(f"the hunt {run.id!r} has not ended yet; wait for it", pointer="/seeds/run")
-    found = list(dict.fromkeys(_measured(ledger.items_of(run.id, HuntItem))))
+    found = list(dict.fromkeys(_measured(ledger.items.of(run.id, HuntItem))))
     if not found:
         raise InvalidRequest(
             f"the hunt {run.id!r} measured no description on held-out images; nothing can be generated",

@@ -15,7 +15,7 @@ from counterpose_core.contract.adversarial_datasets import (
 from counterpose_core.contract.runs import Run, RunItem
 from counterpose_gateway.methods.adversarial_dataset.items import plan_images
 from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
-from counterpose_gateway.runs.items import PlannedItem, numbered
+from counterpose_gateway.records.items import PlannedItem, numbered
 from counterpose_gateway.runs.stages import StagePlan
 
 

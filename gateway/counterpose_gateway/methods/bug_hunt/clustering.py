@@ -15,9 +15,9 @@ from counterpose_core.errors import CounterposeError
 from counterpose_core.images.clip_metrics import Vectors
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
+from counterpose_gateway.records.items import LeasedItem, PlannedItem
 from counterpose_gateway.runs.attempt import OpenItems
 from counterpose_gateway.runs.clip import embed_images, require_one_space, unit_vector
-from counterpose_gateway.runs.items import LeasedItem, PlannedItem
 from counterpose_gateway.services.ports import Services
 
 MOST_FAILURES = 256

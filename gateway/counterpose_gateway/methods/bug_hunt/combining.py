@@ -25,8 +25,8 @@ from counterpose_core.contract.captioner import LogLikelihood, LogLikelihoodItem
 from counterpose_gateway.methods.bug_hunt.clustering import clusters_of
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
+from counterpose_gateway.records.items import LeasedItem, PlannedItem
 from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.runs.items import LeasedItem, PlannedItem
 from counterpose_gateway.services.ports import Services
 
 

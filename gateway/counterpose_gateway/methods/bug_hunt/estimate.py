@@ -28,7 +28,7 @@ async def estimate(create: BugHuntCreate, context: RunContext) -> BugHuntEstimat
     shares = shares_of(create, context.suite)
     captions = most_captions(create, shares.varied)
     require_quota(create.budget.images + captions, context, "/budget/images")
-    earlier = await asyncio.to_thread(context.ledger.run_list, kind="bug-hunt", limit=EARLIER_RUNS)
+    earlier = await asyncio.to_thread(context.ledger.runs.page, kind="bug-hunt", limit=EARLIER_RUNS)
     seconds = seconds_per_item(earlier.runs, lambda run: _is_alike(run, create))
     figures = minutes_of(create.budget.images + captions, seconds)
     images, reason = _images_in_time(create, figures["minutes"], captions), None

@@ -14,8 +14,8 @@ from counterpose_core.errors import RunNotEnded
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.bug_hunt.plan import plan
+from counterpose_gateway.records.items import Plan
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.runs.submission import submit_planned, without_functions
 from counterpose_gateway.services.functions import with_functions
@@ -42,7 +42,7 @@ async def start_measurement(
 
     async def planned() -> Plan:
         request = await _request(run_id, bare, context)
-        served = functions or dict(await asyncio.to_thread(context.ledger.functions, run_id))
+        served = functions or dict(await asyncio.to_thread(context.ledger.runs.functions, run_id))
         calling = replace(context, services=with_functions(context.services, served))
         return replace(await plan(request, calling), parent=run_id)
 
@@ -59,11 +59,11 @@ async def _request(run_id: str, create: DescriptionsCreate, context: RunContext)
         NotFound: there is no such hunt.
         RunNotEnded: the hunt is still going on.
     """
-    parent = await asyncio.to_thread(context.ledger.run, run_id, "bug-hunt")
+    parent = await asyncio.to_thread(context.ledger.runs.get, run_id, "bug-hunt")
     if parent.state not in FINAL_RUN_STATES:
         raise RunNotEnded(f"run {run_id!r} is {parent.state}; wait for its end, or cancel it")
     asked = BugHuntConfig.model_validate(parent.resolved_config).request
-    children: list[Run] = await asyncio.to_thread(context.ledger.children, run_id)
+    children: list[Run] = await asyncio.to_thread(context.ledger.runs.children, run_id)
     seed = derive_seed(asked.seed, "descriptions", len(children)) if create.seed is None else create.seed
     images = create.images or asked.held_out
     named = {named_label(text, asked.labels) for text in create.descriptions}

@@ -18,8 +18,8 @@ from counterpose_core.errors import InvalidRequest, PromptTooLong, RequestError
 from counterpose_core.text.class_prompts import LONGEST_PROMPT
 from counterpose_core.text.plain_text import check_caption
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.safety import allowed
 from counterpose_gateway.runs.seeds import derive_seed
 

@@ -12,8 +12,8 @@ from counterpose_core.types import Estimate
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.samples import plan_captions
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.failed_samples import Counted
-from counterpose_gateway.runs.items import PlannedItem
 
 
 def plan_mentions(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[PlannedItem]:

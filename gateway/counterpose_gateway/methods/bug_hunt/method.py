@@ -25,7 +25,7 @@ def _next_stage(run: Run, results: StageResults) -> StagePlan | None:
 
 def _summarize(run: Run, items: Iterable[HuntItem], view: None, context: RecordedRuns) -> BugHuntSummary:
     # Not by models, which take ten times as long: a hunt may have 100,000 images.
-    return summarize(run, read_items(context.ledger.recorded_items(run.id)))
+    return summarize(run, read_items(context.ledger.items.recorded(run.id)))
 
 
 def _headline(summary: BugHuntSummary) -> Headline:

@@ -19,11 +19,11 @@ from counterpose_gateway.methods.bug_hunt.clock import TimeLeft
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt, SampleKey
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.reports.numbers import rare_percent
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.failed_samples import Counted
 from counterpose_gateway.runs.failure_rates import failure_rate
-from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.safety import allowed
 from counterpose_gateway.runs.seeds import derive_seed
 

@@ -13,12 +13,12 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.measuring import OwnDescription
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.attempt import OpenItems
 from counterpose_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.failed_samples import count_failures
 from counterpose_gateway.runs.failure_rates import failure_rate
-from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.label_images import judge_of
 from counterpose_gateway.runs.submission import named_dataset
 from counterpose_gateway.services.ports import Services
@@ -52,7 +52,7 @@ async def photographs_of(
     for field, number in (("described", own[0].number), ("alone", None)):
         pointer = f"/photographs/{field}"
         dataset = await asyncio.to_thread(named_dataset, named[field], pointer, context.ledger)
-        sources = await asyncio.to_thread(context.ledger.sources, dataset.name)
+        sources = await asyncio.to_thread(context.ledger.datasets.sources, dataset.name)
         found[number] = [each for each in sources if each.label == own[0].label][:MOST_PHOTOGRAPHS]
         if not found[number]:
             raise InvalidRequest(

@@ -13,10 +13,10 @@ from counterpose_gateway.methods.bug_hunt.combining import combine
 from counterpose_gateway.methods.bug_hunt.photographs import classify_photographs
 from counterpose_gateway.methods.bug_hunt.samples import sample_seed
 from counterpose_gateway.methods.bug_hunt.varied import edited
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group, own_cost
 from counterpose_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
 from counterpose_gateway.runs.generation import generate_images, refuse_malformed
-from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.label_images import judge_of
 from counterpose_gateway.runs.objectionable import drop_objectionable
 from counterpose_gateway.runs.stores import Store

@@ -18,7 +18,7 @@ from counterpose_core.bug_hunt.refinement import (
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 
 
 @dataclass(frozen=True)

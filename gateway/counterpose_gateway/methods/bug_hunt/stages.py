@@ -28,7 +28,7 @@ from counterpose_gateway.methods.bug_hunt.refinement import (
 )
 from counterpose_gateway.methods.bug_hunt.samples import begun_until, plan_captions, plan_samples
 from counterpose_gateway.methods.bug_hunt.varied import captions_to_edit, plan_varied
-from counterpose_gateway.runs.items import PlannedItem, numbered
+from counterpose_gateway.records.items import PlannedItem, numbered
 from counterpose_gateway.runs.stages import StagePlan
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from counterpose_core.contract.dataset_interfaces import (
     DatasetInterfaceConfig,
@@ -16,10 +17,13 @@ from counterpose_core.errors import InvalidRequest
 from counterpose_core.shift_benchmark.shifts import BASE, catalogue, shift_of
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import BlobRef
-from counterpose_gateway.runs.context import RunContext, RunLedger
+from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.prompts import class_prompt
 from counterpose_gateway.runs.safety import allowed
 from counterpose_gateway.runs.seeds import image_seed
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 
 async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Images:
@@ -32,7 +36,7 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
         PromptTooLong: the shift does not fit the editor's text encoder.
         BackendError: the editor failed.
     """
-    allowance = await asyncio.to_thread(context.ledger.allowance)
+    allowance = await asyncio.to_thread(context.ledger.access.allowance)
     if (refusal := allowance.refusal(body.n)) is not None:
         raise refusal
     config, token = await asyncio.to_thread(_class_of, context.ledger, run_id, body)
@@ -43,8 +47,8 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
     answer = await context.services.editor.generate(config.generation.changed_by(body).request(items))
     made = [allowed(outcome).image for outcome in answer.outcomes]
     # No run has them: without a note, nobody could look at them.
-    await asyncio.to_thread(context.ledger.keep_blobs, made)
-    await asyncio.to_thread(context.ledger.note_usage, len(made), answer.cost.seconds)
+    await asyncio.to_thread(context.ledger.blobs.keep, made)
+    await asyncio.to_thread(context.ledger.access.note_usage, len(made), answer.cost.seconds)
     return Images(
         images=[
             Image(
@@ -59,10 +63,12 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
 
 
 def _class_of(
-    ledger: RunLedger, run_id: str, body: ImagesCreate
+    ledger: Ledger, run_id: str, body: ImagesCreate
 ) -> tuple[DatasetInterfaceConfig, BlobRef | None]:
     """The interface's configuration and the class's token; None if the request asks for the class name."""
-    config = DatasetInterfaceConfig.model_validate(ledger.run(run_id, "dataset-interface").resolved_config)
+    config = DatasetInterfaceConfig.model_validate(
+        ledger.runs.get(run_id, "dataset-interface").resolved_config
+    )
     name = body.class_name
     if name not in config.classes:
         raise InvalidRequest(
@@ -72,7 +78,7 @@ def _class_of(
         )
     if body.by_name:
         return config, None
-    for item in ledger.items_of(run_id, TokenItem):
+    for item in ledger.items.of(run_id, TokenItem):
         if item.label == name and item.state == "done" and item.result is not None:
             return config, item.result.token
     raise InvalidRequest(

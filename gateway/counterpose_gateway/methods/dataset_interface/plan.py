@@ -22,8 +22,8 @@ from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
 from counterpose_core.types import BlobRef
 from counterpose_gateway.methods.dataset_interface.published import published_tokens
+from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan, PlannedItem
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.runs.submission import named_dataset, require_quota
@@ -50,10 +50,10 @@ async def plan(create: DatasetInterfaceCreate, context: RunContext) -> Plan:
 def _plan(create: DatasetInterfaceCreate, context: RunContext) -> Plan:
     dataset = named_dataset(create.dataset, "/dataset", context.ledger)
     require_quota(len(create.classes or dataset.classes), context, "/classes")
-    sources = context.ledger.sources(create.dataset)
+    sources = context.ledger.datasets.sources(create.dataset)
     config, items = plan_interface(
         create, dataset=dataset, sources=sources, suite=context.suite, store=context.store,
-        holds=context.ledger.holds,
+        holds=context.ledger.blobs.holds,
     )  # fmt: skip
     # The configuration lists the images of each class: the plan is made of no dataset again.
     return Plan(dataset.name, config, items, sources={})

@@ -13,8 +13,8 @@ from counterpose_core.types import BlobRef
 from counterpose_gateway.methods.dataset_interface.learning import ClassState, learn
 from counterpose_gateway.methods.dataset_interface.token_selection import select_token
 from counterpose_gateway.methods.dataset_interface.validation import validate
+from counterpose_gateway.records.items import LeasedGroup, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
-from counterpose_gateway.runs.items import LeasedGroup, Recorder
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
 

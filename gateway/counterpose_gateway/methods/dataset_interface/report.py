@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenItem, TokenSummary
+from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenItem, TokenResult
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import CounterposeError
 from counterpose_core.types import BlobRef, Estimate
@@ -43,7 +43,7 @@ class ShownClass:
     """One learned class: its curve, and its real images, and those generated from token and plain name."""
 
     name: str
-    token: TokenSummary
+    token: TokenResult
     curve: Curve | None
     rows: dict[str, list[Inline | None]]
 
@@ -122,7 +122,7 @@ def loss_curve(losses: Sequence[float]) -> Curve | None:
 
 
 def _by_class(
-    summary: DatasetInterfaceSummary, figures: Mapping[str, Callable[[TokenSummary], Estimate | None]]
+    summary: DatasetInterfaceSummary, figures: Mapping[str, Callable[[TokenResult], Estimate | None]]
 ) -> Plot | None:
     """A plot of some figures for the first classes; None where they were not measured."""
     groups = {
@@ -138,7 +138,7 @@ def _by_class(
 
 
 def _rows(
-    token: TokenSummary, real: Sequence[BlobRef], album: Album, run: str, item: str
+    token: TokenResult, real: Sequence[BlobRef], album: Album, run: str, item: str
 ) -> dict[str, list[Inline | None]]:
     def generated(refs: Sequence[BlobRef]) -> list[Inline | None]:
         return [

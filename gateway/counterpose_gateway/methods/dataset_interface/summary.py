@@ -9,7 +9,6 @@ from counterpose_core.contract.dataset_interfaces import (
     DatasetInterfaceSummary,
     TokenItem,
     TokenResult,
-    TokenSummary,
 )
 from counterpose_core.contract.findings import FindingState
 from counterpose_core.contract.runs import Run
@@ -22,14 +21,14 @@ def summarize(run: Run, items: Iterable[TokenItem]) -> DatasetInterfaceSummary:
     config = recorded_config(DatasetInterfaceConfig, run)
     missing = dict.fromkeys(config.without_images, "the dataset has no image of this class")
     missing |= dict.fromkeys(config.without_token, "no published token is of this class")
-    tokens: dict[str, TokenSummary] = {}
+    tokens: dict[str, TokenResult] = {}
     cost = Cost()
     # One by one: the summary itself holds each token once, and nothing else is kept of an item.
     for item in items:
         if item.state != "done":
             missing[item.label] = _why(item)
         elif item.result is not None:
-            tokens[item.label] = TokenSummary(**dict(item.result), state=state_of(item.result))
+            tokens[item.label] = item.result.model_copy(update={"state": state_of(item.result)})
             cost += item.result.cost
     return DatasetInterfaceSummary(
         run_id=run.id,

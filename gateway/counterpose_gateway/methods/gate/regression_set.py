@@ -90,7 +90,7 @@ def untested_classes(seen: Iterable[tuple[str, str, str]]) -> list[UntestedClass
 
 def _ended(baseline: str, context: RunContext) -> Run:
     try:
-        run = context.ledger.run(baseline)
+        run = context.ledger.runs.get(baseline)
     except NotFound as error:
         error.pointer = "/baseline"
         raise

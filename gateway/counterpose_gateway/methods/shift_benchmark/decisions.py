@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from counterpose_core.contract.shift_benchmarks import ImageSource, ShiftBenchmarkConfig
 from counterpose_core.contract.shift_thresholds import (
     Inspections,
@@ -11,12 +13,12 @@ from counterpose_core.contract.shift_thresholds import (
 )
 from counterpose_gateway.methods.shift_benchmark.threshold_review import ShiftImages, decision_of, inspect
 from counterpose_gateway.methods.shift_benchmark.thresholds import thresholds_in_force
-from counterpose_gateway.runs.context import RunLedger
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 
-def inspect_shift(
-    run_id: str, shift: str, image_source: ImageSource | None, ledger: RunLedger
-) -> Inspections:
+def inspect_shift(run_id: str, shift: str, image_source: ImageSource | None, ledger: Ledger) -> Inspections:
     """Return the images to inspect before a shift's threshold is set.
 
     Args:
@@ -33,9 +35,7 @@ def inspect_shift(
     return inspect(_shift_images(run_id, shift, image_source, ledger))
 
 
-def set_threshold(
-    run_id: str, shift: str, body: ShiftThresholdSet, ledger: RunLedger
-) -> ShiftThresholdDecision:
+def set_threshold(run_id: str, shift: str, body: ShiftThresholdSet, ledger: Ledger) -> ShiftThresholdDecision:
     """Record a reviewer's decision, and return the recorded form.
 
     Args:
@@ -49,24 +49,22 @@ def set_threshold(
         InvalidRequest, DatasetEmpty: the decision is not valid; see `threshold_review.decision_of`.
     """
     seen = _shift_images(run_id, shift, body.image_source, ledger)
-    return ledger.add_shift_decision(run_id, decision_of(seen, body, ledger.now()))
+    return ledger.decisions.add(run_id, decision_of(seen, body, ledger.now()))
 
 
-def list_thresholds(run_id: str, ledger: RunLedger) -> ShiftThresholds:
+def list_thresholds(run_id: str, ledger: Ledger) -> ShiftThresholds:
     """Return the thresholds in force and all recorded decisions.
 
     Raises:
         NotFound: the run does not exist.
     """
-    config, decisions = _config(run_id, ledger), ledger.shift_decisions(run_id)
+    config, decisions = _config(run_id, ledger), ledger.decisions.of_run(run_id)
     return ShiftThresholds(in_force=thresholds_in_force(config, decisions), decisions=decisions)
 
 
-def _shift_images(
-    run_id: str, shift: str, image_source: ImageSource | None, ledger: RunLedger
-) -> ShiftImages:
-    return ShiftImages.of(ledger.recorded_items(run_id), _config(run_id, ledger), shift, image_source)
+def _shift_images(run_id: str, shift: str, image_source: ImageSource | None, ledger: Ledger) -> ShiftImages:
+    return ShiftImages.of(ledger.items.recorded(run_id), _config(run_id, ledger), shift, image_source)
 
 
-def _config(run_id: str, ledger: RunLedger) -> ShiftBenchmarkConfig:
-    return ShiftBenchmarkConfig.model_validate(ledger.run(run_id).resolved_config)
+def _config(run_id: str, ledger: Ledger) -> ShiftBenchmarkConfig:
+    return ShiftBenchmarkConfig.model_validate(ledger.runs.get(run_id).resolved_config)

@@ -11,9 +11,9 @@ from counterpose_core.types import BlobRef, Cost
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 from counterpose_gateway.methods.shift_benchmark.retrieval import Search, search_images
 from counterpose_gateway.methods.shift_benchmark.unreadable_images import store_unreadable
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import OpenItems
 from counterpose_gateway.runs.generation import generate_images
-from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.runs.prompts import class_prompt
 from counterpose_gateway.runs.seeds import image_seed
 from counterpose_gateway.runs.stores import IndexStore

@@ -36,9 +36,9 @@ def _summarize(
     """Sum up the cost of each shift under the thresholds in force."""
 
     def file_names(dataset: str) -> dict[BlobRef, str]:
-        return {source.image: source.filename for source in context.ledger.sources(dataset)}
+        return {source.image: source.filename for source in context.ledger.datasets.sources(dataset)}
 
-    decisions = context.ledger.shift_decisions(run.id)
+    decisions = context.ledger.decisions.of_run(run.id)
     folder = UnreadableImages(context.store.get, file_names)
     return summarize(run, read_columns(run, context.ledger), decisions, object_percentile=view, folder=folder)
 
@@ -59,14 +59,14 @@ def _headline(summary: ShiftBenchmarkSummary) -> Headline:
 
 def _newest_decision(run_id: str, context: RecordedRuns) -> int:
     """Return the number of the newest shift threshold decision, or 0 without a decision."""
-    decisions = context.ledger.shift_decisions(run_id)
+    decisions = context.ledger.decisions.of_run(run_id)
     return decisions[-1].id if decisions else 0
 
 
 def _pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair]:
     """Return the kept images of each shift with the base image of the same seed."""
     summary = _summarize(run, (), OBJECT_PERCENTILE, context)
-    return shifted_pairs(summary, context.ledger.items_of(run.id, ImageItem))
+    return shifted_pairs(summary, context.ledger.items.of(run.id, ImageItem))
 
 
 def _percentile(given: Mapping[str, Any]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from counterpose_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenItem
 from counterpose_core.contract.datasets import Dataset
@@ -24,13 +25,16 @@ from counterpose_gateway.methods.shift_benchmark.cells import examples, plan_ite
 from counterpose_gateway.methods.shift_benchmark.conditions import conditions, pointer
 from counterpose_gateway.methods.shift_benchmark.datasets import InputDatasets, check_datasets, datasets_of
 from counterpose_gateway.methods.shift_benchmark.retrieval import retrieval_manifest
+from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.runs.classifiers import check_classifiers, describe_classifiers
-from counterpose_gateway.runs.context import RunContext, RunLedger
-from counterpose_gateway.runs.items import Plan, PlannedItem
+from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.submission import named_dataset, require_quota
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.version import VERSIONS
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 
 async def plan(create: ShiftBenchmarkCreate, context: RunContext) -> Plan:
@@ -177,7 +181,7 @@ def _read(
     require_quota(most_items(create, len(create.classes or config.classes), real), context, "/n")
     tokens = {
         item.label: item.result.token
-        for item in context.ledger.items_of(run.id, TokenItem)
+        for item in context.ledger.items.of(run.id, TokenItem)
         if item.state == "done" and item.result is not None
     }
     interface = LearnedInterface(
@@ -187,7 +191,7 @@ def _read(
         tokens=tokens,
         ended=run.state in FINAL_RUN_STATES,
     )
-    sources = {name: context.ledger.sources(name) for name in (dataset.name, *named)}
+    sources = {name: context.ledger.datasets.sources(name) for name in (dataset.name, *named)}
     return interface, dataset, InputDatasets(dataset.name, sources)
 
 
@@ -198,14 +202,14 @@ async def _retrieval(
     if create.retrieval is None:
         return None, inputs
     dataset = await asyncio.to_thread(named_dataset, create.retrieval, "/retrieval", context.ledger)
-    sources = await asyncio.to_thread(context.ledger.sources, create.retrieval)
+    sources = await asyncio.to_thread(context.ledger.datasets.sources, create.retrieval)
     manifest = await retrieval_manifest(dataset, sources, context.store)
     return manifest, replace(inputs, sources={**inputs.sources, dataset.name: sources})
 
 
-def _interface(run_id: str, ledger: RunLedger) -> tuple[Run, DatasetInterfaceConfig]:
+def _interface(run_id: str, ledger: Ledger) -> tuple[Run, DatasetInterfaceConfig]:
     try:
-        run = ledger.run(run_id, "dataset-interface")
+        run = ledger.runs.get(run_id, "dataset-interface")
     except NotFound as error:
         error.pointer = "/interface"
         raise

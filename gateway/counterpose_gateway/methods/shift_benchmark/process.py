@@ -10,9 +10,9 @@ from counterpose_core.shift_benchmark.shifts import BASE
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 from counterpose_gateway.methods.shift_benchmark.images import ImageDraft, Obtained, obtain
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group, together
 from counterpose_gateway.runs.clip import embed_images, embed_texts, require_one_space, unit_vector
-from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, Recorder
 from counterpose_gateway.runs.objectionable import drop_objectionable
 from counterpose_gateway.runs.predictions import answered_pairs, classify_images
 from counterpose_gateway.runs.stores import IndexStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.methods.shift_benchmark.columns import UNANSWERED, ImageColumns, Usage
 from counterpose_gateway.methods.shift_benchmark.retrieved_groups import Retrieved, retrieved_groups
 from counterpose_gateway.methods.shift_benchmark.unanswered import Failures
-from counterpose_gateway.runs.context import RunLedger
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.recorded import recorded_config
-from counterpose_gateway.runs.recorded_items import RecordedItem
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 _SHORT = ("image_source", "condition", "slot", "state", "reason", "code")
 """Numbers of few values take two bytes: a cell has at most 10,000 images."""
@@ -32,11 +34,11 @@ _NOTHING: Mapping[str, Any] = {}
 _NAN = float("nan")
 
 
-def read_columns(run: Run, ledger: RunLedger) -> ImageColumns:
+def read_columns(run: Run, ledger: Ledger) -> ImageColumns:
     """Read the columns of a run from the ledger; memory grows by some hundred bytes an image."""
     config = recorded_config(ShiftBenchmarkConfig, run)
     reading = Reading(config.request.classifiers, config.groups)
-    for item in ledger.recorded_items(run.id):
+    for item in ledger.items.recorded(run.id):
         reading.add(item)
     return reading.columns()
 

@@ -24,7 +24,7 @@ from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words
 from counterpose_core.types import FINAL_ITEM_STATES, BlobRef
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 
 _LONGEST_AUTHOR = 200
 

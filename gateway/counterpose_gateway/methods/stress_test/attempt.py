@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.types import EditType, ItemKind
+from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.stores import Store
 
 

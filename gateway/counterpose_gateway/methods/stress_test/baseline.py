@@ -27,10 +27,10 @@ from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import BackendError, CounterposeError
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Flags
+from counterpose_gateway.records.source_table import SourceTable, TableSource
 from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.runs.classifiers import placed
 from counterpose_gateway.runs.predictions import prediction_pair
-from counterpose_gateway.runs.source_table import SourceTable, TableSource
 from counterpose_gateway.services.ports import Classifiers, Services
 
 MOST_IMAGES = MAX_BATCH

@@ -37,7 +37,7 @@ from counterpose_gateway.methods.stress_test.observations import Observation, Pl
 from counterpose_gateway.methods.stress_test.phrases import Phrases, fitting_conjunctions
 from counterpose_gateway.methods.stress_test.shots import redraw_hash
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems, screened_groups
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 
 MOST_PAIRS = 12
 """Pairs of one conjunction: two of each of five sources can reach a smaller p than one of each of nine."""

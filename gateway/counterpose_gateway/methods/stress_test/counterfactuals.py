@@ -16,8 +16,8 @@ from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.edits import Draft, Sweep, Variant, edit
 from counterpose_gateway.methods.stress_test.gate import judge, score
 from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import own_cost, together
-from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.runs.stores import check_image
 from counterpose_gateway.services.ports import Services
 

@@ -14,8 +14,8 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_core.stress_test.screening import least_pairs
+from counterpose_gateway.records.source_table import SourceTable, places_within
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.runs.source_table import SourceTable, places_within
 
 LEAST_FRESH = 2 * least_pairs(1)
 """Sources kept for a class that can give enough fresh pairs: five pairs are the least that can prove

@@ -9,7 +9,7 @@ from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import InternalError
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.runs.seeds import derive_seed
 
 Noise = tuple[int, str]

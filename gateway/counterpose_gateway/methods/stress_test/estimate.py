@@ -57,7 +57,7 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
     redraws = prepared.config.redraw is not None
     items = len(division.screened) * edits_per_source(prepared.config.request)
     items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
-    earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
+    earlier = await asyncio.to_thread(context.ledger.runs.page, kind="stress-test", limit=EARLIER_RUNS)
     images = Counter(sources.label_names[code] for code in sources.own_labels().tolist())
     most = most_hypotheses(0 if plan is None else plan.budget, redraws=redraws)
     expected = _expected(division, most if redraws else None)
@@ -99,7 +99,7 @@ async def _of_operations(
     """What a run of operations would take: an item each photograph, all of which stand in its tests."""
     config, images = prepared.config, len(prepared.sources)
     beside = await _beside(prepared)
-    earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
+    earlier = await asyncio.to_thread(context.ledger.runs.page, kind="stress-test", limit=EARLIER_RUNS)
     return StressTestEstimate(
         images=images,
         screened=images,

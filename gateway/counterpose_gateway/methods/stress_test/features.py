@@ -21,8 +21,8 @@ from counterpose_core.errors import CounterposeError, LeaseLost
 from counterpose_core.images.clip_metrics import unit
 from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.edits import Draft
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import repeated, together
-from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.services.ports import Services
 
 CLIP, LANGUAGE_MODEL = "clip", "language-model"

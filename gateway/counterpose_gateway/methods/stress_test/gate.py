@@ -13,8 +13,8 @@ from counterpose_core.stress_test.filters import GATE_REASONS, LANCE_R_REASONS, 
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.edits import Sweep, Variant
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import together
-from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.services.ports import Services
 
 _MOST_SCORES = 64

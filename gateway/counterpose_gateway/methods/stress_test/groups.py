@@ -15,9 +15,9 @@ from counterpose_core.contract.groups import Grouping
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.near_duplicates import Pair, joined, near_pairs
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.clip import embed_dataset
 from counterpose_gateway.runs.off_loop import off_loop
-from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.services.ports import Services
 
 MOST_COMPARED = 5_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,15 +27,17 @@ from counterpose_gateway.methods.stress_test.proof_stages import (
     draws_of,
     left_images,
 )
-from counterpose_gateway.runs.context import RunLedger
+from counterpose_gateway.records.source_table import TableSource
 from counterpose_gateway.runs.recorded import recorded_config
-from counterpose_gateway.runs.source_table import TableSource
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 NO_PAIR: Sequence[ItemKind] = ("caption", "transforms")
 """Kinds of items that use up no image for a pair of an edit and its control."""
 
 
-def sources_of(proof: Proof, dataset: str, config: StressTestConfig, ledger: RunLedger) -> list[Source]:
+def sources_of(proof: Proof, dataset: str, config: StressTestConfig, ledger: Ledger) -> list[Source]:
     """Return the images of the finding's class, without those that its run leaves out.
 
     Raises:
@@ -42,11 +45,11 @@ def sources_of(proof: Proof, dataset: str, config: StressTestConfig, ledger: Run
     """
     out = set(config.excluded)
     label = proof.finding.object_class
-    return [each for each in ledger.sources(dataset) if each.label == label and each.id not in out]
+    return [each for each in ledger.datasets.sources(dataset) if each.label == label and each.id not in out]
 
 
 def left_of(
-    proof: Proof, sources: Sequence[Source], *, seed: int, runs: Sequence[Run], ledger: RunLedger
+    proof: Proof, sources: Sequence[Source], *, seed: int, runs: Sequence[Run], ledger: Ledger
 ) -> LeftImages:
     """Return the images that none of the runs with pairs of the finding made a pair of.
 
@@ -61,7 +64,7 @@ def left_of(
     captions: dict[str, str] = {}
     for run in runs:
         config = recorded_config(StressTestConfig, run)
-        for item in ledger.recorded_items(run.id):
+        for item in ledger.items.recorded(run.id):
             source = item.item_group
             if item.kind not in NO_PAIR:
                 # A child may know the groups of its images otherwise than the run of the finding.
@@ -73,9 +76,7 @@ def left_of(
     return left_images(sources, proof, seed=seed, tried=tried.values(), captions=captions)
 
 
-def pairs_left(
-    run: Run, findings: Iterable[Finding], columns: ItemColumns, ledger: RunLedger
-) -> dict[int, int]:
+def pairs_left(run: Run, findings: Iterable[Finding], columns: ItemColumns, ledger: Ledger) -> dict[int, int]:
     """Return how many pairs a proof of each open finding could make, at most, by the finding's number.
 
     They are of images of the dataset, as it stands, of which the run made no pair; where none is left, draws
@@ -104,10 +105,10 @@ def least_pairs_of(findings: Sequence[Finding], numbers: Container[int]) -> dict
 
 
 def _units_left(
-    labels: set[str], run: Run, columns: ItemColumns, config: StressTestConfig, ledger: RunLedger
+    labels: set[str], run: Run, columns: ItemColumns, config: StressTestConfig, ledger: Ledger
 ) -> Sequence[Sequence[TableSource]]:
     """The images of these classes in groups, without the groups that have a pair."""
-    table = ledger.source_table(run.dataset)
+    table = ledger.datasets.table(run.dataset)
     wanted = [code for code, name in enumerate(table.label_names) if name in labels]
     rows = table.take(np.flatnonzero(np.isin(table.own_labels(), wanted)))
     paired = ~np.logical_or.reduce([columns.of("kind", kind) for kind in NO_PAIR])
@@ -122,12 +123,12 @@ def _units_left(
     return [rows for (_, unit), rows in units.items() if not {unit, *(row.id for row in rows)} & used]
 
 
-def _captions(labels: set[str], run: Run, columns: ItemColumns, ledger: RunLedger) -> Mapping[str, str]:
+def _captions(labels: set[str], run: Run, columns: ItemColumns, ledger: Ledger) -> Mapping[str, str]:
     """The captions that the run wrote of images that it made no pair of, by source."""
     written = columns.of("kind", "caption") & columns.done
     codes = [code for code, name in enumerate(columns.names["label"].names) if name in labels]
     at = np.flatnonzero(written & np.isin(columns.label, codes))
-    items = ledger.items_named(run.id, Item, [columns.ids[each] for each in at.tolist()])
+    items = ledger.items.named(run.id, Item, [columns.ids[each] for each in at.tolist()])
     return {item.item_group: item.result.caption for item in items if item.result is not None}
 
 

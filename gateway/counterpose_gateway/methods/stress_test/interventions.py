@@ -10,7 +10,7 @@ from counterpose_core.text.interventions import intervene
 from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.proposals import LONGEST_CAPTION, Proposal
 from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
-from counterpose_gateway.runs.items import LeasedItem
+from counterpose_gateway.records.items import LeasedItem
 
 NOT_APPLICABLE = "not-applicable"
 """The reason of an item whose caption does not contain the words to change."""

@@ -12,9 +12,9 @@ from counterpose_core.blobs import cache_key
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.stress_test.item_counts import CONTROLS, edits_per_source
 from counterpose_core.types import EDIT_TYPES, EditType, ItemKind
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.source_table import SourceTable, TableSource
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.runs.source_table import SourceTable, TableSource
 
 
 class PlannedSource(Protocol):

@@ -17,8 +17,8 @@ from counterpose_core.text.stop_words import STOP_WORDS
 from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.proposals import Proposal
 from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import together
-from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.services.ports import Services
 

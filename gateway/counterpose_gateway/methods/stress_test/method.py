@@ -96,10 +96,10 @@ def _of_operations(
     table = None
     if run.state in FINAL_RUN_STATES and config.operation_proof is None:
         with suppress(UnknownDataset):
-            digest = context.ledger.dataset(run.dataset).digest
+            digest = context.ledger.datasets.get(run.dataset).digest
             # A run of all images leaves none for a proof, so none is read.
             took_all = config.request.limit is None and digest == config.dataset_digest
-            table = context.ledger.source_table(run.dataset, most=0 if took_all else None)
+            table = context.ledger.datasets.table(run.dataset, most=0 if took_all else None)
     return summarize_operations(run, _operations(items), config, table, after)
 
 
@@ -131,9 +131,9 @@ def _headline(summary: StressTestSummary) -> Headline:
 
 def _joined_state(run_id: str, context: RecordedRuns) -> Hashable:
     """Return the events of the runs that a child run joins, and the dataset, whose images may be left."""
-    run = context.ledger.run(run_id)
+    run = context.ledger.runs.get(run_id)
     try:
-        digest = context.ledger.dataset(run.dataset).digest
+        digest = context.ledger.datasets.get(run.dataset).digest
     except UnknownDataset:
         digest = ""
     return digest, revision_of_proof(run, context.ledger)

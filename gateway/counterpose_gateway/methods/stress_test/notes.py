@@ -9,7 +9,7 @@ from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import ClassMapMismatch
 from counterpose_gateway.methods.stress_test.summary.hypotheses import CLASSIFIERS
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.source_table import SourceTable
 
 _ROUNDING = 1e-9
 

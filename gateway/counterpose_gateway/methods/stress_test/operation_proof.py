@@ -37,8 +37,8 @@ from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
     JoinedOperation,
     joined_operation,
 )
+from counterpose_gateway.records.items import Plan
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.runs.submission import require_quota
 from counterpose_gateway.runs.summaries import summary_of
@@ -84,13 +84,13 @@ async def plan_operation_proof(
             "answer",
             pointer="/dataset",
         )
-    table = await asyncio.to_thread(context.ledger.source_table, dataset.name)
+    table = await asyncio.to_thread(context.ledger.datasets.table, dataset.name)
     fresh = await asyncio.to_thread(fresh_images, table, runs, context.ledger, proof.object_class)
     if not len(fresh):
         raise DatasetEmpty(_why_none(proof, dataset.name))
     require_quota(min(len(fresh), create.images), context, "/images")
     request = _request(config, proof, dataset.name, proof_checks.seed_of(create, config, runs))
-    served = functions or await asyncio.to_thread(context.ledger.functions, parent.id)
+    served = functions or await asyncio.to_thread(context.ledger.runs.functions, parent.id)
     child, items = await plan_stress_test(
         request,
         dataset=dataset.model_copy(update={"classes": config.classes}),
@@ -209,7 +209,7 @@ def _outlook(joined: JoinedOperation, finding: Finding, dataset: str, context: R
     proof, ledger = joined.proof, context.ledger
     label, runs = proof.object_class, [each.run for each in joined.runs]
     try:
-        left = len(fresh_images(ledger.source_table(dataset), runs, ledger, label))
+        left = len(fresh_images(ledger.datasets.table(dataset), runs, ledger, label))
     except UnknownDataset:
         left = None
     if finding.state != "cannot-tell":

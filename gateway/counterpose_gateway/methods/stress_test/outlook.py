@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +17,10 @@ from counterpose_gateway.methods.stress_test.proof_stages import draws_of, must_
 from counterpose_gateway.methods.stress_test.summary.joined_runs import JoinedFinding, change_of
 from counterpose_gateway.methods.stress_test.summary.suspicion import figure_of
 from counterpose_gateway.reports.numbers import counted, percent
-from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.runs.seeds import derive_seed
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 LEFT_UNKNOWN = "Whether images are left to prove it on is not known: its dataset was deleted."
 
@@ -82,7 +85,7 @@ class Outlook:
         return counted(number, "more repeat" if self.draws else "more image")
 
 
-def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, ledger: RunLedger) -> Outlook:
+def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, ledger: Ledger) -> Outlook:
     """Return what more images of a dataset could do for a finding.
 
     Args:

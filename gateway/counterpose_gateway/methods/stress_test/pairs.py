@@ -23,7 +23,7 @@ def counterfactual_pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair
     A confirmation is a change of its own: the screen chose it because it hurts the classifiers of this run.
     """
     config = recorded_config(StressTestConfig, run)
-    for item in context.ledger.items_of(run.id, Item):
+    for item in context.ledger.items.of(run.id, Item):
         if config.transforms is not None and item.kind == OPERATIONS:
             yield from operation_pairs([item], config.transforms, config.groups)
         if item.state == "done" and item.result is not None and item.kind in _COUNTERFACTUALS:

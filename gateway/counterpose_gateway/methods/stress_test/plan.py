@@ -39,12 +39,12 @@ from counterpose_gateway.methods.stress_test.transforms.plan import (
     resolved,
     with_operations,
 )
+from counterpose_gateway.records.items import Plan, PlannedItem
+from counterpose_gateway.records.source_table import SourceTable, places_within
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan, PlannedItem
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.off_loop import off_loop
-from counterpose_gateway.runs.source_table import SourceTable, places_within
 from counterpose_gateway.runs.submission import named_dataset, require_quota
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.version import VERSIONS
@@ -100,13 +100,13 @@ def _read(
 ) -> tuple[StressTestCreate, Dataset, SourceTable, SourceTable | None]:
     dataset = named_dataset(create.dataset, "/dataset", context.ledger)
     if create.applied_from is not None:
-        context.ledger.run(create.applied_from, "stress-test")
+        context.ledger.runs.get(create.applied_from, "stress-test")
     # Multiplied out before the sources are read: too large a plan would not fit into memory.
     create = with_operations(create, context.suite)
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
-    table = context.ledger.source_table
+    table = context.ledger.datasets.table
     return create, dataset, table(create.dataset), backgrounds_of(create, context)
 
 

@@ -18,8 +18,8 @@ from counterpose_gateway.methods.stress_test.proposals import draw_proposals, wr
 from counterpose_gateway.methods.stress_test.suite_fit import record_fit
 from counterpose_gateway.methods.stress_test.text_filters import drop_refused, keep_edits
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS, answer_operations
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import finish_group, together
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.objectionable import drop_objectionable
 from counterpose_gateway.runs.predictions import answered_pairs, classify_images
 from counterpose_gateway.runs.stores import Store

@@ -48,10 +48,10 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import (
 )
 from counterpose_gateway.methods.stress_test.summary.screen import screened_groups
 from counterpose_gateway.methods.stress_test.transforms.proof_summary import JoinedOperation
+from counterpose_gateway.records.items import Plan
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import Plan
-from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.runs.submission import (
     require_quota,
     submit_planned,
@@ -121,7 +121,7 @@ async def plan_proof(
         QuotaExceeded: the run would have more items than a run may.
         BackendError: the run looked for near-duplicates, and the scorer is down.
     """
-    run = await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)
+    run = await asyncio.to_thread(context.ledger.runs.get, run_id, STRESS_TEST.kind)
     proof_checks.require_ended([run])
     is_operation = await asyncio.to_thread(is_about_operation, run, number, context)
     plan = plan_operation_proof if is_operation else _plan
@@ -156,7 +156,7 @@ async def _plan(
     if not items:
         raise DatasetEmpty(_why_none(proof, dataset, left))
     require_quota(len(items) + 2 * create.images, context, "/images")
-    served = functions or await asyncio.to_thread(context.ledger.functions, parent.id)
+    served = functions or await asyncio.to_thread(context.ledger.runs.functions, parent.id)
     services, request = with_functions(context.services, served), child.request
     await check_classifiers(
         request.classifiers, child.classes, items[0].source_image, services, label_map=request.label_map
@@ -175,7 +175,7 @@ def finding_history(run_id: str, number: int, context: RunContext) -> FindingHis
     Raises:
         NotFound: there is no such run, or it has no such finding.
     """
-    run = context.ledger.run(run_id, STRESS_TEST.kind)
+    run = context.ledger.runs.get(run_id, STRESS_TEST.kind)
     joined: JoinedFinding | JoinedOperation
     if is_about_operation(run, number, context):
         told, finding, joined, outlook = operation_history(run, number, context)
@@ -242,7 +242,9 @@ def _is_named(told: Finding, wording: Wording) -> bool:
 def _listed(run_id: str, context: RunContext) -> list[Finding]:
     """The findings that a run lists, by number."""
     summary = summary_of(STRESS_TEST, run_id, None, context)
-    return summary.findings or findings_of(summary, read_columns(context.ledger.run(run_id), context.ledger))
+    return summary.findings or findings_of(
+        summary, read_columns(context.ledger.runs.get(run_id), context.ledger)
+    )
 
 
 def _change(told: Finding, run: Run, columns: ItemColumns) -> tuple[Change, list[Wording]]:

@@ -31,7 +31,7 @@ def parent_of(run: Run, number: int, own: AnyProof | None, context: RunContext) 
         return run
     if own.number != number:
         raise NotFound(f"run {run.id!r} proves finding {own.number} alone")
-    return context.ledger.run(own.parent, "stress-test")
+    return context.ledger.runs.get(own.parent, "stress-test")
 
 
 def numbered(findings: Sequence[FindingT], number: int, run: Run) -> FindingT:

@@ -21,8 +21,8 @@ from counterpose_gateway.methods.stress_test.items import plan_captions
 from counterpose_gateway.methods.stress_test.shots import Wanted, in_turns, planned_items
 from counterpose_gateway.methods.stress_test.summary.joined_runs import change_of
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
-from counterpose_gateway.runs.items import PlannedItem
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.stages import StagePlan
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from counterpose_core.contract.findings import ClassifierVerdict
 from counterpose_core.contract.proofs import OperationProof
 from counterpose_core.contract.runs import Run
@@ -22,11 +24,13 @@ from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
     joined_operation,
 )
 from counterpose_gateway.reports.numbers import counted
-from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.runs.recorded import recorded_config
 
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
-def with_proof(summary: StressTestSummary, run: Run, ledger: RunLedger) -> StressTestSummary:
+
+def with_proof(summary: StressTestSummary, run: Run, ledger: Ledger) -> StressTestSummary:
     """Return a child run's summary with the joined finding as its verdict; any other as it is.
 
     Children that were created later are left out, so that an ended child tells the same for ever.

@@ -15,7 +15,7 @@ from counterpose_core.text.caption_diff import Difference, Span, difference
 from counterpose_core.types import EditType
 from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.items import slots_per_type
-from counterpose_gateway.runs.items import LeasedItem
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.services.ports import Services
 

@@ -12,7 +12,7 @@ from counterpose_core.stress_test.screening import Change
 from counterpose_gateway.methods.stress_test.captioned import Showing
 from counterpose_gateway.methods.stress_test.items import items_hash
 from counterpose_gateway.methods.stress_test.observations import Observation, Place
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 
 
 @dataclass(frozen=True)

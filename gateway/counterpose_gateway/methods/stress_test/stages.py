@@ -41,8 +41,8 @@ from counterpose_gateway.methods.stress_test.observations import Observation, Pl
 from counterpose_gateway.methods.stress_test.observed_items import ScreenedGroup
 from counterpose_gateway.methods.stress_test.shots import Wanted, in_turns, planned_items
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems, screened_groups
-from counterpose_gateway.runs.items import PlannedItem
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.stages import StagePlan
 
 Groups = Mapping[Suspicion, ScreenedGroup]

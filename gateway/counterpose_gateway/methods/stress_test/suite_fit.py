@@ -7,9 +7,9 @@ sources decide whether the run goes on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from counterpose_core.commands import operations_command
 from counterpose_core.contract.base import Outcome
@@ -27,11 +27,13 @@ from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.edits import Draft
 from counterpose_gateway.methods.stress_test.items import plan_items
 from counterpose_gateway.methods.stress_test.proposals import WrittenCaption, nats_per_token
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem, PlannedItem
 from counterpose_gateway.runs.attempt import repeated
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
 from counterpose_gateway.runs.method import UNDECIDED, Look
-from counterpose_gateway.runs.recorded_items import RecordedItem
 from counterpose_gateway.services.ports import Services
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 LEAST_LOOKED_AT = 8
 """Sources after which a run is judged. If 1 % of the suite's own images lie outside, five of eight do in one
@@ -96,23 +98,13 @@ def _as_it_is(image: str, redrawn: str, caption: str) -> ScoreItem:
     )
 
 
-class FirstItems(Protocol):
-    """The part of the ledger that a look reads."""
-
-    def recorded_items(
-        self, run_id: str, *, first: int = 0, number: int | None = None
-    ) -> Iterator[RecordedItem]:
-        """Yield items of a run in planned order, as documents."""
-        ...
-
-
-def look(group: LeasedGroup, ledger: FirstItems) -> Look:
+def look(group: LeasedGroup, ledger: Ledger) -> Look:
     """Decide by a run's first sources whether it may go on, as soon as enough of them are known."""
     config = StressTestConfig.model_validate(group.config)
     if config.known_images is None or config.request.outside_suite == "continue" or config.proof is not None:
         return Look(decided=True)
     most = MOST_LOOKED_AT * edits_per_source(config.request)
-    first = list(ledger.recorded_items(group.run_id, number=most))
+    first = list(ledger.items.recorded(group.run_id, number=most))
     redrawn = [item for item in first if item.kind == "reconstruction"]
     told = summarize_fits(config.suite, (item.result for item in redrawn))
     seen = 0 if told is None else told.share.n

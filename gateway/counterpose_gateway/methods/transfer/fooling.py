@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from counterpose_core.contract.adversarial_datasets import AdversarialDatasetConfig, AdversarialItem
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntItem
@@ -11,9 +12,11 @@ from counterpose_core.contract.failure_criteria import Criterion
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.samples import SampleResult
 from counterpose_gateway.runs.adversarial_images import select_images, thresholds_of
-from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.runs.failed_samples import count_failures, label_threshold
 from counterpose_gateway.runs.recorded import recorded_config
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,12 @@ class FoolingImages:
     baseline: list[FoolingImage] = field(default_factory=list)
 
 
-def fooling_images(run: Run, ledger: RunLedger) -> FoolingImages:
+def fooling_images(run: Run, ledger: Ledger) -> FoolingImages:
     """Read an ended adversarial dataset or bug hunt."""
     if run.kind == "bug-hunt":
-        return _of_hunt(recorded_config(BugHuntConfig, run), list(ledger.items_of(run.id, HuntItem)))
+        return _of_hunt(recorded_config(BugHuntConfig, run), list(ledger.items.of(run.id, HuntItem)))
     config = recorded_config(AdversarialDatasetConfig, run)
-    return _of_dataset(config, list(ledger.items_of(run.id, AdversarialItem)))
+    return _of_dataset(config, list(ledger.items.of(run.id, AdversarialItem)))
 
 
 def _of_dataset(config: AdversarialDatasetConfig, items: Sequence[AdversarialItem]) -> FoolingImages:

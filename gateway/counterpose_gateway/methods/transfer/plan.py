@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.runs import Run
@@ -17,13 +18,16 @@ from counterpose_core.contract.transfers import (
 from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.transfer.fooling import FoolingImage, FoolingImages, fooling_images
+from counterpose_gateway.records.items import Plan, PlannedItem, numbered
 from counterpose_gateway.runs.classifiers import check_classifiers
-from counterpose_gateway.runs.context import RunContext, RunLedger
-from counterpose_gateway.runs.items import Plan, PlannedItem, numbered
+from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.label_images import check_mistakes
 from counterpose_gateway.runs.parents import failure_parents, notes_on_parents
 from counterpose_gateway.runs.submission import require_quota
 from counterpose_gateway.version import VERSIONS
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 _PER_CALL = 16
 
@@ -79,9 +83,9 @@ async def plan(create: TransferCreate, context: RunContext) -> Plan:
     return Plan("", config, list(numbered(planned)), parent=None)
 
 
-def _source(run_id: str, ledger: RunLedger) -> Run:
+def _source(run_id: str, ledger: Ledger) -> Run:
     try:
-        run = ledger.run(run_id)
+        run = ledger.runs.get(run_id)
     except NotFound as error:
         error.pointer = "/source"
         raise

@@ -8,9 +8,9 @@ import pytest
 
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import BackendUnavailable, CounterposeError, InvalidRequest
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem
+from counterpose_gateway.records.outcomes import Done, Outcome
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
-from counterpose_gateway.runs.items import LeasedGroup, LeasedItem
-from counterpose_gateway.runs.outcomes import Done, Outcome
 from fakes.recorder import FakeRecorder
 from fakes.store import FakeStore
 

@@ -9,8 +9,8 @@ import pytest
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, CounterposeError
+from counterpose_gateway.records.items import LeasedGroup
 from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.runs.items import LeasedGroup
 from counterpose_gateway.runs.predictions import Answers, answered_pairs, classify_images
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.recorder import FakeRecorder

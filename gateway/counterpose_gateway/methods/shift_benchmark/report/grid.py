@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import ImageItem, ImageResult, ImageSource
@@ -12,7 +13,10 @@ from counterpose_gateway.images.png import GENERATED_SOURCE_TYPE
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
 from counterpose_gateway.methods.shift_benchmark.thresholds import Verdict, filter_verdict
 from counterpose_gateway.reports.images import Album, Inline
-from counterpose_gateway.runs.context import RunLedger
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
+
 
 SHOWN_CLASSES = 4
 SHOWN_SEEDS = 6
@@ -59,15 +63,15 @@ def shown_classes(summary: ShiftBenchmarkSummary) -> dict[str, list[str]]:
     }
 
 
-def shown_images(summary: ShiftBenchmarkSummary, ledger: RunLedger) -> list[ImageItem]:
+def shown_images(summary: ShiftBenchmarkSummary, ledger: Ledger) -> list[ImageItem]:
     """Read the images that grids may show, some thousand whatever the run's size."""
     wanted = {name for classes in shown_classes(summary).values() for name in classes}
     ids = [
         item.id
-        for item in ledger.recorded_items(summary.run_id)
+        for item in ledger.items.recorded(summary.run_id)
         if item.state == "done" and item.slot < SHOWN_SEEDS and item.label in wanted
     ]
-    return ledger.items_named(summary.run_id, ImageItem, ids)
+    return ledger.items.named(summary.run_id, ImageItem, ids)
 
 
 def grids(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.stress_test import failure_modes, insights
@@ -16,8 +17,10 @@ from counterpose_gateway.columns.parts import PART
 from counterpose_gateway.methods.stress_test.columns import part as making
 from counterpose_gateway.methods.stress_test.columns.part import part_of
 from counterpose_gateway.runs.columns import KEPT_AT_ONCE
-from counterpose_gateway.runs.context import RunLedger
 from counterpose_gateway.version import VERSION
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 _MAKERS = (making, answers, codes, features, failure_modes, insights, caption_diff)
 """The code that decides what the columns of a recorded item are."""
@@ -35,17 +38,17 @@ def made_by() -> str:
     return f"stress-test {found.hexdigest()}"
 
 
-def kept_parts(run: Run, ledger: RunLedger, folder: ColumnFolder) -> Iterator[Part]:
+def kept_parts(run: Run, ledger: Ledger, folder: ColumnFolder) -> Iterator[Part]:
     """Yield all parts of a run; one that is made of documents is kept if its items have ended."""
     folder.used(run.id)
-    stamps = Stamps.of(ledger.item_stamps(run.id))
+    stamps = Stamps.of(ledger.items.stamps(run.id))
     for number, first in enumerate(range(0, len(stamps), PART)):
         wanted = stamps.part(first, PART)
         found = folder.read(run.id, number, wanted, made_by())
         yield found or _made(run, ledger, folder, number, wanted)
 
 
-def keep_parts(run: Run, ledger: RunLedger, folder: ColumnFolder) -> int:
+def keep_parts(run: Run, ledger: Ledger, folder: ColumnFolder) -> int:
     """Keep some parts of a run whose items have ended, in planned order; returns how many.
 
     Parts that are kept and out of date, as after a resumption, are left to who reads them.
@@ -56,7 +59,7 @@ def keep_parts(run: Run, ledger: RunLedger, folder: ColumnFolder) -> int:
     for number in (each for each in range(parts) if each not in known):
         if kept == KEPT_AT_ONCE or waiting == LOOKED_AT:
             break
-        stamps = Stamps.of(ledger.item_stamps(run.id, first=number * PART, number=PART))
+        stamps = Stamps.of(ledger.items.stamps(run.id, first=number * PART, number=PART))
         if _may_be_kept(run, stamps):
             _made(run, ledger, folder, number, stamps)
             kept += 1
@@ -70,12 +73,12 @@ def _may_be_kept(run: Run, stamps: Stamps) -> bool:
     return stamps.all_ended and (len(stamps) == PART or run.state in FINAL_RUN_STATES)
 
 
-def _made(run: Run, ledger: RunLedger, folder: ColumnFolder, number: int, stamps: Stamps) -> Part:
+def _made(run: Run, ledger: Ledger, folder: ColumnFolder, number: int, stamps: Stamps) -> Part:
     first = number * PART
-    found = part_of(ledger.recorded_items(run.id, first=first, number=PART), first)
+    found = part_of(ledger.items.recorded(run.id, first=first, number=PART), first)
     if _may_be_kept(run, stamps):
         # Looked at again: between the stamps and the documents the run may have been resumed.
-        after = Stamps.of(ledger.item_stamps(run.id, first=first, number=PART))
+        after = Stamps.of(ledger.items.stamps(run.id, first=first, number=PART))
         if after.equal(stamps):
             folder.write(run.id, number, found, stamps, made_by())
     return found

@@ -20,7 +20,7 @@ from counterpose_gateway.columns.answers import best_class
 from counterpose_gateway.columns.features import GrowingFeatures
 from counterpose_gateway.columns.parts import Column
 from counterpose_gateway.methods.stress_test.features import CLIP, LANGUAGE_MODEL
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 
 _INTEGERS = (
     "kind", "state", "stage", "slot", "source", "label", "edit_type", "reason", "code", "removed", "added",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,14 +19,16 @@ from counterpose_gateway.columns.parts import PART
 from counterpose_gateway.methods.stress_test.columns.columns import ItemColumns, Sums
 from counterpose_gateway.methods.stress_test.columns.kept import kept_parts
 from counterpose_gateway.methods.stress_test.columns.part import TABLES, empty, part_of
-from counterpose_gateway.runs.context import RunLedger
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.recorded import recorded_config
-from counterpose_gateway.runs.recorded_items import RecordedItem
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 _ANSWERS = ("p_before", "p_after", "rank_before", "rank_after", "best_before", "best_after")
 
 
-def read_columns(run: Run, ledger: RunLedger, folder: ColumnFolder | None = None) -> ItemColumns:
+def read_columns(run: Run, ledger: Ledger, folder: ColumnFolder | None = None) -> ItemColumns:
     """Read the columns of a run; memory grows by some hundred bytes an item.
 
     ``folder`` has columns of items that have ended; the others are read from the ledger.
@@ -34,7 +37,7 @@ def read_columns(run: Run, ledger: RunLedger, folder: ColumnFolder | None = None
     expected = run.request_counts.total
     # A small run is read in less time than its files would take to be looked after.
     if folder is None or expected < PART:
-        return _joined(_made(ledger.recorded_items(run.id)), config.groups, expected)
+        return _joined(_made(ledger.items.recorded(run.id)), config.groups, expected)
     return _joined(kept_parts(run, ledger, folder), config.groups, expected)
 
 

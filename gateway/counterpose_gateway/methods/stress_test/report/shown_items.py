@@ -66,7 +66,7 @@ def shown_items(
     ]
     ids = {columns.ids[at] for places in chosen for at in places.tolist()}
     ids.update(_named(summary, findings))
-    named = items.ledger.items_named(run.id, Item, sorted(ids))
+    named = items.ledger.items.named(run.id, Item, sorted(ids))
     shown = named if judging is None else list(judging.items(named))
     return ShownItems(shown, findings, len(kept))
 

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +36,9 @@ from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstim
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 from counterpose_gateway.methods.stress_test.summary.suspicion import figure_of
 from counterpose_gateway.methods.stress_test.summary.worded import WordedPairs
-from counterpose_gateway.runs.context import RunLedger
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -229,16 +232,16 @@ def proof_of(run: Run) -> AnyProof | None:
     return config.proof or config.operation_proof
 
 
-def revision_of_proof(run: Run, ledger: RunLedger) -> Hashable:
+def revision_of_proof(run: Run, ledger: Ledger) -> Hashable:
     """Return the newest event of each other run that a child run joins; None for a run that is no child."""
     proof = proof_of(run)
     if proof is None:
         return None
     others = (each.id for each in proving_runs(proof, ledger, until=run) if each.id != run.id)
-    return tuple(ledger.last_event(each).id for each in others)
+    return tuple(ledger.events.last(each).id for each in others)
 
 
-def proving_runs(proof: AnyProof, ledger: RunLedger, *, until: Run | None = None) -> list[Run]:
+def proving_runs(proof: AnyProof, ledger: Ledger, *, until: Run | None = None) -> list[Run]:
     """Return the runs with pairs of the finding, its own first, then its children, the oldest first.
 
     Args:
@@ -248,8 +251,8 @@ def proving_runs(proof: AnyProof, ledger: RunLedger, *, until: Run | None = None
     """
     found: list[Run] = []
     with suppress(NotFound):
-        found.append(ledger.run(proof.parent, "stress-test"))
-    for child in ledger.children(proof.parent):
+        found.append(ledger.runs.get(proof.parent, "stress-test"))
+    for child in ledger.runs.children(proof.parent):
         own = proof_of(child)
         if own is not None and _key(own) == _key(proof):
             found.append(child)
@@ -258,7 +261,7 @@ def proving_runs(proof: AnyProof, ledger: RunLedger, *, until: Run | None = None
     return found
 
 
-def joined_finding(proof: Proof, ledger: RunLedger, runs: Sequence[Run]) -> JoinedFinding:
+def joined_finding(proof: Proof, ledger: Ledger, runs: Sequence[Run]) -> JoinedFinding:
     """Join the pairs that the ended ``runs`` have of the finding.
 
     An image, or a group of them, counts in the first run that made a pair of it: two runs that began at once
@@ -306,7 +309,7 @@ def _key(proof: AnyProof) -> tuple[object, ...]:
     return proof.classifier, change_of(proof)
 
 
-def _pairs_of(run: Run, ledger: RunLedger, proof: Proof) -> RunPairs:
+def _pairs_of(run: Run, ledger: Ledger, proof: Proof) -> RunPairs:
     if run.state not in FINAL_RUN_STATES:
         return RunPairs(run, 0, {}, [])
     columns = read_columns(run, ledger)

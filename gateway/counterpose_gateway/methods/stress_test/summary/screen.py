@@ -24,7 +24,7 @@ from counterpose_gateway.methods.stress_test.observed_items import (
     group_of,
 )
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 
 _GATE = "gate-"
 

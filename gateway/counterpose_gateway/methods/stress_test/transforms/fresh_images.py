@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.contract.transforms import TransformSummary
-from counterpose_gateway.runs.context import RunLedger
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.source_table import SourceTable
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 
-def fresh_images(table: SourceTable, runs: Sequence[Run], ledger: RunLedger, label: str = "") -> SourceTable:
+def fresh_images(table: SourceTable, runs: Sequence[Run], ledger: Ledger, label: str = "") -> SourceTable:
     """Return the images of a dataset that none of the runs has used, nor another of their groups.
 
     Of one class where a ``label`` is given.
@@ -21,7 +24,7 @@ def fresh_images(table: SourceTable, runs: Sequence[Run], ledger: RunLedger, lab
     used: set[str] = set()
     for run in runs:
         config = StressTestConfig.model_validate(run.resolved_config)
-        for item in ledger.recorded_items(run.id):
+        for item in ledger.items.recorded(run.id):
             used |= {item.item_group, item.source_image, config.groups.get(item.item_group, item.item_group)}
         used.update(config.excluded if config.operation_proof is None else ())
     return without(table, used, label)

@@ -20,7 +20,7 @@ from counterpose_core.errors import InvalidRequest
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.transforms.exclusions import changed_kind
 from counterpose_core.transforms.table import PUBLISHED_SIDE, Operation, Other, operation
-from counterpose_gateway.runs.source_table import SourceTable, TableSource
+from counterpose_gateway.records.source_table import SourceTable, TableSource
 
 NO_MASK = "it needs a mask of the object"
 NO_OTHER: Mapping[Other, str] = {

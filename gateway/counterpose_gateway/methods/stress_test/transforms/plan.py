@@ -15,11 +15,11 @@ from counterpose_core.suite import Suite, TransformsSuite
 from counterpose_core.text.imagenet_hierarchy import class_key
 from counterpose_core.transforms.table import Operation, operation
 from counterpose_gateway.methods.stress_test.transforms.material import Materials, fitted
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.classifiers import placed
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.items import PlannedItem
 from counterpose_gateway.runs.off_loop import off_loop
-from counterpose_gateway.runs.source_table import SourceTable
 from counterpose_gateway.runs.submission import named_dataset
 from counterpose_gateway.services.ports import Services
 
@@ -94,7 +94,7 @@ def backgrounds_of(create: StressTestCreate, context: RunContext) -> SourceTable
         return None
     if not named_dataset(name, "/transforms/backgrounds", context.ledger).n_sources:
         raise DatasetEmpty(f"dataset {name!r} holds no image", pointer="/transforms/backgrounds")
-    return context.ledger.source_table(name)
+    return context.ledger.datasets.table(name)
 
 
 def _is_unset(create: StressTestCreate, name: str) -> bool:

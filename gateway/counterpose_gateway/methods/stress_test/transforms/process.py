@@ -12,8 +12,8 @@ from counterpose_core.transforms.table import operation
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
+from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import together
-from counterpose_gateway.runs.items import LeasedItem
 from counterpose_gateway.runs.predictions import Answers, classify_images, prediction_pair
 from counterpose_gateway.services.ports import Services
 

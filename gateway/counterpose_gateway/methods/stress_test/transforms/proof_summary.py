@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from counterpose_core.contract.findings import FindingState
 from counterpose_core.contract.proofs import OperationProof, ProofRun
@@ -21,7 +22,9 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import listed_r
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
 from counterpose_gateway.methods.stress_test.transforms.sentences import operation_sentence
-from counterpose_gateway.runs.context import RunLedger
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 
 @dataclass
@@ -93,7 +96,7 @@ class JoinedOperation:
         return listed_runs(pairs, self.evidence)
 
 
-def joined_operation(proof: OperationProof, ledger: RunLedger, runs: Sequence[Run]) -> JoinedOperation:
+def joined_operation(proof: OperationProof, ledger: Ledger, runs: Sequence[Run]) -> JoinedOperation:
     """Join the pairs of the ended ``runs``: a photograph, or a group, counts in the first that has it."""
     before: set[str] = set()
     joined: list[OperationPairs] = []
@@ -104,7 +107,7 @@ def joined_operation(proof: OperationProof, ledger: RunLedger, runs: Sequence[Ru
     return JoinedOperation(proof, joined)
 
 
-def _pairs_of(run: Run, proof: OperationProof, ledger: RunLedger, before: set[str]) -> OperationPairs:
+def _pairs_of(run: Run, proof: OperationProof, ledger: Ledger, before: set[str]) -> OperationPairs:
     pairs = OperationPairs(run, run.request_counts.total)
     if run.state not in FINAL_RUN_STATES:
         return pairs
@@ -112,7 +115,7 @@ def _pairs_of(run: Run, proof: OperationProof, ledger: RunLedger, before: set[st
     planned = {} if config.transforms is None else config.transforms.operations
     answers, images = OperationAnswers(proof.classifier, planned), dict[str, str]()
     pairs.planned = 0
-    for item in ledger.items_of(run.id, Item):
+    for item in ledger.items.of(run.id, Item):
         if item.kind != OPERATIONS or proof.object_class not in ("", item.label):
             continue
         pairs.planned += 1

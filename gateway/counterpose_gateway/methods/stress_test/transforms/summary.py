@@ -39,8 +39,8 @@ from counterpose_gateway.methods.stress_test.transforms.sentences import (
     operation_sentence,
     too_few_right,
 )
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.accounting import ends_of, wall_seconds
-from counterpose_gateway.runs.source_table import SourceTable
 
 FLIPPED = 12
 """Images that are listed of each level: those of the surest answers before."""

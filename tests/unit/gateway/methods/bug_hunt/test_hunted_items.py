@@ -6,7 +6,7 @@ import pytest
 
 from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem, ReadItem, read_items
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 from fakes.hunted_items import caption, clustering, combination, sample
 
 DESCRIBED = HuntInstruction(phase="hypothesis", hypothesis=2, prompt="a fly in the snow", source="words")

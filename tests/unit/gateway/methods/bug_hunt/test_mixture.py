@@ -15,7 +15,7 @@ from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.samples import sample_seed
 from counterpose_gateway.methods.bug_hunt.stages import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
-from counterpose_gateway.runs.items import LeasedItem, PlannedItem
+from counterpose_gateway.records.items import LeasedItem, PlannedItem
 from fakes.hunted_items import caption, hunt_config, hunt_run, sample
 
 SNOW, FOG, ALONE = "a photo of a fly in the snow", "a photo of a fly in the fog", "a photo of a fly"

@@ -9,7 +9,7 @@ import pytest
 
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntWords
 from counterpose_gateway.methods.bug_hunt.stages import next_stage
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 from fakes.hunted_items import caption, combination, hunt_config, hunt_run, sample
 
 FLOWERS = HuntInstruction(

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from counterpose_core.contract.dataset_interfaces import TokenSummary
+from counterpose_core.contract.dataset_interfaces import TokenResult
 from counterpose_core.errors import ArtifactMissing
 from counterpose_core.images.codecs import encode_raw
 from counterpose_gateway.methods.dataset_interface.method import DATASET_INTERFACE
@@ -30,7 +30,7 @@ def read(ref: str) -> bytes:
     return BLOBS[ref]
 
 
-def judged_token(**told: object) -> TokenSummary:
+def judged_token(**told: object) -> TokenResult:
     """A learned token with the verdict that its figures have."""
     token = a_token(**told)
     return token.model_copy(update={"state": state_of(token)})

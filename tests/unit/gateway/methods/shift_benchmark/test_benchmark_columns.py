@@ -14,7 +14,7 @@ from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns
 from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RealEvidence
 from counterpose_gateway.methods.shift_benchmark.reading import Reading
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 from fakes.benchmark_documents import lay_out
 from fakes.recorded_benchmarks import Benchmark
 from fakes.varied_benchmarks import ALL, varied_benchmark

@@ -17,7 +17,7 @@ from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import columns_of, part
 from counterpose_gateway.methods.stress_test.fresh_pairs import ChosenChange
 from counterpose_gateway.methods.stress_test.observations import Observation, observed
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 from fakes.ports import FakeEditor, fake_services
 from fakes.runs import outcome, planned, stress_test
 from fakes.world import FakeWorld

@@ -13,7 +13,7 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_gateway.methods.stress_test import division
 from counterpose_gateway.methods.stress_test.division import LEAST_FRESH, Division, divide
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.source_table import SourceTable
 from fakes.confirmed_runs import staged_run
 from fakes.ports import fake_services
 from fakes.runs import planned, stress_test_request

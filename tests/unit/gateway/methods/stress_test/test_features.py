@@ -17,7 +17,7 @@ from counterpose_core.errors import BackendUnavailable, InvalidRequest, LeaseLos
 from counterpose_core.images.clip_metrics import unit
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test import features as records
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.services.ports import Services
 from fakes.ports import FakePerturber, FakeScorer, fake_services
 from fakes.recorder import FakeRecorder

@@ -12,7 +12,7 @@ from counterpose_gateway.methods.stress_test import groups
 from counterpose_gateway.methods.stress_test.division import LEAST_FRESH, MOST_FRESH, divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.report.report import render
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.source_table import SourceTable
 from fakes.confirmed_runs import staged_run
 from fakes.ports import FakeScorer, fake_services
 from fakes.runs import planned, stress_test_request

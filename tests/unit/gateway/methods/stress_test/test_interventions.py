@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 from fakes.ports import fake_services
 from fakes.recorder import FakeRecorder, Recorded
 from fakes.runs import planned, states, stress_test, stress_test_request

@@ -13,7 +13,7 @@ import pytest
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_gateway.methods.stress_test.items import items_hash, plan_items
 from counterpose_gateway.methods.stress_test.shots import redraw_hash
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.source_table import SourceTable
 from fakes.world import FakeWorld
 
 PRESET = {"steps": 4, "self_replace": [0.2, 0.9]}

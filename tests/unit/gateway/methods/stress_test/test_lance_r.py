@@ -20,7 +20,7 @@ from counterpose_core.errors import BackendUnavailable, CounterposeError, Invali
 from counterpose_core.text.stop_words import STOP_WORDS
 from counterpose_gateway.methods.stress_test.lance_r import replaceable
 from counterpose_gateway.methods.stress_test.process import process
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 from fakes.ports import FakePerturber, FakeScorer, fake_services
 from fakes.recorder import FakeRecorder, Recorded, lease_all
 from fakes.runs import outcome, planned, states, stress_test

@@ -9,7 +9,7 @@ from counterpose_core.contract.scorer import EditScores, ScoreItem
 from counterpose_core.errors import ClassMapMismatch
 from counterpose_gateway.methods.stress_test.notes import images_needed
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.source_table import SourceTable
 from fakes.confirmed_runs import staged_run
 from fakes.ports import FakePerturber, FakeScorer, fake_services
 from fakes.runs import planned, stress_test_request

@@ -22,8 +22,8 @@ from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.findings import under_test
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
-from counterpose_gateway.runs.items import PlannedItem
-from counterpose_gateway.runs.recorded_items import RecordedItem
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.services.ports import Services
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen, staged_run
 from fakes.ports import FakeClassifiers, FakePerturber, FakeScorer, fake_services

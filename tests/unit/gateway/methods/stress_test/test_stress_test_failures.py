@@ -15,7 +15,7 @@ from counterpose_core.contract.perturber import (
 )
 from counterpose_core.contract.scorer import EditScores, EmbedResponse, EmbedTextsRequest, ScoreItem
 from counterpose_core.errors import BackendUnavailable, Cancelled, LeaseLost, ResourceExhausted
-from counterpose_gateway.runs.items import LeasedItem
+from counterpose_gateway.records.items import LeasedItem
 from fakes.ports import (
     FakeClassifiers,
     FakeEditor,

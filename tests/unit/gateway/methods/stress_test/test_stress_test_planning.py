@@ -12,8 +12,8 @@ from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InvalidReque
 from counterpose_core.suite import load_suite
 from counterpose_gateway.methods.stress_test.items import slots_per_type
 from counterpose_gateway.methods.stress_test.plan import choose_sources, plan_stress_test
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.runs.source_table import SourceTable
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.runs import planned, stress_test_request
 from fakes.world import CLASSES, FakeWorld, fake_dataset

@@ -13,7 +13,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestS
 from counterpose_core.errors import BackendUnavailable, DatasetEmpty, InvalidRequest
 from counterpose_gateway.methods.stress_test.process import process
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
-from counterpose_gateway.runs.items import PlannedItem
+from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.objectionable import concept_prompts
 from counterpose_gateway.services.ports import Services
 from fakes.ports import FakePerturber, FakeScorer, fake_services

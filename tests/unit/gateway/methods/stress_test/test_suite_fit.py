@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -14,13 +15,14 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.contract.suite_fit import KnownImages, SuiteFit
 from counterpose_core.errors import BackendUnavailable
 from counterpose_core.suite import Suite
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.methods.stress_test.process import process
 from counterpose_gateway.methods.stress_test.suite_fit import look, redraws_as_calibrated
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
-from counterpose_gateway.runs.items import PlannedItem
-from counterpose_gateway.runs.recorded_items import RecordedItem
-from counterpose_gateway.runs.source_table import SourceTable
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.records.recorded_items import RecordedItem
+from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.services.ports import Services
 from fakes.ports import FakeScorer, fake_services
 from fakes.recorder import FakeRecorder, lease_all, recorded_items, recorded_run
@@ -132,14 +134,17 @@ class _Recorded:
     def __init__(self, items: list[Item], done: int) -> None:
         names = list(dict.fromkeys(item.item_group for item in items))[:done]
         open_item = {"state": "pending", "result": None}
-        self.items = [
+        self.items = self
+        self._items = [
             item if item.item_group in names else item.model_copy(update=open_item) for item in items
         ]
 
-    def recorded_items(
-        self, run_id: str, *, first: int = 0, number: int | None = None
-    ) -> Iterator[RecordedItem]:
-        return map(RecordedItem.of, self.items[first : None if number is None else first + number])
+    def recorded(self, run_id: str, *, first: int = 0, number: int | None = None) -> Iterator[RecordedItem]:
+        return map(RecordedItem.of, self._items[first : None if number is None else first + number])
+
+
+def _recorded(items: list[Item], done: int) -> Ledger:
+    return cast(Ledger, _Recorded(items, done))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +165,7 @@ async def test_eight_sources_decide_whether_a_run_goes_on(
     world = FakeWorld()
     _, plan = await planned([world.source("sled", 0)], fake_services(world), known)
     [group] = lease_all(config, plan)
-    found = look(group, _Recorded(items, done))
+    found = look(group, _recorded(items, done))
     assert (found.decided, found.problem is not None) == (decided, stopped)
     if found.problem is not None:
         seen = min(done, 12)
@@ -172,7 +177,7 @@ async def test_eight_sources_decide_whether_a_run_goes_on(
         assert "--anyway" in found.problem.detail
     request = {**config.request.model_dump(mode="json"), "outside_suite": "continue"}
     anyway = replace(group, config={**group.config, "request": request})
-    assert look(anyway, _Recorded(items, done)).problem is None
+    assert look(anyway, _recorded(items, done)).problem is None
 
 
 async def test_a_run_of_few_images_is_judged_when_all_are_known() -> None:
@@ -180,8 +185,8 @@ async def test_a_run_of_few_images_is_judged_when_all_are_known() -> None:
     world = FakeWorld()
     _, plan = await planned([world.source("sled", 0)], fake_services(world), FOREIGN)
     [group] = lease_all(config, plan)
-    assert not look(group, _Recorded(items, 2)).decided
-    assert look(group, _Recorded(items, 3)).problem is not None
+    assert not look(group, _recorded(items, 2)).decided
+    assert look(group, _recorded(items, 3)).problem is not None
 
 
 async def test_a_summary_counts_the_images_outside_before_anything_else() -> None:

@@ -11,12 +11,12 @@ import pytest
 from counterpose_core.blobs import digest
 from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import ClassMapMismatch, InvalidRequest
-from counterpose_gateway.ledger import NewSource
 from counterpose_gateway.methods.stress_test import division
 from counterpose_gateway.methods.stress_test.division import divide
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.plan import choose_sources, leave_out
-from counterpose_gateway.runs.source_table import PAGE, SourceTable
+from counterpose_gateway.records.source_table import PAGE, SourceTable
+from counterpose_gateway.records.sources import NewSource
 from fakes.ledgers import new_ledger
 from fakes.list_plans import chosen_of, divided_of, grouped_of
 from fakes.ports import fake_services
@@ -103,21 +103,21 @@ def test_most_of_those_plans_have_two_stages() -> None:
 def in_ledger(folder: Path, sources: Sequence[Source]) -> SourceTable:
     """The same sources as the ledger reads them, in pages."""
     ledger = new_ledger(folder)
-    ledger.create_dataset("demo", None)
+    ledger.datasets.create("demo", None)
     fields = ("image", "label", "filename", "caption", "width", "height", "group")
-    ledger.add_sources(
+    ledger.datasets.add(
         "demo", [NewSource(**{name: getattr(one, name) for name in fields}) for one in sources]
     )
-    table = ledger.source_table("demo")
-    assert ids(table) == [one.id for one in ledger.sources("demo")]
-    assert ids(ledger.source_table("demo", most=3)) == ids(table)[:3]
+    table = ledger.datasets.table("demo")
+    assert ids(table) == [one.id for one in ledger.datasets.sources("demo")]
+    assert ids(ledger.datasets.table("demo", most=3)) == ids(table)[:3]
     return table
 
 
 def test_a_ledger_reads_the_same_table_with_captions_by_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counterpose_gateway.ledger.source_tables._READ_AT_ONCE", 64)
+    monkeypatch.setattr("counterpose_gateway.ledger.datasets.source_tables._READ_AT_ONCE", 64)
     sources = [random_sources(1), random_sources(2), random_sources(3)]
     every = [one for some in sources for one in some]
     assert len(every) > PAGE

@@ -1,0 +1,168 @@
+"""Blobs: whose they are, by the rows that name them, and which nothing names any more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, String, cast, delete, exists, func, or_, select, text
+
+from counterpose_core.contract.recipes import is_recipe
+from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.tables import rows, schema
+
+_REF = re.compile(r"[0-9a-f]{64}")
+# As text: both databases have it, and SQLAlchemy two names for it.
+_USE = text("INSERT INTO blob_uses (run_id, ref) VALUES (:run, :ref) ON CONFLICT DO NOTHING")
+
+_KEEP = text(
+    "INSERT INTO kept_blobs (tenant, ref, kept_at) VALUES (:tenant, :ref, :at) "
+    "ON CONFLICT (tenant, ref) DO UPDATE SET kept_at = excluded.kept_at"
+)
+
+_AT_ONCE = 500
+"""Digests of one statement; SQLite takes 32,766 parameters."""
+
+_PAGE = 500
+_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_loose = schema.loose_digests.c
+
+_NAMING = (schema.sources.c.image, schema.sources.c.mask, schema.blob_uses.c.ref, schema.kept_blobs.c.ref)
+"""The columns that name blobs."""
+
+# As text: both databases have it, and SQLAlchemy two names for it.
+_LOOSEN = text(
+    "INSERT INTO loose_digests (digest, loosened_at) VALUES (:digest, :at) "
+    "ON CONFLICT (digest) DO UPDATE SET loosened_at = excluded.loosened_at"
+)
+
+_CONFIGURATIONS = select(schema.runs.c.id, cast(schema.runs.c.config, String))
+
+
+def note_uses(connection: Connection, run_id: str, refs: Iterable[str]) -> None:
+    """Note that a run names blobs; the run's row is locked, or new."""
+    if uses := [{"run": run_id, "ref": ref} for ref in refs]:
+        connection.execute(_USE, uses)
+
+
+def refs_in(document: Any) -> Iterator[str]:
+    """Yield each text of a document that is written like the name of a blob, also in recipes of images."""
+    if isinstance(document, str):
+        if len(document) == 64 and _REF.fullmatch(document):
+            yield document
+        elif len(document) > 64 and document[64] == "/" and is_recipe(document):
+            # The photograph, and where the operation needs them a mask and another photograph.
+            yield from _REF.findall(document)
+    elif isinstance(document, Mapping):
+        for value in document.values():
+            yield from refs_in(value)
+    # A list is of one type, and most are of a thousand numbers.
+    elif isinstance(document, list) and document and not isinstance(document[0], float):
+        for value in document:
+            yield from refs_in(value)
+
+
+def digests_in(texts: Iterable[object]) -> set[str]:
+    """Return every digest in these texts: whatever a row means by it, what it names is needed."""
+    return {found for each in texts if each is not None for found in _DIGEST.findall(str(each))}
+
+
+def loosen(connection: Connection, now: float, digests: Collection[str]) -> None:
+    """Note that a row which named these is deleted in this transaction."""
+    if noted := [{"digest": each, "at": now} for each in sorted(set(digests))]:
+        connection.execute(_LOOSEN, noted)
+
+
+def _parts(digests: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (digests[start : start + _AT_ONCE] for start in range(0, len(digests), _AT_ONCE))
+
+
+class Blobs:
+    """The blobs that rows name; one may be of several tenants."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def holds(self, ref: str) -> bool:
+        """Return whether an object of the tenant names a blob; True for who sees all."""
+        if self._session.tenant is None:
+            return True
+        sources = schema.sources.c
+        of_source = or_(sources.image == ref, sources.mask == ref)
+        of_source &= (schema.datasets.c.tenant == self._session.tenant) & schema.KEPT_DATASETS
+        of_run = (schema.blob_uses.c.ref == ref) & (schema.runs.c.tenant == self._session.tenant) & rows.KEPT
+        own = (schema.kept_blobs.c.ref == ref) & (schema.kept_blobs.c.tenant == self._session.tenant)
+        # One statement, so that it takes as long for another tenant's blob as for none.
+        named = (
+            exists(select(1).select_from(schema.sources.join(schema.datasets)).where(of_source))
+            | exists(select(1).select_from(schema.blob_uses.join(schema.runs)).where(of_run))
+            | exists(select(1).where(own))
+        )
+        with self._session.reading() as connection:
+            return bool(connection.execute(select(named)).scalar_one())
+
+    def keep(self, refs: Iterable[str]) -> None:
+        """Note that a tenant has blobs which no dataset and no item names."""
+        at, tenant = self._session.clock(), self._session.tenant
+        kept = [{"tenant": tenant, "ref": ref, "at": at} for ref in sorted(set(refs))]
+        # Who sees all needs no note to see them.
+        if tenant is not None and kept:
+            with self._session.writing() as connection:
+                connection.execute(_KEEP, kept)
+
+    def loosen(self, digests: Collection[str], at: float) -> None:
+        """Note blobs that nothing may name any more, since a time."""
+        with self._session.writing() as connection:
+            loosen(connection, at, digests)
+
+    def loose(self, *, before: float, most: int) -> list[str]:
+        """Return those that were noted before a time, longest ago first."""
+        query = select(_loose.digest).where(_loose.loosened_at <= before)
+        with self._session.reading() as connection:
+            return list(connection.execute(query.order_by(_loose.loosened_at).limit(most)).scalars())
+
+    def is_loose(self, digest: str, *, before: float) -> bool:
+        """Whether one is still noted, and was not noted again since."""
+        query = select(_loose.digest).where(_loose.digest == digest, _loose.loosened_at <= before)
+        with self._session.reading() as connection:
+            return connection.execute(query).first() is not None
+
+    def settle(self, digests: Collection[str], *, before: float) -> None:
+        """Forget the notes: what they are about is named, or gone."""
+        for some in _parts(sorted(digests)):
+            with self._session.writing() as connection:
+                mine = _loose.digest.in_(some) & (_loose.loosened_at <= before)
+                connection.execute(delete(schema.loose_digests).where(mine))
+
+    def configured(self) -> set[str]:
+        """Return every digest that the configuration of a run names."""
+        found, last = set[str](), ""
+        while True:
+            # A page is a transaction of its own: configurations may be long.
+            page = _CONFIGURATIONS.where(schema.runs.c.id > last).order_by(schema.runs.c.id).limit(_PAGE)
+            with self._session.reading() as connection:
+                rows = connection.execute(page).all()
+            found |= digests_in(config for _, config in rows)
+            if len(rows) < _PAGE:
+                return found
+            last = rows[-1][0]
+
+    def named(self, digests: Collection[str]) -> set[str]:
+        """Return those that a dataset or a run's item names, or that a tenant keeps."""
+        found = set[str]()
+        for some in _parts(sorted(digests)):
+            with self._session.reading() as connection:
+                for column in _NAMING:
+                    query = select(column).where(column.in_(some)).distinct()
+                    found.update(connection.execute(query).scalars())
+        return found
+
+    def erased_from_log(self) -> None:
+        """Take what was deleted out of SQLite's log, too; a reader of an old state postpones that."""
+        self._session.database.truncate_log()
+
+    def last_deletion(self) -> float | None:
+        """Return when a run was deleted last."""
+        with self._session.reading() as connection:
+            return connection.execute(select(func.max(schema.deleted_runs.c.deleted_at))).scalar()

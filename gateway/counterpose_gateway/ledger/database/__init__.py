@@ -1,0 +1,1 @@
+"""The database below the ledger: engine and transactions, lease time, revisions, cursors."""

@@ -1,0 +1,59 @@
+"""Opaque cursors: where the next page of a listing begins."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+
+from counterpose_core.errors import InvalidRequest
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
+
+
+def write(*position: str | float) -> str:
+    """Pack a position into an opaque cursor."""
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
+
+
+def write_pair(moment: float, name: str, tenant: str | None) -> str:
+    """Pack the time and the id of the last entry of a page; ``tenant``: whose listing it is, None for all."""
+    return write(moment, name, *([] if tenant in (None, DEFAULT_TENANT) else [str(tenant)]))
+
+
+def read_pair(cursor: str, tenant: str | None) -> tuple[float, str]:
+    """Return the time and the id that `write_pair` packed.
+
+    Raises:
+        InvalidRequest: the gateway did not make the cursor for this tenant.
+    """
+    match _position(cursor):
+        # Neither database compares a time that is not finite, or a truth value in place of a time.
+        case [float(moment), str(name), *owner] if math.isfinite(moment):
+            if owner == ([] if tenant in (None, DEFAULT_TENANT) else [tenant]):
+                return moment, name
+    raise _refusal(cursor)
+
+
+def read_ordinal(cursor: str, run_id: str) -> int:
+    """Return the ordinal that `write` packed for this run.
+
+    Raises:
+        InvalidRequest: the cursor does not belong to this run.
+    """
+    match _position(cursor):
+        # The cursor is bound to its run; beyond 31 bits PostgreSQL would fail on the query itself.
+        case [str(owner), int(ordinal)] if owner == run_id and abs(ordinal) < 2**31:
+            return ordinal
+    raise _refusal(cursor)
+
+
+def _position(cursor: str) -> object:
+    try:
+        return json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise _refusal(cursor) from error
+
+
+def _refusal(cursor: str) -> InvalidRequest:
+    return InvalidRequest(f"the cursor {cursor[:64]!r} is not one of this listing", pointer="/after")

@@ -1,0 +1,1 @@
+"""Datasets: their sources, their imports, their end."""

@@ -1,0 +1,1 @@
+"""Items: leased, ended and read."""

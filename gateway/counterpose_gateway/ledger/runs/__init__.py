@@ -1,0 +1,1 @@
+"""Runs: created, planned in stages, cancelled, resumed, deleted, and what they report."""

@@ -1,0 +1,131 @@
+"""Tables of tenants: keys, quotas, blobs that they may read, and webhooks with their webhooks."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, Table, text
+
+from counterpose_gateway.ledger.tables.columns import Line, Prose, metadata
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
+
+PENDING_DELIVERIES = text("state = 'pending'")
+
+access_keys = Table(
+    "access_keys",
+    metadata,
+    Column("id", Line(32), primary_key=True),
+    Column("name", Line(120), nullable=False),
+    Column("digest", Line(64), nullable=False),
+    Column("scopes", JSON, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float),
+    Column("revoked_at", Float),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
+)
+"""API keys by their digests. A key that has ended stays, so that its end can be told."""
+
+access_log = Table(
+    "access_log",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("holder", Line(32), nullable=False),
+    Column("method", Line(16), nullable=False),
+    Column("path", Prose, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
+)
+"""What the holders of keys changed or tried to change. Rows are only added."""
+
+tenant_quotas = Table(
+    "tenant_quotas",
+    metadata,
+    Column("tenant", Line(48), primary_key=True),
+    Column("images", BigInteger),
+    Column("gpu_seconds", Float),
+)
+"""What a tenant may use in a calendar month; null for no bound. A tenant without a row has none."""
+
+tenant_usage = Table(
+    "tenant_usage",
+    metadata,
+    Column("tenant", Line(48), primary_key=True),
+    Column("month", Line(7), primary_key=True),
+    Column("shard", Integer, primary_key=True, autoincrement=False),
+    Column("images", BigInteger, nullable=False),
+    Column("gpu_seconds", Float, nullable=False),
+)
+"""What a tenant's items have used in a month of UTC, such as ``2026-11``; it only grows.
+
+Divided over several rows, as the totals over all runs are (`tallies`).
+"""
+
+blob_uses = Table(
+    "blob_uses",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("ref", Line(64), primary_key=True),
+    Index("blob_uses_of_blob", "ref", "run_id"),
+    sqlite_with_rowid=False,
+)
+"""The blobs that a run's items start from, are planned with, or have made."""
+
+kept_blobs = Table(
+    "kept_blobs",
+    metadata,
+    Column("tenant", Line(48), primary_key=True),
+    Column("ref", Line(64), primary_key=True),
+    Column("kept_at", Float, nullable=False),
+)
+"""Blobs of a tenant that no dataset or item names: files of tokens, images that were made without a run."""
+
+loose_digests = Table(
+    "loose_digests",
+    metadata,
+    Column("digest", Line(64), primary_key=True),
+    Column("loosened_at", Float, nullable=False),
+)
+"""Digests that a deleted row named: unless another row names them, what is stored under them goes."""
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", Line(64), primary_key=True),
+    Column("url", Line(2000), nullable=False),
+    Column("events", JSON, nullable=False),
+    Column("secret", Line(100), nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
+)
+"""``secret``: as it was shown, because each message is signed with it."""
+
+deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("message", Line(64), nullable=False, unique=True),
+    Column("webhook_id", ForeignKey("webhooks.id"), nullable=False),
+    # No foreign key: the row is locked last, when a run ends, and goes before the run.
+    Column("run_id", Line(64), nullable=False),
+    Column("event", Line(32), nullable=False),
+    Column("body", Prose, nullable=False),
+    Column("state", Line(16), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("delivered_at", Float),
+    Column("failure", Line(32)),
+    Column("detail", Prose),
+    Index("webhook_deliveries_of_webhook", "webhook_id", "id"),
+    Index("webhook_deliveries_of_run", "run_id", "id"),
+    Index(
+        "webhook_deliveries_due",
+        "due_at",
+        sqlite_where=PENDING_DELIVERIES,
+        postgresql_where=PENDING_DELIVERIES,
+    ),
+    sqlite_autoincrement=True,
+)
+"""The webhooks. ``message``: the id that the target sees, the same in each try. ``body``: what is sent, made
+when the run ended. ``fence`` and ``due_at``: the lease of the gateway that delivers it, as items are leased.
+"""

@@ -1,0 +1,1 @@
+"""What the ledger and its users exchange, as data: it imports the core alone."""

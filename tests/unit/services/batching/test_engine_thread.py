@@ -1,0 +1,40 @@
+"""What a replica's engine thread does once no call comes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from counterpose_processes.system import trim_memory
+from counterpose_services.batching import engine_thread
+from counterpose_services.batching.engine_thread import EngineThread
+
+
+async def test_freed_memory_goes_back_once_after_the_last_of_several_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trimmed: list[bool] = []
+    monkeypatch.setattr(engine_thread, "trim_memory", lambda: trimmed.append(True))
+    thread = EngineThread(hung_after_s=60.0, trimmed_after_s=0.05)
+    for _ in range(3):
+        await thread.run(lambda: None)
+    assert trimmed == []
+    await asyncio.sleep(0.3)
+    assert trimmed == [True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc_trim")
+def test_trimming_gives_the_pages_of_freed_blocks_back() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
+
+    blocks = [bytearray(60_000) for _ in range(2_000)]
+    last = bytearray(60_000)
+    del blocks
+    before = resident()
+    trim_memory()
+    assert before - resident() > 50_000_000
+    assert last
