@@ -21,7 +21,7 @@ from counterpose._calls import (
 from counterpose_core.contract.base import RequestBody, ResponseBody
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.contract.signed_urls import SignedUrl, SignedUrlCreate
-from counterpose_core.errors import CounterposeError, NotFound, error_for
+from counterpose_core.errors import CounterposeError, error_for
 from counterpose_core.kinds import KINDS, RunKind
 
 EVENT_STREAM_TIMEOUT_S = 60.0
@@ -64,16 +64,6 @@ class RunCalls(Generic[AnyItem, Summary]):
     def get(self, run_id: str) -> Call[Run]:
         """``GET /v1/runs/{id}``."""
         return one_run(run_id)
-
-    def list(self, after: str | None, *, limit: int = 100) -> Call[RunList]:
-        """``GET /v1/runs`` of this kind."""
-        return listed(self.kind, after, limit=limit)
-
-    def require(self, run: Run) -> Run:
-        """Return the run; raises `NotFound` if it is of another kind."""
-        if run.kind != self.kind:
-            raise NotFound(f"run {run.id!r} is a {run.kind}, not a {self.kind}; `client.runs` has every kind")
-        return run
 
     def wait(self, run_id: str, seconds: float, *, patient: bool = False) -> Call[Run]:
         """``GET /v1/runs/{id}/wait``: responds when the run has ended or the time is up."""

@@ -7,11 +7,10 @@ from functools import partial
 
 from counterpose._async.paging import pages
 from counterpose._async.run_handle import AsyncAnyRun
-from counterpose._run_calls import listed, one_run
-from counterpose._run_ids import LAST, absent_run, is_beginning, last_run, only_run
+from counterpose._async.run_resource import named_run
+from counterpose._run_calls import listed
 from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.runs import Run
-from counterpose_core.errors import NotFound
 from counterpose_core.kinds import KINDS, RunKind
 
 
@@ -40,18 +39,7 @@ class AsyncRuns:
             NotFound: there is no such run, or it is not of this kind.
             InvalidRequest: several ids begin like this.
         """
-        if kind is not None:
-            found: AsyncAnyRun = await getattr(self._sender, KINDS[kind].resource).get(run)
-            return found
-        if run == LAST:
-            newest = await self._sender.send(listed(None, None, limit=1))
-            return self._handle(last_run(newest.runs, None))
-        if is_beginning(run):
-            return self._handle(only_run(run, [each.run for each in await self.list()]))
-        try:
-            return self._handle(await self._sender.send(one_run(run)))
-        except NotFound:
-            raise absent_run(run) from None
+        return self._handle(await named_run(self._sender, run, kind))
 
     async def delete(self, run: str) -> None:
         """Delete an ended run, named as for `get`; images that nothing else has go within hours.

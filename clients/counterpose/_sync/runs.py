@@ -6,13 +6,12 @@ from __future__ import annotations
 import builtins
 from functools import partial
 
-from counterpose._run_calls import listed, one_run
-from counterpose._run_ids import LAST, absent_run, is_beginning, last_run, only_run
+from counterpose._run_calls import listed
 from counterpose._sync.paging import pages
 from counterpose._sync.run_handle import AnyRun
+from counterpose._sync.run_resource import named_run
 from counterpose._transport_protocol import Sender
 from counterpose_core.contract.runs import Run
-from counterpose_core.errors import NotFound
 from counterpose_core.kinds import KINDS, RunKind
 
 
@@ -37,18 +36,7 @@ class Runs:
             NotFound: there is no such run, or it is not of this kind.
             InvalidRequest: several ids begin like this.
         """
-        if kind is not None:
-            found: AnyRun = getattr(self._sender, KINDS[kind].resource).get(run)
-            return found
-        if run == LAST:
-            newest = self._sender.send(listed(None, None, limit=1))
-            return self._handle(last_run(newest.runs, None))
-        if is_beginning(run):
-            return self._handle(only_run(run, [each.run for each in self.list()]))
-        try:
-            return self._handle(self._sender.send(one_run(run)))
-        except NotFound:
-            raise absent_run(run) from None
+        return self._handle(named_run(self._sender, run, kind))
 
     def delete(self, run: str) -> None:
         """Delete an ended run, named as for `get`; images that nothing else has go within hours.
