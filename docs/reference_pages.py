@@ -75,16 +75,30 @@ def _parameter(parameter: Any) -> str | None:
 def http_page() -> str:
     """Every endpoint of the gateway and the bodies it takes and gives, from the OpenAPI document."""
     document = json.loads((ROOT.parent / "gateway" / "openapi.json").read_text(encoding="utf-8"))
+    schemas = document["components"]["schemas"]
+    bodies = [
+        operation["requestBody"]
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        if "requestBody" in operation
+    ]
+    given = _under(bodies, schemas)
+    models = [name for name in schemas if _is_body(schemas[name])]
     parts = [
         NOT_SEARCHED,
         "# HTTP",
         GENERATED,
         "The gateway serves this document as `/openapi.json`. Errors are problem+json ([errors](errors.md)); "
-        "the document lists the codes of each answer as `x-problem-codes`. openapi-python-client generates a "
-        "client from it with the configuration `tests/contract/openapi_python_client.yaml`.",
-        "\n".join(["| endpoint | what it does |", "| --- | --- |", *_endpoints(document)]),
-        "## Bodies",
-        *(_schema(name, schema) for name, schema in document["components"]["schemas"].items()),
+        "the document lists the codes of each operation as `x-problem-codes`, and with the answers that it "
+        "refers to those that operations share. openapi-python-client generates a client from it with the "
+        "configuration `tests/contract/openapi_python_client.yaml`.",
+        "\n".join(_endpoints(document)),
+        "## What is sent",
+        *(_sent(name, schemas) for name in models if name in given),
+        "## What is answered",
+        "The fields by their names, and the body that each is or has; `/openapi.json` says of each what it "
+        "means, its type and its bounds.",
+        *(_answered(name, schemas) for name in models if name not in given),
     ]
     return _page(parts)
 
@@ -92,42 +106,77 @@ def http_page() -> str:
 def _endpoints(document: Mapping[str, Any]) -> Iterator[str]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            text = operation.get("description") or operation.get("summary", "")
-            yield f"| `{method.upper()} {path}` | {_cell(text.splitlines()[0])} |"
+            yield f"- `{method.upper()} {path}`: {_cell(operation['description'].splitlines()[0])}"
 
 
-def _schema(name: str, schema: Mapping[str, Any]) -> str:
+def _under(parts: list[Any], schemas: Mapping[str, Any]) -> set[str]:
+    """Return the names of the schemas to which parts of the document refer, and of all under these."""
+    found = set[str]()
+    while parts:
+        names = {ref for part in parts for ref in _references(part)} - found
+        found |= names
+        parts = [schemas[name] for name in names]
+    return found
+
+
+def _references(part: Any) -> Iterator[str]:
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    for each in inner:
+        yield from _references(each)
+    if isinstance(part, dict) and isinstance(part.get("$ref"), str):
+        yield part["$ref"].rpartition("/")[2]
+
+
+def _is_body(schema: Mapping[str, Any]) -> bool:
+    return "properties" in schema or "allOf" in schema
+
+
+def _sent(name: str, schemas: Mapping[str, Any]) -> str:
+    schema = schemas[name]
     lines = [f"### {name}", "", _plain(schema.get("description", ""))]
+    if "allOf" in schema:
+        whole, schema = schema["allOf"]
+        lines += ["", f"Every field of {_type(whole, schemas)}, with:"]
     required = set(schema.get("required", ()))
-    rows = [_field(field, value, field in required) for field, value in schema.get("properties", {}).items()]
-    if rows:
-        lines += ["", "| field | type | meaning |", "| --- | --- | --- |", *rows]
-    if "enum" in schema:
-        lines += ["", ", ".join(f"`{value}`" for value in schema["enum"])]
-    return "\n".join(lines)
+    rows = [_field(field, value, field in required, schemas) for field, value in schema["properties"].items()]
+    return "\n".join([*lines, "", *rows])
 
 
-def _field(name: str, value: Mapping[str, Any], required: bool) -> str:
-    optional = "" if required else " (optional)"
-    return f"| `{name}`{optional} | {_type(value)} | {_cell(value.get('description', ''))} |"
+def _field(name: str, value: Mapping[str, Any], required: bool, schemas: Mapping[str, Any]) -> str:
+    type = f"{_type(value, schemas)}{'' if required else ', optional'}"
+    return f"- `{name}` ({type}): {_cell(value.get('description', ''))}".removesuffix(": ")
 
 
-def _type(schema: Mapping[str, Any]) -> str:
+def _answered(name: str, schemas: Mapping[str, Any]) -> str:
+    fields = []
+    for field, value in schemas[name]["properties"].items():
+        named = [inner for each in _references(value) for inner in (each, *_references(schemas[each]))]
+        linked = [f" ([{each}](#{each.lower()}))" for each in named if "properties" in schemas[each]]
+        fields.append(f"`{field}`{''.join(linked[:1])}")
+    text = _plain(schemas[name].get("description", "")).split("\n\n")[0].replace("\n", " ")
+    return f"### {name}\n\n{text} {', '.join(fields)}."
+
+
+def _type(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
-        return f"[{name}](#{name.lower()})"
+        if _is_body(schemas[name]):
+            return f"[{name}](#{name.lower()})"
+        return _type(schemas[name], schemas)
     for several in ("anyOf", "oneOf", "allOf"):
         if several in schema:
-            return " or ".join(_type(each) for each in schema[several])
+            return " or ".join(_type(each, schemas) for each in schema[several])
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
-    kind = str(schema.get("type", "any"))
+    kind: str | list[str] = schema.get("type", "any")
+    if isinstance(kind, list):
+        return " or ".join(_type({**schema, "type": each}, schemas) for each in kind)
     if kind == "array":
-        return f"list of {_type(schema.get('items', {}))}"
+        return f"list of {_type(schema.get('items', {}), schemas)}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
-        return f"map to {_type(schema['additionalProperties'])}"
+        return f"map to {_type(schema['additionalProperties'], schemas)}"
     return kind
 
 

@@ -119,7 +119,7 @@ class BaseClient(ABC, Generic[H]):
         if call.method == "GET":
             return nullcontext()
         # What follows the collection's name is an id.
-        collection = "/".join(call.path.split("/")[:3]).partition(":")[0]
+        collection = "/".join(call.path.split("/")[:3])
         return self._tracing.span(f"{call.method} {collection}", kind="client")
 
     def _request(self, call: Call[Any]) -> httpx.Request:

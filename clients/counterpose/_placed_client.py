@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar, get_args
 
 from counterpose._calls import Call
+from counterpose._run_calls import RUNS
 from counterpose._sync.client import Client
 from counterpose._sync.jobs import POLL_S, ClusterJob, JobRequest
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
@@ -38,10 +39,10 @@ class PlacedClient(Client):
     def send(self, call: Call[T]) -> T:
         """Send ``call``; one that creates a run submits a job instead."""
         # An estimate has the same body, but creates nothing.
-        if not isinstance(call.body, _REQUESTS) or call.path.endswith(":estimate"):
+        if not isinstance(call.body, _REQUESTS) or call.path.endswith("/estimate"):
             return super().send(call)
         run = self._submitted(call.body, call.headers.get(IDEMPOTENCY_HEADER))
-        return super().send(Call(method="GET", path=f"{call.path}/{run}", parse=call.parse))
+        return super().send(Call(method="GET", path=f"{RUNS}/{run}", parse=call.parse))
 
     def look(self) -> None:
         """Look at the job.

@@ -33,6 +33,7 @@ EXPORT_TIMEOUT_S = 3600.0
 WAIT_SLICE_S = 25.0
 """Below the 30 s after which many proxies drop a silent request."""
 
+RUNS = "/v1/runs"
 FIRST_SCREEN = {"part": "first-screen"}
 """The report's verdict, its images and the models alone."""
 
@@ -45,7 +46,7 @@ Params = Mapping[str, str | int | float]
 
 @dataclass(frozen=True)
 class RunCalls(Generic[AnyItem, Summary]):
-    """The calls on ``/v1/<kind>s``, with the types of its items and its summary.
+    """The calls on runs of one kind, with the types of its items and its summary.
 
     RunCalls("stress-test", Item, StressTestSummary).get("run-1")
     """
@@ -55,24 +56,20 @@ class RunCalls(Generic[AnyItem, Summary]):
     figures: type[Summary]
 
     def create(self, body: RequestBody, key: str | None) -> Call[Run]:
-        """``POST /v1/<kind>s``; the idempotency key makes it safe to send again."""
+        """``POST /v1/<method>``; the idempotency key makes it safe to send again."""
         return Call(
             method="POST", path=self.root, body=body, parse=reading(Run), headers=idempotency_headers(key)
         )
 
     def get(self, run_id: str) -> Call[Run]:
-        """``GET /v1/<kind>s/{id}``."""
-        return Call(method="GET", path=self.path(run_id), parse=reading(Run))
-
-    def list(self, after: str | None, *, limit: int = 100) -> Call[RunList]:
-        """``GET /v1/<kind>s``."""
-        return Call(method="GET", path=self.root, params=_page(after, limit), parse=reading(RunList))
+        """``GET /v1/runs/{id}``."""
+        return one_run(run_id)
 
     def wait(self, run_id: str, seconds: float, *, patient: bool = False) -> Call[Run]:
-        """``GET /v1/<kind>s/{id}:wait``: responds when the run has ended or the time is up."""
+        """``GET /v1/runs/{id}/wait``: responds when the run has ended or the time is up."""
         return Call(
             method="GET",
-            path=self.path(run_id, ":wait"),
+            path=self.path(run_id, "/wait"),
             params={"timeout": seconds},
             parse=reading(Run),
             # The response may take all of ``seconds`` and still be on time.
@@ -91,46 +88,46 @@ class RunCalls(Generic[AnyItem, Summary]):
             left -= slice_s
 
     def cancel(self, run_id: str) -> Call[Run]:
-        """``POST /v1/<kind>s/{id}:cancel``; a second one is refused, so it is not retried blindly."""
-        return Call(method="POST", path=self.path(run_id, ":cancel"), parse=reading(Run), safe=False)
+        """``POST /v1/runs/{id}/cancel``; a second one is refused, so it is not retried blindly."""
+        return Call(method="POST", path=self.path(run_id, "/cancel"), parse=reading(Run), safe=False)
 
     def resume(self, run_id: str, functions: Mapping[str, str] | None = None) -> Call[Run]:
-        """``POST /v1/<kind>s/{id}:resume``; a second one is refused, so it is not retried blindly."""
+        """``POST /v1/runs/{id}/resume``; a second one is refused, so it is not retried blindly."""
         body = RunResume(functions=dict(functions)) if functions else None
         return Call(
-            method="POST", path=self.path(run_id, ":resume"), body=body, parse=reading(Run), safe=False
+            method="POST", path=self.path(run_id, "/resume"), body=body, parse=reading(Run), safe=False
         )
 
     def rename(self, run_id: str, name: str | None) -> Call[Run]:
-        """``PATCH /v1/<kind>s/{id}``: a name for people."""
+        """``PATCH /v1/runs/{id}``: a name for people."""
         return Call(method="PATCH", path=self.path(run_id), body=RunRename(name=name), parse=reading(Run))
 
     def delete(self, run_id: str) -> Call[None]:
-        """``DELETE /v1/<kind>s/{id}``; a second one finds nothing, so it is not retried blindly."""
+        """``DELETE /v1/runs/{id}``; a second one finds nothing, so it is not retried blindly."""
         return Call(method="DELETE", path=self.path(run_id), parse=reading_nothing, safe=False)
 
     def items(self, run_id: str, after: str | None, *, limit: int = 200) -> Call[PageOfItems[AnyItem]]:
-        """``GET /v1/<kind>s/{id}/items``."""
+        """``GET /v1/runs/{id}/items``."""
         parse = reading(PageOfItems[self.item])  # type: ignore[name-defined]  # known at run time only
         return Call(method="GET", path=self.path(run_id, "/items"), params=_page(after, limit), parse=parse)
 
     def one_item(self, run_id: str, item_id: str) -> Call[AnyItem]:
-        """``GET /v1/<kind>s/{id}/items/{item_id}``."""
+        """``GET /v1/runs/{id}/items/{item_id}``."""
         return Call(
             method="GET", path=self.path(run_id, f"/items/{segment(item_id)}"), parse=reading(self.item)
         )
 
     def results(self, run_id: str, since: int) -> Call[None]:
-        """``GET /v1/<kind>s/{id}/results``, starting at the item with ordinal ``since``."""
+        """``GET /v1/runs/{id}/results``, starting at the item with ordinal ``since``."""
         params = {"from": since} if since else {}
         return self._streamed(run_id, "/results", params=params, timeout=FIGURES_TIMEOUT_S)
 
     def summary(self, run_id: str, params: Params | None = None) -> Call[Summary]:
-        """``GET /v1/<kind>s/{id}/summary``."""
+        """``GET /v1/runs/{id}/summary``."""
         return self.read(run_id, "/summary", self.figures, params)
 
     def report(self, run_id: str, params: Params | None = None) -> Call[str]:
-        """``GET /v1/<kind>s/{id}/report``."""
+        """``GET /v1/runs/{id}/report``."""
         return Call(
             method="GET",
             path=self.path(run_id, "/report"),
@@ -145,18 +142,18 @@ class RunCalls(Generic[AnyItem, Summary]):
         return Call(method="POST", path="/v1/signed-urls", body=body, parse=reading(SignedUrl))
 
     def export(self, run_id: str, params: Params) -> Call[None]:
-        """``GET /v1/<kind>s/{id}/export``."""
+        """``GET /v1/runs/{id}/export``."""
         return self._streamed(run_id, "/export", params=params, timeout=EXPORT_TIMEOUT_S)
 
     def events(self, run_id: str, last_id: int | None) -> Call[None]:
-        """``GET /v1/<kind>s/{id}/events``, starting after the event ``last_id``."""
+        """``GET /v1/runs/{id}/events``, starting after the event ``last_id``."""
         headers = {"accept": "text/event-stream"}
         if last_id is not None:
             headers["last-event-id"] = str(last_id)
         return self._streamed(run_id, "/events", headers=headers, timeout=EVENT_STREAM_TIMEOUT_S)
 
     def read(self, run_id: str, rest: str, body: type[Body], params: Params | None = None) -> Call[Body]:
-        """``GET /v1/<kind>s/{id}<rest>``: figures, which may take minutes."""
+        """``GET /v1/runs/{id}<rest>``: figures, which may take minutes."""
         return Call(
             method="GET",
             path=self.path(run_id, rest),
@@ -167,12 +164,12 @@ class RunCalls(Generic[AnyItem, Summary]):
 
     @property
     def root(self) -> str:
-        """The path of this kind of run."""
+        """The path where runs of this kind are created."""
         return f"/v1/{KINDS[self.kind].path}"
 
     def path(self, run_id: str, rest: str = "") -> str:
         """The path of one run."""
-        return f"{self.root}/{segment(run_id)}{rest}"
+        return f"{RUNS}/{segment(run_id)}{rest}"
 
     def _streamed(
         self,
@@ -191,6 +188,17 @@ class RunCalls(Generic[AnyItem, Summary]):
             parse=reading_nothing,
             timeout=timeout,
         )
+
+
+def listed(kind: RunKind | None, after: str | None, *, limit: int = 100) -> Call[RunList]:
+    """``GET /v1/runs``: runs of one kind, or of every kind if None, newest first."""
+    of_kind = {} if kind is None else {"kind": kind}
+    return Call(method="GET", path=RUNS, params=_page(after, limit) | of_kind, parse=reading(RunList))
+
+
+def one_run(run_id: str) -> Call[Run]:
+    """``GET /v1/runs/{id}``, of any kind."""
+    return Call(method="GET", path=f"{RUNS}/{segment(run_id)}", parse=reading(Run))
 
 
 def failure_of(run: Run) -> CounterposeError | None:

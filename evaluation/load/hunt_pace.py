@@ -106,7 +106,7 @@ async def _rate(folder: Path, body: dict[str, Any]) -> tuple[int, float]:
         start = time.perf_counter()
         await until_ended(gateway, gateway.worker(concurrency=HANDS), run_id)
         taken = time.perf_counter() - start
-        summary = (await gateway.http.get(f"/v1/bug-hunts/{run_id}/summary")).json()
+        summary = (await gateway.http.get(f"/v1/runs/{run_id}/summary")).json()
         return summary["images"], summary["images"] / taken
 
 

@@ -76,7 +76,7 @@ def _served(folder: Path, url: str) -> Iterator[str]:
 
 async def _client(address: str, run_id: str, reads: int) -> tuple[list[float], float, list[float]]:
     """Return milliseconds of status reads, the seconds of the first summary, and the reads meanwhile."""
-    path = f"/v1/bug-hunts/{run_id}"
+    path = f"/v1/runs/{run_id}"
     async with httpx.AsyncClient(base_url=address, timeout=600.0) as client:
         await until_ready(client)
         alone = [1000.0 * await _timed(client, path) for _ in range(reads)]

@@ -114,7 +114,7 @@ class Followed:
 async def _followed(
     gateway: GatewayProcess, run_id: str, *, listeners: int, pollers: int, pause: float
 ) -> Followed:
-    path = f"/v1/stress-tests/{run_id}"
+    path = f"/v1/runs/{run_id}"
     opened = await listen(gateway.port, f"{path}/events", listeners)
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:

@@ -78,6 +78,6 @@ def _after(run_id: str, ordinal: int) -> dict[str, str]:
 
 async def _taken(gateway: FakeGateway, run_id: str, asked: Mapping[str, str]) -> float:
     start = time.perf_counter()
-    answer = await gateway.http.get(f"/v1/stress-tests/{run_id}/items", params=asked)
+    answer = await gateway.http.get(f"/v1/runs/{run_id}/items", params=asked)
     answer.raise_for_status()
     return 1000 * (time.perf_counter() - start)

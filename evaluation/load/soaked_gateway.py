@@ -61,7 +61,7 @@ class SoakedGateway:
             filled = load_runs(ledger, self._ledger_url, runs, items=0)
         for run_id in filled:
             for _ in range(2):
-                self._ask("GET", f"/v1/stress-tests/{run_id}")
+                self._ask("GET", f"/v1/runs/{run_id}")
 
     def submit(self) -> None:
         """Submit a run of a new seed."""
@@ -92,7 +92,7 @@ class SoakedGateway:
     def look(self) -> None:
         """Poll every open run, and read the results of those that ended."""
         for run_id in list(self._open):
-            run = self._ask("GET", f"/v1/stress-tests/{run_id}")
+            run = self._ask("GET", f"/v1/runs/{run_id}")
             counts = run.get("request_counts", {})
             self._open[run_id] = sum(counts.get(name, 0) for name in ("done", "filtered", "failed"))
             if run and run["state"] not in OPEN:
@@ -115,7 +115,7 @@ class SoakedGateway:
         self.ended_items += self._open.pop(run["id"])
         if run["state"] != "completed":
             self.errors.append(f"run {run['id']} is {run['state']}")
-        self._ask("GET", f"/v1/stress-tests/{run['id']}/items?limit=100")
+        self._ask("GET", f"/v1/runs/{run['id']}/items?limit=100")
 
     def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         try:

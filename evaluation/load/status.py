@@ -42,7 +42,7 @@ def status(load: Load) -> Iterator[LoadRow | Growth]:
 
 def _poll_of_new_run(gateway: GatewayProcess) -> str:
     with closing(Ledger(gateway.url)) as ledger:
-        return f"/v1/stress-tests/{create_run(ledger)}"
+        return f"/v1/runs/{create_run(ledger)}"
 
 
 def _of_gateway(gateway: GatewayProcess, load: Load) -> Iterator[LoadRow]:

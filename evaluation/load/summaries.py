@@ -133,7 +133,7 @@ def taken_by(
     runs = recorded_runs(url, "memory://load", columns)
     rest, start = _peak_megabytes(), time.process_time()
     method = METHODS[kind]
-    summing = Summary(method, run_id, method.view)
+    summing = Summary(method, run_id, method.view({}))
     (Report(summing) if report else summing)(runs)
     return Taken(time.process_time() - start, _peak_megabytes() - rest)
 
@@ -170,7 +170,7 @@ def _read(folder: Path, url: str, run_id: str, number: int) -> tuple[float, list
 
 
 async def _readers(address: str, run_id: str, number: int, server: int) -> tuple[float, list[float]]:
-    path = f"/v1/stress-tests/{run_id}"
+    path = f"/v1/runs/{run_id}"
     async with httpx.AsyncClient(base_url=address, timeout=600.0) as client:
         await until_ready(client)
         reading = [asyncio.create_task(client.get(f"{path}/summary")) for _ in range(number)]

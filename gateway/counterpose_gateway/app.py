@@ -32,6 +32,7 @@ from counterpose_gateway.methods import METHODS
 from counterpose_gateway.openapi import complete, operation_id
 from counterpose_gateway.routes import ADMIN_ROUTERS, OF_BOTH, ROUTERS
 from counterpose_gateway.routes.context import GatewayContext, HealthReader
+from counterpose_gateway.routes.moved import moved
 from counterpose_gateway.runs.cache import RunCache
 from counterpose_gateway.runs.following import FollowedRuns
 from counterpose_gateway.runs.joined import JoinedWork
@@ -68,7 +69,7 @@ FIELD_RULES = (FieldRule(QuotaExceeded, _above_quota), FieldRule(UnknownEditType
 DESCRIPTION = (
     "Counterfactual stress tests for image classifiers. Bodies are strict JSON: each key once, no value in "
     "place of one of another type, and integers without a fraction (7, not 7.0). Errors are problem "
-    "documents; `x-problem-codes` lists the codes of an answer."
+    "documents; `x-problem-codes` lists the codes of an operation, and of answers that operations share."
 )
 
 
@@ -175,7 +176,7 @@ def bare_app(*, with_metrics: bool = True) -> FastAPI:
         title="Counterpose", description=DESCRIPTION, version=VERSION, docs_url=None, redoc_url=None,
         redirect_slashes=False, separate_input_output_schemas=False, routes=[*_routes(with_metrics)],
     )  # fmt: skip
-    install_error_handlers(app, FIELD_RULES)
+    install_error_handlers(app, FIELD_RULES, moved)
     return app
 
 

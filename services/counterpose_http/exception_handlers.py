@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -48,10 +49,17 @@ class FieldRule:
     matches: Callable[[FieldError], bool]
 
 
-def install_error_handlers(app: FastAPI, rules: Sequence[FieldRule] = ()) -> None:
+def _stays(method: str, path: str) -> None:
+    """Say of no address that it has moved."""
+
+
+def install_error_handlers(
+    app: FastAPI, rules: Sequence[FieldRule] = (), moved: Callable[[str, str], str | None] = _stays
+) -> None:
     """Answer Counterpose's errors, refused bodies and the router's errors as problem documents.
 
-    If a body breaks several of the ``rules``, the first of them determines the problem.
+    If a body breaks several of the ``rules``, the first of them determines the problem. ``moved`` returns by
+    method and path the address that has taken the place of one that is no more.
     """
 
     async def refused_fields(request: Request, error: Exception) -> Response:
@@ -60,7 +68,7 @@ def install_error_handlers(app: FastAPI, rules: Sequence[FieldRule] = ()) -> Non
 
     app.add_exception_handler(CounterposeError, _counterpose_error)
     app.add_exception_handler(RequestValidationError, refused_fields)
-    app.add_exception_handler(HTTPException, _router_error)
+    app.add_exception_handler(HTTPException, partial(_router_error, moved))
 
 
 def json_pointer(location: Sequence[str | int], body: object = None) -> str:
@@ -127,9 +135,12 @@ def _field_problem(error: FieldError, body: object) -> FieldProblem:
     return FieldProblem(pointer=pointer, detail=said if pointer else f"the body: {said}")
 
 
-async def _router_error(request: Request, error: Exception) -> Response:
+async def _router_error(
+    moved: Callable[[str, str], str | None], request: Request, error: Exception
+) -> Response:
     assert isinstance(error, HTTPException)  # it is registered only for this class
-    response = problem_response(_named(request, error), request_id_of(request))
+    new = moved(request.method, request.url.path)
+    response = problem_response(_named(request, error, new), request_id_of(request))
     if error.headers:
         response.headers.update(error.headers)
     if error.status_code == 405:
@@ -149,14 +160,17 @@ def _allowed(request: Request) -> str:
     return ", ".join(found)
 
 
-def _named(request: Request, error: HTTPException) -> CounterposeError:
+def _named(request: Request, error: HTTPException, new: str | None) -> CounterposeError:
     if isinstance(error, RefusedBody):
         return error.error
     asked = f"{request.method} {request.url.path!r}"
     match error.status_code:
+        case 404 if new is not None:
+            return NotFound(f"{asked}: this address has moved; ask {new!r}")
         case 404:
             return NotFound(f"{asked}: no route has this path; check it against the API reference")
         case 405:
-            return MethodNotAllowed(f"{asked}: this path answers {_allowed(request)} only")
+            elsewhere = "" if new is None else f"; ask {new!r}"
+            return MethodNotAllowed(f"{asked}: this path answers {_allowed(request)} only{elsewhere}")
         case _:
             return InvalidRequest(f"{asked}: {error.detail}")

@@ -138,10 +138,9 @@ async def seeded(gateway: FakeGateway, worker: Worker) -> Known:
     item: dict[str, str] = {}
     cursors: dict[str, str] = {}
     for kind, (first, *_) in runs.items():
-        page = await _got(gateway, f"/v1/{kind}s/{first}/items?limit=1")
+        page = await _got(gateway, f"/v1/runs/{first}/items?limit=1")
         item[kind] = page["items"][0]["id"]
-        cursors[f"/v1/{kind}s/{{run_id}}/items"] = page["after"]
-        cursors[f"/v1/{kind}s"] = (await _got(gateway, f"/v1/{kind}s?limit=1"))["after"]
+        cursors[f"/v1/runs/{{{kind}}}/items"] = page["after"]
     cursors["/v1/runs"] = (await _got(gateway, "/v1/runs?limit=1"))["after"]
     for _ in range(2):
         of_job = {"kind": "stress-test", "request": STRESS_TEST}

@@ -8,23 +8,43 @@ from typing import Any
 
 from contract.choices import NEW, NOWHERE, SHIFT, choices
 from contract.live import Live
+from counterpose_gateway.methods import METHODS
+from fakes.openapi_document import kind_of, parameters_of
 
 OF_JOB = ("StressTestOfJob", "ShiftBenchmarkOfJob", "BugHuntOfJob", "GateOfJob")
 
 
+OF_KINDS = ("/summary", "/report", "/export", "/items", "/items/{item_id}")
+"""What is asked of a run in other words by its kind: by thresholds, a cursor or an item."""
+
+
 def with_known_ids(document: dict[str, Any], live: Live) -> dict[str, Any]:
-    """Return the document with the parameters that name something known, or one thing that is not."""
+    """Return the document with the parameters that name something known, or one thing that is not.
+
+    What depends on the kind of a run is asked of stress tests there, and of a run of each other kind.
+    """
     document = copy.deepcopy(document)
-    for path, methods in document["paths"].items():
+    paths = document["paths"]
+    for path, methods in list(paths.items()):
+        of_kinds = path.removeprefix("/v1/runs/{run_id}") in OF_KINDS
         for method, operation in methods.items():
             # A key that was used with another body is refused, and short keys are drawn again and again.
-            parameters = [
-                each for each in operation.get("parameters", ()) if each["name"] != "idempotency-key"
-            ]
-            operation["parameters"] = parameters
-            for parameter in parameters:
-                _narrow(parameter, method, path, live)
+            given = [each for each in parameters_of(operation) if each["name"] != "idempotency-key"]
+            operation["parameters"] = _of_kind(given, "stress-test") if of_kinds else given
+            for kind, (run, *_) in live.known.runs.items() if of_kinds else ():
+                own = [each for each in _of_kind(given, kind) if each["name"] != "run_id"]
+                name = f"{operation['operationId']}_{kind}"
+                copied = copy.deepcopy(operation | {"parameters": own, "operationId": name})
+                _narrow(copied, method, path, kind, live)
+                paths[path.replace("{run_id}", run)] = {method: copied}
+            _narrow(operation, method, path, "stress-test" if of_kinds else kind_of(path), live)
     return document
+
+
+def _of_kind(parameters: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Return the parameters that runs of a kind take."""
+    others = {name for method in METHODS.values() for name in method.choices} - set(METHODS[kind].choices)  # type: ignore[index]  # a kind
+    return [each for each in parameters if each["name"] not in others]
 
 
 def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
@@ -40,14 +60,14 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
     models = {place.partition(".")[0] for place in chosen} | outer
     # Copies: the answers have some of these models in them, too.
     for model in models:
-        text = json.dumps(schemas[model])
+        text = json.dumps(_spelled_out(schemas[model], schemas))
         for other in models:
             text = text.replace(f'schemas/{other}"', f'schemas/Narrow{other}"')
         schemas[f"Narrow{model}"] = json.loads(text)
     for model in models:
         _spell_integers(schemas[f"Narrow{model}"])
     # Runs with images of other classes cannot share a dataset's name.
-    (run,) = document["paths"]["/v1/adversarial-datasets/{run_id}:register"]["post"]["parameters"]
+    (run,) = document["paths"]["/v1/runs/{run_id}/register"]["post"]["parameters"]
     run["schema"]["enum"] = [live.known.runs["adversarial-dataset"][0], NOWHERE]
     # What is being imported takes no uploads, and only a name that is unknown can be cancelled at any time.
     (imported,) = document["paths"]["/v1/datasets/{name}/import"]["post"]["parameters"]
@@ -69,6 +89,22 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
         _narrow_field(schemas[f"Narrow{model}"]["properties"], field, choice)
     _name_bodies(document, models)
     return document
+
+
+def _spelled_out(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with what it takes from others: the question about a body, and types of fields."""
+    whole = dict(schema)
+    if "allOf" in whole:
+        question, own = whole.pop("allOf")
+        question = schemas[question["$ref"].rpartition("/")[2]]
+        whole = question | whole | {"required": question["required"] + own["required"]}
+        whole["properties"] = question["properties"] | own["properties"]
+    fields = {}
+    for name, field in whole.get("properties", {}).items():
+        type = schemas.get(field.get("$ref", "").rpartition("/")[2], {"properties": {}})
+        own = {key: value for key, value in field.items() if key != "$ref"}
+        fields[name] = field if "properties" in type else type | own
+    return whole | ({"properties": fields} if fields else {})
 
 
 def _of_questions(chosen: dict[str, Any]) -> dict[str, Any]:
@@ -100,28 +136,32 @@ def _name_bodies(document: dict[str, Any], models: set[str]) -> None:
                         schema["$ref"] = f"#/components/schemas/Narrow{model}"
 
 
-def _narrow(parameter: dict[str, Any], method: str, path: str, live: Live) -> None:
-    schema, kind = parameter["schema"], path.removeprefix("/v1/").partition("s/")[0]
-    match parameter["name"]:
-        case "job_id" | "ref" | "name" | "image_source" as name:
-            schema["enum"] = _known_values(live)[name]
-        case "webhook_id":
-            # What other operations ask for must stay.
-            schema["enum"] = [NOWHERE, *([] if method == "delete" else [live.known.webhook])]
-        case "run_id" if method == "delete" or path.endswith(":register"):
-            # What other operations ask for must stay, and a dataset of any valid name would be known to them.
-            schema["enum"] = [NOWHERE]
-        case "run_id" if path.endswith("/items"):
-            # A cursor is of one run.
-            schema["enum"] = [live.known.runs[kind][0]]
-        case "run_id":
-            schema["enum"] = [*live.known.runs[kind], NOWHERE]
-        case "item_id":
-            schema["enum"] = [live.known.item[kind], NOWHERE]
-        case "shift":
-            schema |= SHIFT
-        case "after":
-            schema["enum"] = [live.known.cursors[path]]
+def _narrow(operation: dict[str, Any], method: str, path: str, kind: str | None, live: Live) -> None:
+    """Narrow the parameters of what is asked of runs of a kind, or of all runs if None."""
+    runs = [run for of, ids in live.known.runs.items() if kind in (None, of) for run in ids]
+    for parameter in operation["parameters"]:
+        schema = parameter["schema"]
+        match parameter["name"]:
+            case "job_id" | "ref" | "name" | "image_source" as name:
+                schema["enum"] = _known_values(live)[name]
+            case "webhook_id":
+                # What other operations ask for must stay.
+                schema["enum"] = [NOWHERE, *([] if method == "delete" else [live.known.webhook])]
+            case "run_id" if method == "delete" or path.endswith("/register"):
+                # What other operations ask for must stay, and a dataset of any valid name would be known.
+                schema["enum"] = [NOWHERE]
+            case "run_id" if path.endswith("/items"):
+                # A cursor is of one run.
+                schema["enum"] = runs[:1]
+            case "run_id":
+                schema["enum"] = [*runs, NOWHERE]
+            case "item_id":
+                assert kind is not None
+                schema["enum"] = [live.known.item[kind], NOWHERE]
+            case "shift":
+                schema |= SHIFT
+            case "after":
+                schema["enum"] = [live.known.cursors[path.replace("run_id", kind or "")]]
 
 
 def _known_values(live: Live) -> dict[str, list[str]]:
@@ -139,7 +179,7 @@ def _narrow_field(fields: dict[str, Any], name: str, choices: dict[str, Any] | N
         del fields[name]
         return
     for each in fields[name].get("anyOf", [fields[name]]):
-        if each.get("type") == "array":
+        if "array" in each.get("type", ()):
             each["items"] = choices
         elif each.get("type") != "null" and "const" not in each:
             each |= choices
@@ -148,9 +188,10 @@ def _narrow_field(fields: dict[str, Any], name: str, choices: dict[str, Any] | N
 def _spell_integers(part: Any) -> None:
     """Draw integers from a few: to a schema 7.0 is one, too, and the gateway wants 7."""
     if isinstance(part, dict):
-        if part.get("type") == "integer":
+        if "integer" in (types := part.get("type", ())):
             low, high = part["minimum"], part.get("maximum", part.get("exclusiveMaximum", 1) - 1)
             part["enum"] = sorted({low, min(low + 1, high), min(low + 7, high), high})
+            part["enum"] += [None] if "null" in types else []
         for each in part.values():
             _spell_integers(each)
     elif isinstance(part, list):

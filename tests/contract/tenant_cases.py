@@ -16,6 +16,7 @@ from counterpose_gateway.app import bare_app
 from counterpose_gateway.ui import PAGES
 from fakes.benchmarks import benchmark_body
 from fakes.gateway import URL
+from fakes.openapi_document import kind_of, parameters_of
 from fakes.ray_jobs_api import NAME
 
 
@@ -146,9 +147,9 @@ def of_operations() -> Iterator[tuple[str, list[Callable[[Ids], Asked]]]]:
 
 
 def _requests(
-    name: str, method: str, path: str, operation: Mapping[str, Any]
+    name: str, method: str, path: str, operation: dict[str, Any]
 ) -> Iterator[Callable[[Ids], Asked]]:
-    named = {each["name"]: each for each in operation.get("parameters", ())}
+    named = {each["name"]: each for each in parameters_of(operation)}
     needed = {key: _needed(key) for key, each in named.items() if each["in"] == "query" and each["required"]}
     content = operation.get("requestBody", {}).get("content", {})
     bodies: list[Bodies | None] = [None]
@@ -157,7 +158,7 @@ def _requests(
         # A body that may be left out has a choice in its place.
         schema = next(iter(schema.get("anyOf", ())), schema)
         bodies = [*BODIES[schema["$ref"].rpartition("/")[2]]]
-    kind = path.removeprefix("/v1/").partition("/")[0].partition(":")[0].removesuffix("s")
+    kind = kind_of(path) or "stress-test"
     for number, body in enumerate(bodies):
         yield lambda ids, body=body, number=number: Asked(  # type: ignore[misc]  # mypy knows no defaults here
             f"{name} {number}", method.upper(), address(path, kind, ids), needed,

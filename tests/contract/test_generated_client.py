@@ -20,12 +20,12 @@ import sys
 from generated_counterpose import Client
 from generated_counterpose.api.artifacts import get_image
 from generated_counterpose.api.datasets import create_dataset
-from generated_counterpose.api.stress_tests import (
-    create_stress_test, get_a_stress_test, list_the_items_of_a_stress_test,
-    stream_the_results_of_a_stress_test, summarize_stress_test, wait_for_a_stress_test,
+from generated_counterpose.api.runs import (
+    get_run, list_items, stream_results, summarize_run, wait_for_run,
 )
+from generated_counterpose.api.stress_tests import create_stress_test
 from generated_counterpose.models import DatasetCreate, Problem, Run, StressTestCreate
-from generated_counterpose.models import RunState, StressTestCreateEditTypesItem as EditType
+from generated_counterpose.models import EditType, RunState
 
 client = Client(sys.argv[1])
 body = StressTestCreate(
@@ -34,19 +34,19 @@ body = StressTestCreate(
 made = create_stress_test.sync(client=client, body=body, idempotency_key="once")
 assert isinstance(made, Run), made
 assert create_stress_test.sync(client=client, body=body, idempotency_key="once").id == made.id
-ended = wait_for_a_stress_test.sync(made.id, client=client, timeout=25.0)
+ended = wait_for_run.sync(made.id, client=client, timeout=25.0)
 assert ended.state == "completed", ended
-got = get_a_stress_test.sync(made.id, client=client)
+got = get_run.sync(made.id, client=client)
 assert (got.id, got.request_counts.total) == (made.id, ended.request_counts.total)
-page = list_the_items_of_a_stress_test.sync(made.id, client=client, limit=5)
+page = list_items.sync(made.id, client=client, limit=5)
 assert len(page.items) == 5
-results = stream_the_results_of_a_stress_test.sync(made.id, client=client)
+results = stream_results.sync(made.id, client=client)
 assert len(results.splitlines()) == ended.request_counts.total + 1
-summary = summarize_stress_test.sync(made.id, client=client)
+summary = summarize_run.sync(made.id, client=client)
 assert set(summary.models.to_dict()) == {"steady", "leaning"}
 image = get_image.sync(sys.argv[2], client=client)
 assert image.payload.read().startswith(b"\\x89PNG")
-missing = get_a_stress_test.sync("nowhere", client=client)
+missing = get_run.sync("nowhere", client=client)
 assert isinstance(missing, Problem) and (missing.status, missing.code) == (404, "not-found")
 taken = create_dataset.sync(client=client, body=DatasetCreate(name="a/b"))
 assert isinstance(taken, Problem) and taken.errors[0].pointer == "/name"

@@ -8,7 +8,7 @@ import re
 import httpx
 
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
-from fakes.openapi_document import document
+from fakes.openapi_document import codes_of, document
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> Problem:
@@ -39,7 +39,7 @@ def _announced() -> list[tuple[str, re.Pattern[str], set[str]]]:
         (
             method.upper(),
             re.compile(re.sub(r"{\w+}", "[^/:]+", re.escape(path).replace(r"\{", "{").replace(r"\}", "}"))),
-            {code for each in operation["responses"].values() for code in each.get("x-problem-codes", ())},
+            {code for codes in codes_of(operation).values() for code in codes},
         )
         for path, methods in document()["paths"].items()
         for method, operation in methods.items()

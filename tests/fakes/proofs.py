@@ -27,7 +27,7 @@ async def filled(gateway: FakeGateway, per_class: int = PER_CLASS, **changes: ob
 
 async def prove(gateway: FakeGateway, run_id: str, number: int = 1, **body: object) -> httpx.Response:
     """Ask for a proof."""
-    return await gateway.http.post(f"/v1/stress-tests/{run_id}/findings/{number}:prove", json=body)
+    return await gateway.http.post(f"/v1/runs/{run_id}/findings/{number}/prove", json=body)
 
 
 async def proven(gateway: FakeGateway, run_id: str, number: int = 1, **body: object) -> str:
@@ -40,7 +40,7 @@ async def proven(gateway: FakeGateway, run_id: str, number: int = 1, **body: obj
 
 async def read(gateway: FakeGateway, run_id: str, path: str = "") -> dict[str, Any]:
     """What the API says of a run."""
-    answer = await gateway.http.get(f"/v1/stress-tests/{run_id}{path}")
+    answer = await gateway.http.get(f"/v1/runs/{run_id}{path}")
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
     return body

@@ -130,7 +130,7 @@ class ReferenceRuns:
         return run["state"], counts["total"] - counts["pending"]
 
     def _poll(self, run_id: str) -> dict[str, Any]:
-        answer = self.http.get(f"{ROOT}/{run_id}")
+        answer = self.http.get(f"/v1/runs/{run_id}")
         self.polls.append(answer.status_code)
         found: dict[str, Any] = answer.json()
         return found

@@ -25,7 +25,7 @@ async def altered_link(folder: Path) -> None:
     """Follow a link whose signature is another's."""
     async with fake_gateway(folder) as gateway:
         new_access_key(gateway.ledger)
-        raise_problem(await gateway.http.get("/v1/stress-tests/x/report?expires=1&key-id=a&signature=b"))
+        raise_problem(await gateway.http.get("/v1/runs/x/report?expires=1&key-id=a&signature=b"))
 
 
 async def refused_word(folder: Path) -> None:

@@ -7,7 +7,7 @@ import datetime as dt
 import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, get_args
+from typing import Any
 
 import httpx
 
@@ -152,26 +152,24 @@ def counts(done: int, total: int = 3) -> RequestCounts:
     return RequestCounts(total=total, pending=total - done, done=done, filtered=0, failed=0, cancelled=0)
 
 
-OTHER_KINDS = len(get_args(RunKind)) - 1
-"""How many kinds of runs there are beside the one that a test has a run of."""
-
-
-def a_run(state: RunState = "queued", done: int = 0, run_id: str = "run-1") -> Run:
-    """A stress test of three items."""
+def a_run(
+    state: RunState = "queued", done: int = 0, run_id: str = "run-1", kind: RunKind = "stress-test"
+) -> Run:
+    """A run of three items."""
     return Run(
-        id=run_id, kind="stress-test", state=state, dataset="demo",
+        id=run_id, kind=kind, state=state, dataset="demo",
         created_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC), request_counts=counts(done), resolved_config={},
     )  # fmt: skip
 
 
 def one_run_listed() -> list[httpx.Response]:
-    """The pages of all kinds of runs, of which there is one in all."""
-    return [ok({"runs": [json.loads(a_run().model_dump_json())]}), *[ok({"runs": []})] * OTHER_KINDS]
+    """The page of all runs, of which there is one."""
+    return [ok({"runs": [json.loads(a_run().model_dump_json())]})]
 
 
-def run_answer(state: RunState = "queued", done: int = 0) -> httpx.Response:
+def run_answer(state: RunState = "queued", done: int = 0, kind: RunKind = "stress-test") -> httpx.Response:
     """The answer that describes such a run."""
-    return ok(a_run(state, done).model_dump_json())
+    return ok(a_run(state, done, kind=kind).model_dump_json())
 
 
 def a_job(state: JobState = "queued", *, run: str | None = "run-1", **fields: Any) -> Job:

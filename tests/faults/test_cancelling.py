@@ -18,7 +18,7 @@ from counterpose_gateway.ledger import Ledger
 from fakes.ledgers import create_run, done, lease, migrated_file
 from fakes.postgres import can_run_postgres, postgres
 from fakes.processes import look_until
-from fakes.reference_run import ROOT, ReferenceRuns, reference_runs, report
+from fakes.reference_run import ReferenceRuns, reference_runs, report
 
 CLIENTS = 500
 CANCELS = 200
@@ -45,10 +45,10 @@ async def leave(runs: ReferenceRuns, run_id: str, number: int) -> None:
     """Begin a stream, a wait, an upload or a download, and go away in the middle of it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", runs.programs.port)
     asked = (
-        f"GET {ROOT}/{run_id}/events",
-        f"GET {ROOT}/{run_id}:wait?seconds=60",
+        f"GET /v1/runs/{run_id}/events",
+        f"GET /v1/runs/{run_id}/wait?seconds=60",
         "POST /v1/datasets/demo/sources",
-        f"GET {ROOT}/{run_id}/results",
+        f"GET /v1/runs/{run_id}/results",
     )[number % 4]
     length = "content-length: 100000\r\ncontent-type: application/json\r\n" if asked[0] == "P" else ""
     writer.write(f"{asked} HTTP/1.1\r\nhost: localhost\r\n{length}\r\n".encode())
@@ -91,7 +91,7 @@ def test_f20_two_hundred_cancelled_runs_leave_no_lease_and_disturb_no_other(runs
     for _ in range(CANCELS):
         cancelled.append(runs.start_run(limit=4))
         # It may have ended already.
-        assert runs.http.post(f"{ROOT}/{cancelled[-1]}:cancel").status_code in (200, 202, 409)
+        assert runs.http.post(f"/v1/runs/{cancelled[-1]}/cancel").status_code in (200, 202, 409)
     told = runs.told(runs.start_run())
     look_until(lambda: all(runs.ledger.runs.get(each).state in FINAL_RUN_STATES for each in cancelled))
     report("F20", told, undisturbed, CANCELS)

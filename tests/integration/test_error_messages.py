@@ -177,7 +177,7 @@ async def run_not_ended(folder: Path) -> None:
     async with fake_gateway(folder) as gateway:
         await gateway.upload("demo", 1)
         run = (await gateway.http.post(ROOT, json=BODY)).json()["id"]
-        raise_problem(await gateway.http.post(f"{ROOT}/{run}/findings/1:prove", json={"images": 2}))
+        raise_problem(await gateway.http.post(f"/v1/runs/{run}/findings/1/prove", json={"images": 2}))
 
 
 async def foreign_images(folder: Path) -> None:
@@ -342,7 +342,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
         through_gateway("POST", "/v1/datasets/mine/import", json={"url": "s3://bucket/a.tar"}),
         "'s3://bucket/a.tar'", "COUNTERPOSE_IMPORT_FROM",
     ),
-    "not-found": (through_gateway("GET", f"{ROOT}/nobody"), "'nobody'", "list the runs"),
+    "not-found": (through_gateway("GET", "/v1/runs/nobody"), "'nobody'", "list the runs"),
     "numerical-failure": (zero_embedding, "embedding 1 of 2", "check the encoder"),
     "payload-too-large": (
         through_gateway("POST", ROOT, content=b" " * 5000, settings={"max_body_bytes": 4000}),
@@ -362,7 +362,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "run-not-ended": (run_not_ended, "run '", "wait for its end"),
     "run-not-resumable": (on_ended_run("resume"), "run '", "only an ended run"),
     "shard-unreadable": (missing_shard, "'memory://bucket/nowhere.tar'", "restore it, or leave it out"),
-    "signed-url-refused": (altered_link, "'/v1/stress-tests/x/report'", "ask whoever shared it"),
+    "signed-url-refused": (altered_link, "'/v1/runs/x/report'", "ask whoever shared it"),
     "storage-full": (full_store, "10 bytes", "free some space"),
     "unauthorized": (through_guard({SECRET_HEADER: "wrong"}), SECRET_HEADER, "COUNTERPOSE_SECRET_FILE"),
     "unknown-dataset": (

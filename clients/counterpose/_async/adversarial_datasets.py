@@ -36,7 +36,7 @@ class AsyncAdversarialDataset(AsyncExportedRun[AdversarialItem, AdversarialDatas
         # Sending it again changes nothing.
         call = Call(
             method="POST",
-            path=self._calls.path(self.id, ":register"),
+            path=self._calls.path(self.id, "/register"),
             body=DatasetRegistration(name=name),
             parse=reading(Dataset),
         )

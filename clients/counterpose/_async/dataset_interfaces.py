@@ -77,7 +77,7 @@ class AsyncDatasetInterface(AsyncRunHandle[TokenItem, DatasetInterfaceSummary]):
         )
         call = Call(
             method="POST",
-            path=self._calls.path(self.id, ":generate"),
+            path=self._calls.path(self.id, "/generate"),
             body=body,
             parse=reading(Images),
             # Equal requests give equal images: it is safe to retry.

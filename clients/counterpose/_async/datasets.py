@@ -195,7 +195,7 @@ class AsyncDatasets:
 
         One that has ended stays as it is.
         """
-        call = Call(method="POST", path=f"{_path(name)}/import:cancel", parse=reading(Dataset))
+        call = Call(method="POST", path=f"{_path(name)}/import/cancel", parse=reading(Dataset))
         return await self._sender.send(call)
 
     async def wait(

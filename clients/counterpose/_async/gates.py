@@ -78,7 +78,7 @@ class AsyncGates(AsyncRunResource[AsyncGate]):
         # It stores nothing.
         call = Call(
             method="POST",
-            path="/v1/gates:freeze",
+            path="/v1/gates/freeze",
             body=RegressionSetOf(baseline=baseline),
             parse=reading(RegressionSet),
             timeout=FIGURES_TIMEOUT_S,

@@ -76,7 +76,7 @@ class AsyncClusterJob:
 
     async def cancel(self) -> Self:
         """Cancel the job and its run; finished items are kept, and the workers on the cluster end."""
-        path = f"{ROOT}/{segment(self.id)}:cancel"
+        path = f"{ROOT}/{segment(self.id)}/cancel"
         # A second one is refused, so it is not retried blindly.
         call = Call(method="POST", path=path, parse=reading(Job), safe=False)
         self.job = await self._sender.send(call)

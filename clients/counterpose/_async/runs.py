@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from functools import partial
 
 from counterpose._async.paging import pages
 from counterpose._async.run_handle import AsyncAnyRun
-from counterpose._run_ids import LAST, absent_run, is_beginning, last_run, only_run
+from counterpose._async.run_resource import named_run
+from counterpose._run_calls import listed
 from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.runs import Run
-from counterpose_core.errors import NotFound
 from counterpose_core.kinds import KINDS, RunKind
 
 
@@ -26,36 +26,20 @@ class AsyncRuns:
 
     async def list(self, *, kind: RunKind | None = None) -> builtins.list[AsyncAnyRun]:
         """Return the runs of every kind, or of one, newest first."""
-        found = [
-            handle(self._sender, run)
-            for handle in self._of_kind(kind)
-            async for page in pages(self._sender, handle._calls.list)
+        return [
+            self._handle(run)
+            async for page in pages(self._sender, partial(listed, kind))
             for run in page.runs
         ]
-        return sorted(found, key=lambda each: each.run.created_at, reverse=True)
 
     async def get(self, run: str, *, kind: RunKind | None = None) -> AsyncAnyRun:
         """Return a run by its id, by the beginning of its id, or by ``@last``.
 
         Raises:
-            NotFound: there is no such run.
+            NotFound: there is no such run, or it is not of this kind.
             InvalidRequest: several ids begin like this.
         """
-        if run == LAST:
-            newest = list[Run]()
-            for handle in self._of_kind(kind):
-                first = await self._sender.send(handle._calls.list(None, limit=1))
-                newest += first.runs
-            return self._handle(last_run(newest, kind))
-        if is_beginning(run):
-            listed = await self.list(kind=kind)
-            return self._handle(only_run(run, [each.run for each in listed]))
-        for handle in self._of_kind(kind):
-            try:
-                return handle(self._sender, await self._sender.send(handle._calls.get(run)))
-            except NotFound:
-                continue
-        raise absent_run(run)
+        return self._handle(await named_run(self._sender, run, kind))
 
     async def delete(self, run: str) -> None:
         """Delete an ended run, named as for `get`; images that nothing else has go within hours.
@@ -70,6 +54,3 @@ class AsyncRuns:
 
     def _handle(self, run: Run) -> AsyncAnyRun:
         return self._handles[run.kind](self._sender, run)
-
-    def _of_kind(self, kind: RunKind | None) -> Iterable[type[AsyncAnyRun]]:
-        return self._handles.values() if kind is None else (self._handles[kind],)

@@ -262,14 +262,14 @@ def _proving(
     classifier: AnyClassifier | None,
     key: str | None,
 ) -> Call[Run]:
-    """``POST /v1/stress-tests/{id}/findings/{number}:prove``; the key makes it safe to send again."""
+    """``POST /v1/runs/{id}/findings/{number}/prove``; the key makes it safe to send again."""
     functions = None
     if classifier is not None:
         functions = sender.name_functions(sender.serve_functions([classifier])).functions or None
     fields = {"images": images, "dataset": dataset, "seed": seed, "functions": functions}
     return Call(
         method="POST",
-        path=AsyncStressTest._calls.path(run_id, f"/findings/{_number(finding)}:prove"),
+        path=AsyncStressTest._calls.path(run_id, f"/findings/{_number(finding)}/prove"),
         body=checked(ProofCreate, {name: value for name, value in fields.items() if value is not None}),
         parse=reading(Run),
         headers=idempotency_headers(key),

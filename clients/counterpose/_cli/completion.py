@@ -7,21 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from counterpose._retries import RetryPolicy
+from counterpose._run_calls import listed
 from counterpose._run_ids import LAST
 from counterpose._sync.client import Client
 from counterpose_core.commands import SHORT_ID
 from counterpose_core.errors import CounterposeError
-from counterpose_core.kinds import KINDS
 
 ANSWER_S = 3.0
 """Whoever presses a key waits no longer for an answer."""
-_NEWEST = 20
-"""Runs of each kind: older ones are found by `counterpose runs list`."""
+_NEWEST = 100
+"""Runs: older ones are found by `counterpose runs list`."""
 _PREFIXES = {
     "timm:": "a network of timm",
     "hf:": "a network of the Hugging Face hub",
@@ -59,13 +58,9 @@ def _completed(values: Callable[[Client], Values]) -> Callable[[typer.Context, s
 
 @_completed
 def runs(client: Client) -> Values:
-    """The newest runs of each kind, by the beginnings of their ids."""
-    resources: list[Any] = [getattr(client, kind.resource) for kind in KINDS.values()]
-    newest = [
-        run for each in resources for run in client.send(each._handle._calls.list(None, limit=_NEWEST)).runs
-    ]
+    """The newest runs, by the beginnings of their ids."""
     yield LAST, "the run that was created last"
-    for run in sorted(newest, key=lambda run: run.created_at, reverse=True):
+    for run in client.send(listed(None, None, limit=_NEWEST)).runs:
         about = f" of {run.dataset}" if run.dataset else ""
         yield run.id[:SHORT_ID], run.name or f"{run.kind}{about}, {run.state}"
 

@@ -37,7 +37,7 @@ class AdversarialDataset(ExportedRun[AdversarialItem, AdversarialDatasetSummary]
         # Sending it again changes nothing.
         call = Call(
             method="POST",
-            path=self._calls.path(self.id, ":register"),
+            path=self._calls.path(self.id, "/register"),
             body=DatasetRegistration(name=name),
             parse=reading(Dataset),
         )

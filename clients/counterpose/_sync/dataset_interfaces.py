@@ -78,7 +78,7 @@ class DatasetInterface(RunHandle[TokenItem, DatasetInterfaceSummary]):
         )
         call = Call(
             method="POST",
-            path=self._calls.path(self.id, ":generate"),
+            path=self._calls.path(self.id, "/generate"),
             body=body,
             parse=reading(Images),
             # Equal requests give equal images: it is safe to retry.

@@ -196,7 +196,7 @@ class Datasets:
 
         One that has ended stays as it is.
         """
-        call = Call(method="POST", path=f"{_path(name)}/import:cancel", parse=reading(Dataset))
+        call = Call(method="POST", path=f"{_path(name)}/import/cancel", parse=reading(Dataset))
         return self._sender.send(call)
 
     def wait(

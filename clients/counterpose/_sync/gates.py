@@ -79,7 +79,7 @@ class Gates(RunResource[Gate]):
         # It stores nothing.
         call = Call(
             method="POST",
-            path="/v1/gates:freeze",
+            path="/v1/gates/freeze",
             body=RegressionSetOf(baseline=baseline),
             parse=reading(RegressionSet),
             timeout=FIGURES_TIMEOUT_S,

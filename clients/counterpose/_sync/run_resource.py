@@ -4,23 +4,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from counterpose._calls import Call, reading
 from counterpose._python_function.model import AnyClassifier
-from counterpose._run_calls import FIGURES_TIMEOUT_S
-from counterpose._run_ids import LAST, is_beginning, last_run, only_run
+from counterpose._run_calls import FIGURES_TIMEOUT_S, listed, one_run
+from counterpose._run_ids import LAST, absent_run, is_beginning, last_run, only_run
 from counterpose._sync.paging import pages
 from counterpose._sync.run_handle import AnyRun
 from counterpose._transport_protocol import Sender
 from counterpose_core.contract.base import RequestBody
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.runs import Run
+from counterpose_core.errors import NotFound
+from counterpose_core.kinds import RunKind
 
 R = TypeVar("R", bound=AnyRun)
 E = TypeVar("E", bound=BaseModel)
+
+
+def named_run(sender: Sender, name: str, kind: RunKind | None) -> Run:
+    """Return a run by its id, by the beginning of its id, or by ``@last``, of one kind or of any if None.
+
+    Raises:
+        NotFound: there is no such run.
+        InvalidRequest: several ids begin like this.
+    """
+    if name == LAST:
+        newest = sender.send(listed(kind, None, limit=1))
+        return last_run(newest.runs, kind)
+    if is_beginning(name):
+        return only_run(name, [run for page in pages(sender, partial(listed, kind)) for run in page.runs])
+    try:
+        run = sender.send(one_run(name))
+    except NotFound:
+        raise absent_run(name) from None
+    if kind is not None and run.kind != kind:
+        raise NotFound(f"run {run.id!r} is a {run.kind}, not a {kind}; `client.runs` has every kind")
+    return run
 
 
 class RunResource(Generic[R]):
@@ -38,17 +62,11 @@ class RunResource(Generic[R]):
             NotFound: there is no such run.
             InvalidRequest: several ids begin like this.
         """
-        calls = self._handle._calls
-        if run_id == LAST:
-            newest = self._sender.send(calls.list(None, limit=1))
-            return self._handle(self._sender, last_run(newest.runs, calls.kind))
-        if is_beginning(run_id):
-            return self._handle(self._sender, only_run(run_id, [each.run for each in self.list()]))
-        return self._take(calls.get(run_id))
+        return self._handle(self._sender, named_run(self._sender, run_id, self._handle._calls.kind))
 
     def list(self) -> Iterator[R]:
         """Iterate over all runs of this kind, newest first."""
-        for page in pages(self._sender, self._handle._calls.list):
+        for page in pages(self._sender, partial(listed, self._handle._calls.kind)):
             for run in page.runs:
                 yield self._handle(self._sender, run)
 
@@ -73,10 +91,10 @@ class RunResource(Generic[R]):
         classifiers: Sequence[AnyClassifier],
         settings: Mapping[str, Any],
     ) -> E:
-        """Ask ``POST /v1/<kind>s:estimate``, which refuses what the run would refuse."""
+        """Ask ``POST /v1/<kind>s/estimate``, which refuses what the run would refuse."""
         calls = self._handle._calls
         body = checked(request, {"seed": 0} | dict(settings) | self._named(classifiers))
-        path = f"{calls.root}:estimate"
+        path = f"{calls.root}/estimate"
         parse = reading(estimate)
         # Models look at images first.
         call = Call(method="POST", path=path, body=body, parse=parse, timeout=FIGURES_TIMEOUT_S)

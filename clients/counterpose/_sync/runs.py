@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from functools import partial
 
-from counterpose._run_ids import LAST, absent_run, is_beginning, last_run, only_run
+from counterpose._run_calls import listed
 from counterpose._sync.paging import pages
 from counterpose._sync.run_handle import AnyRun
+from counterpose._sync.run_resource import named_run
 from counterpose._transport_protocol import Sender
 from counterpose_core.contract.runs import Run
-from counterpose_core.errors import NotFound
 from counterpose_core.kinds import KINDS, RunKind
 
 
@@ -27,36 +27,16 @@ class Runs:
 
     def list(self, *, kind: RunKind | None = None) -> builtins.list[AnyRun]:
         """Return the runs of every kind, or of one, newest first."""
-        found = [
-            handle(self._sender, run)
-            for handle in self._of_kind(kind)
-            for page in pages(self._sender, handle._calls.list)
-            for run in page.runs
-        ]
-        return sorted(found, key=lambda each: each.run.created_at, reverse=True)
+        return [self._handle(run) for page in pages(self._sender, partial(listed, kind)) for run in page.runs]
 
     def get(self, run: str, *, kind: RunKind | None = None) -> AnyRun:
         """Return a run by its id, by the beginning of its id, or by ``@last``.
 
         Raises:
-            NotFound: there is no such run.
+            NotFound: there is no such run, or it is not of this kind.
             InvalidRequest: several ids begin like this.
         """
-        if run == LAST:
-            newest = list[Run]()
-            for handle in self._of_kind(kind):
-                first = self._sender.send(handle._calls.list(None, limit=1))
-                newest += first.runs
-            return self._handle(last_run(newest, kind))
-        if is_beginning(run):
-            listed = self.list(kind=kind)
-            return self._handle(only_run(run, [each.run for each in listed]))
-        for handle in self._of_kind(kind):
-            try:
-                return handle(self._sender, self._sender.send(handle._calls.get(run)))
-            except NotFound:
-                continue
-        raise absent_run(run)
+        return self._handle(named_run(self._sender, run, kind))
 
     def delete(self, run: str) -> None:
         """Delete an ended run, named as for `get`; images that nothing else has go within hours.
@@ -71,6 +51,3 @@ class Runs:
 
     def _handle(self, run: Run) -> AnyRun:
         return self._handles[run.kind](self._sender, run)
-
-    def _of_kind(self, kind: RunKind | None) -> Iterable[type[AnyRun]]:
-        return self._handles.values() if kind is None else (self._handles[kind],)

@@ -114,7 +114,7 @@ class ShiftBenchmark(ExportedRun[ImageItem, ShiftBenchmarkSummary]):
     def _decide(
         self, shift: str, fields: dict[str, object], image_source: ImageSource | None
     ) -> ShiftThresholdDecision:
-        """``PUT /v1/shift-benchmarks/{id}/shift-thresholds/{shift}``; a second one confirms the first."""
+        """``PUT /v1/runs/{id}/shift-thresholds/{shift}``; a second one confirms the first."""
         # Only the fields that were set: a threshold of None is a decision, a missing threshold is not.
         given = fields | ({} if image_source is None else {"image_source": image_source})
         call = Call(

@@ -66,7 +66,7 @@ class BusGateway:
         path = request.url.path
         if path.endswith(".png"):
             return httpx.Response(200, content=self._images[Path(path).stem])
-        if path.endswith(":generate"):
+        if path.endswith("/generate"):
             return self._generated(ImagesCreate.model_validate_json(request.content))
         if path.endswith("/sources"):
             return ok(SourcesAdded(added=len(json.loads(request.content)["sources"])).model_dump_json())

@@ -26,7 +26,7 @@ from fakes.served_gateway import served_gateway
 
 def test_clients_report_every_answer_and_the_time_from_when_it_was_due(tmp_path: Path) -> None:
     with served_gateway(tmp_path) as served:
-        run = request("GET", f"/v1/stress-tests/{create_run(served.gateway.ledger)}")
+        run = request("GET", f"/v1/runs/{create_run(served.gateway.ledger)}")
         in_turn = asyncio.run(ask_in_turn(served.port, run, connections=2, seconds=0.6))
         polled = asyncio.run(poll_regularly(served.port, run, pollers=2, pause=0.05, seconds=0.6))
         paths = ["/healthz", "/nowhere"]
@@ -84,7 +84,7 @@ def test_listeners_see_what_hands_commit_in_order_and_know_the_end(tmp_path: Pat
         run = create_run(ledger, sources=1, per_source=4)
 
         async def followed() -> Followed:
-            opened = await listen(served.port, f"/v1/stress-tests/{run}/events", 3)
+            opened = await listen(served.port, f"/v1/runs/{run}/events", 3)
             url = f"sqlite:///{tmp_path / 'ledger.db'}"
             committed = await asyncio.to_thread(finish_items, url, run, 0.01, 10)
             while not all(each.ended for each in opened):  # noqa: ASYNC110

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from counterpose_core.errors import RateLimited
 from counterpose_gateway.http.edge import HEALTH_PATHS
 
-_LISTENING = ("/events", ":wait")
+_LISTENING = ("/events", "/wait")
 """How the paths end whose answers wait for a run; they take a connection and nearly nothing else."""
 
 

@@ -23,7 +23,7 @@ class Traced:
             await self._app(scope, receive, send)
             return
         # What follows the collection's name is an id.
-        collection = "/".join(scope["path"].split("/")[:3]).partition(":")[0]
+        collection = "/".join(scope["path"].split("/")[:3])
         parent = Headers(scope=scope).get(TRACE_HEADER)
         with self._tracing.span(f"{scope['method']} {collection}", kind="server", parent=parent):
             TRACE.set(self._tracing.current())

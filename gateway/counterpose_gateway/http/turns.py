@@ -17,7 +17,7 @@ TURN_SECONDS = 0.25
 MOST = 8
 """Requests in all that have begun: as many as there are threads for them."""
 
-_SHORT = (":cancel", ":resume")
+_SHORT = ("/cancel", "/resume")
 
 
 class Turns:

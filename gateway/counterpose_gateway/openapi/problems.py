@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
@@ -62,8 +61,7 @@ Errors = tuple[type[CounterposeError], ...]
 
 ALIVE = "/healthz"
 HEALTH = frozenset({ALIVE, "/readyz"})
-RUNS = "/v1/{kind}"
-"""Stands for the runs of every kind in the keys of `OWN`."""
+RUN = "/v1/runs/{run_id}"
 
 # The edge reads headers and body before it looks for a route.
 OF_EDGE: Errors = (
@@ -126,56 +124,39 @@ OWN: Mapping[str, Errors] = {
     "PATCH /v1/datasets/{name}": (UnknownDataset,),
     "DELETE /v1/datasets/{name}": (DatasetNotReady, UnknownDataset),
     "POST /v1/datasets/{name}/sources": (*OF_IMAGES, DatasetNotReady, QuotaExceeded, UnknownDataset),
-    "POST /v1/datasets/{name}/import:cancel": (UnknownDataset,),
+    "POST /v1/datasets/{name}/import/cancel": (UnknownDataset,),
     "POST /v1/datasets/{name}/import": (ClassMapMismatch, DatasetNotReady, ImportRefused, QuotaExceeded),
     **{f"POST /v1/{KINDS[kind].path}": (*OF_PLANNING, *method.problems) for kind, method in METHODS.items()},
-    f"POST {RUNS}/{{run_id}}:cancel": (RunNotCancellable,),
-    f"POST {RUNS}/{{run_id}}:resume": (QuotaExceeded, RunNotResumable),
-    f"DELETE {RUNS}/{{run_id}}": (RunNotDeletable,),
-    f"GET {RUNS}/{{run_id}}/export": (DatasetEmpty, StorageFull),
-    "POST /v1/adversarial-datasets/{run_id}:register": (*OF_STORE, DatasetEmpty, QuotaExceeded),
-    "POST /v1/gates:freeze": (*OF_STORE, NotFound, RunNotEnded),
-    "POST /v1/stress-tests:estimate": (*OF_PLANNING, ImagesOutsideSuite, UnknownEditType),
-    "POST /v1/bug-hunts:estimate": OF_PLANNING,
-    "POST /v1/stress-tests/{run_id}/findings/{number}:prove": (*OF_PLANNING, *OF_STORE, RunNotEnded),
-    "POST /v1/bug-hunts/{run_id}/descriptions": (*OF_PLANNING, *OF_STORE, RunNotEnded),
-    "GET /v1/stress-tests/{run_id}/findings/{number}": OF_STORE,
-    "POST /v1/dataset-interfaces/{run_id}:generate": (*OF_SERVICES, *OF_STORE, QuotaExceeded),
-    "GET /v1/shift-benchmarks/{run_id}/inspections": OF_STORE,
-    "GET /v1/shift-benchmarks/{run_id}/shift-thresholds": OF_STORE,
-    "PUT /v1/shift-benchmarks/{run_id}/shift-thresholds/{shift}": OF_STORE,
+    f"POST {RUN}/cancel": (RunNotCancellable,),
+    f"POST {RUN}/resume": (QuotaExceeded, RunNotResumable),
+    f"DELETE {RUN}": (RunNotDeletable,),
+    f"GET {RUN}/export": (DatasetEmpty, StorageFull),
+    f"POST {RUN}/register": (*OF_STORE, DatasetEmpty, QuotaExceeded),
+    "POST /v1/gates/freeze": (*OF_STORE, NotFound, RunNotEnded),
+    "POST /v1/stress-tests/estimate": (*OF_PLANNING, ImagesOutsideSuite, UnknownEditType),
+    "POST /v1/bug-hunts/estimate": OF_PLANNING,
+    f"POST {RUN}/findings/{{number}}/prove": (*OF_PLANNING, *OF_STORE, RunNotEnded),
+    f"POST {RUN}/descriptions": (*OF_PLANNING, *OF_STORE, RunNotEnded),
+    f"GET {RUN}/findings/{{number}}": OF_STORE,
+    f"POST {RUN}/generate": (*OF_SERVICES, *OF_STORE, QuotaExceeded),
+    f"GET {RUN}/inspections": OF_STORE,
+    f"GET {RUN}/shift-thresholds": OF_STORE,
+    f"PUT {RUN}/shift-thresholds/{{shift}}": OF_STORE,
     "POST /v1/jobs": (*OF_PLANNING, ClusterRefused, NotFound, UnknownEditType),
     "POST /v1/webhooks": (QuotaExceeded,),
     "GET /v1/webhooks/{webhook_id}": (NotFound,),
     "DELETE /v1/webhooks/{webhook_id}": (NotFound,),
     "GET /v1/jobs/{job_id}": (NotFound,),
-    "POST /v1/jobs/{job_id}:cancel": (NotFound, RunNotCancellable),
+    "POST /v1/jobs/{job_id}/cancel": (NotFound, RunNotCancellable),
     "GET /v1/artifacts/{ref}.png": OF_STORE,
     "GET /v1/classifiers": OF_SERVICES,
 }
 """The errors of single operations, in addition to those of the rules."""
 
 
-def own_keys(method: str, path: str) -> set[str]:
-    """Return the keys under which `OWN` may list an operation."""
-    return {f"{method} {path}", f"{method} {re.sub(_OF_A_KIND, RUNS, path)}"}
-
-
 def problems_of(method: str, path: str, described: Mapping[str, Any]) -> Errors:
     """Return every error that an operation may answer."""
     operation = Operation(method, path, described)
     by_rule = (error for applies, errors in RULES if applies(operation) for error in errors)
-    own = (error for key in own_keys(method, path) for error in OWN.get(key, ()))
+    own = OWN.get(f"{method} {path}", ())
     return tuple({error.code: error for error in (*by_rule, *own)}.values())
-
-
-def by_status(errors: Iterable[type[CounterposeError]]) -> dict[str, list[str]]:
-    """Return the codes of each status, both sorted."""
-    found: dict[str, list[str]] = {}
-    for error in sorted(errors, key=lambda error: (error.status, error.code)):
-        found.setdefault(str(error.status), []).append(error.code)
-    return found
-
-
-# Of the closed list: a kind that is missing here would document none of its conflicts.
-_OF_A_KIND = rf"^/v1/({'|'.join(kind.path for kind in KINDS.values())})(?=$|/|:)"

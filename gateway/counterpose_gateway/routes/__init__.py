@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from counterpose_core.kinds import KINDS
-from counterpose_gateway.methods import METHODS
 from counterpose_gateway.routes import (
     adversarial_datasets,
     bug_hunts,
+    creation,
     dataset_interfaces,
     datasets,
-    every_run,
     exports,
     gates,
     jobs,
     operators,
+    runs,
     services,
     shift_benchmarks,
     signed_urls,
@@ -24,32 +23,19 @@ from counterpose_gateway.routes import (
     usage,
     webhooks,
 )
-from counterpose_gateway.routes.runs import prefix_of, run_router
-from counterpose_gateway.runs.method import AnyMethod
-
-_OWN = {
-    module.router.prefix: module.router
-    for module in (
-        adversarial_datasets,
-        bug_hunts,
-        dataset_interfaces,
-        gates,
-        shift_benchmarks,
-        stress_tests,
-    )
-}
-"""The routers of methods that have verbs of their own."""
-
-
-def _router_of(method: AnyMethod) -> APIRouter:
-    return _OWN.get(prefix_of(KINDS[method.kind])) or run_router(method)
-
 
 ROUTERS: tuple[APIRouter, ...] = (
     datasets.router,
     token_files.router,
-    every_run.router,
-    *map(_router_of, METHODS.values()),
+    creation.router,
+    runs.listing,
+    runs.router,
+    stress_tests.router,
+    dataset_interfaces.router,
+    shift_benchmarks.router,
+    bug_hunts.router,
+    adversarial_datasets.router,
+    gates.router,
     jobs.router,
     webhooks.router,
     exports.router,

@@ -1,23 +1,24 @@
-"""``/v1/bug-hunts``: find failures that nobody asked about; other routes are those of every run."""
+"""What only bug hunts have: estimates, and descriptions of your own."""
 
 from __future__ import annotations
 
-from fastapi import Response
+from fastapi import APIRouter, Response
 
 from counterpose_core.contract.bug_hunt_estimates import BugHuntEstimate, BugHuntQuestion
 from counterpose_core.contract.bug_hunts import DescriptionsCreate
 from counterpose_core.contract.runs import Run
+from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods.bug_hunt.dry_run import dry_run
 from counterpose_gateway.methods.bug_hunt.measurement import start_measurement
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.routes.context import Context, IdempotencyKey, RunId, Submitting
-from counterpose_gateway.routes.runs import accepted, run_router
+from counterpose_gateway.routes.creation import accepted, only
 from counterpose_gateway.runs.submission import require_services
 
-router = run_router(BUG_HUNT)
+router = APIRouter(prefix="/v1", tags=["bug hunts"], route_class=StrictRoute)
 
 
-@router.post(":estimate")
+@router.post("/bug-hunts/estimate")
 async def estimate_bug_hunt(body: BugHuntQuestion, context: Context) -> BugHuntEstimate:
     """Return what such a hunt would take and the smallest rates that it could find, or refuse it as its run.
 
@@ -27,7 +28,7 @@ async def estimate_bug_hunt(body: BugHuntQuestion, context: Context) -> BugHuntE
     return await dry_run(body, context)
 
 
-@router.post("/{run_id:segment}/descriptions", status_code=202)
+@router.post("/runs/{run_id:segment}/descriptions", status_code=202, dependencies=[only("bug-hunt")])
 async def measure_descriptions(
     run_id: RunId,
     body: DescriptionsCreate,
@@ -36,4 +37,4 @@ async def measure_descriptions(
     key: IdempotencyKey = None,
 ) -> Run:
     """Create a child run that measures descriptions of your own on fresh images, beside the label alone."""
-    return accepted(await start_measurement(run_id, body, context, key), router, response)
+    return accepted(await start_measurement(run_id, body, context, key), response)

@@ -32,7 +32,7 @@ from counterpose_gateway.settings import GatewaySettings
 
 
 class Segment(StringConvertor):
-    """A part of a path that ends where a verb begins: no id takes in ``:cancel``."""
+    """A part of a path without a colon: ``j1:cancel``, as addresses were before, is no id."""
 
     regex = "[^/:]+"
 

@@ -107,7 +107,7 @@ def import_dataset(
     return answer_once(context.ledger, f"datasets/{name}/import", key, body, work, status=202)
 
 
-@router.post("/{name}/import:cancel")
+@router.post("/{name}/import/cancel")
 def cancel_import(name: DatasetName, context: Context) -> Dataset:
     """Stop an import: it ends as `failed`, and what was taken in stays; one that has ended stays as it is."""
     context.ledger.imports.cancel(name)

@@ -1,4 +1,4 @@
-"""The images of a run: ``/v1/<kind>s/{id}/export`` for other tools, and ``/v1/artifacts`` for one as PNG."""
+"""The images of a run: ``/v1/runs/{id}/export`` for other tools, and ``/v1/artifacts`` for one as PNG."""
 
 from __future__ import annotations
 

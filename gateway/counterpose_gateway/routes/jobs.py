@@ -10,7 +10,7 @@ from counterpose_core.contract.jobs import Job, JobCreate, JobList
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.jobs.submission import cancel_job, submit_job
 from counterpose_gateway.routes.context import After, Context, IdempotencyKey, PageSize
-from counterpose_gateway.routes.runs import RUN_RETRY_AFTER
+from counterpose_gateway.routes.creation import RUN_RETRY_AFTER
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 
@@ -34,7 +34,7 @@ def list_jobs(context: Context, after: After = None, limit: PageSize = 50) -> Jo
     return context.ledger.jobs.page(after=after, limit=limit)
 
 
-@router.post("/{job_id:segment}:cancel")
+@router.post("/{job_id:segment}/cancel")
 def cancel(job_id: JobId, context: Context) -> Job:
     """Cancel the job and its run; finished items are kept, and the workers on the cluster end."""
     return cancel_job(job_id, context.ledger)

@@ -1,30 +1,24 @@
-"""The routes of every kind of run: create, list, follow, cancel, resume, read items and figures."""
+"""``/v1/runs``: list, follow, cancel, resume, read items and figures of runs of every kind."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
+from pydantic import BaseModel, Field, create_model
 from sse_starlette import EventSourceResponse
 
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
-from counterpose_core.kinds import KINDS, Kind
+from counterpose_core.errors import NotFound
 from counterpose_core.types import ItemKind, ItemState, RunKind, RunState
 from counterpose_gateway.http.strict_json import StrictRoute
-from counterpose_gateway.routes.context import (
-    IN_DIGITS,
-    After,
-    Context,
-    IdempotencyKey,
-    PageSize,
-    RunId,
-    Submitting,
-)
+from counterpose_gateway.methods import METHODS
+from counterpose_gateway.routes.choices import Chosen, Found, require_choices
+from counterpose_gateway.routes.context import IN_DIGITS, After, Context, PageSize, RunId
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from counterpose_gateway.routes.reports import Part, report_response, summary_response
-from counterpose_gateway.runs.method import AnyMethod, ExportChoice
+from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.runs.progress import (
     LONGEST_WAIT_SECONDS,
     MEDIA_TYPE,
@@ -34,9 +28,8 @@ from counterpose_gateway.runs.progress import (
     wait_for_end,
 )
 from counterpose_gateway.runs.status import StatusText
-from counterpose_gateway.runs.submission import functions_again, submit
+from counterpose_gateway.runs.submission import functions_again
 
-RUN_RETRY_AFTER = "2"
 IF_NONE_MATCH = {
     "name": "if-none-match",
     "in": "header",
@@ -58,6 +51,7 @@ LastEventId = Annotated[
     Header(ge=0, description="Number of the last event received; the stream goes on with the next one."),
     IN_DIGITS,
 ]
+OfKind = Annotated[RunKind | None, Query(alias="kind", description="Only runs of this kind.")]
 OfState = Annotated[RunState | None, Query(alias="state", description="Only runs in this state.")]
 OfDataset = Annotated[
     str | None, Query(alias="dataset", max_length=96, description="Only runs about this dataset.")
@@ -80,239 +74,195 @@ FromOrdinal = Annotated[
 ]
 
 
-async def _no_choice() -> None:
-    """A reader of most summaries has no choice."""
+async def _run(run_id: RunId, context: Context) -> StatusText:
+    return await context.status.read(run_id)
 
 
-async def _of_dropped(dropped: Dropped = False) -> ExportChoice:
-    return ExportChoice(dropped=dropped)
+KnownRun = Annotated[StatusText, Depends(_run)]
+"""The row of the run, read once a request."""
 
 
-def prefix_of(kind: Kind) -> str:
-    """Return the address of the runs of a kind."""
-    return f"/v1/{kind.path}"
+def _of_any(field: str) -> Any:
+    """Return what a field of an item may be, by the items of all methods."""
+    shapes = (method.item.model_fields for method in METHODS.values())
+    return Union[tuple(shape[field].annotation for shape in shapes if field in shape)]  # noqa: UP007
 
 
-def run_router(
-    method: AnyMethod,
-    view: Callable[..., Any] = _no_choice,
-    choice: Callable[..., Awaitable[ExportChoice]] = _of_dropped,
-) -> APIRouter:
-    """Make the router of a method's runs, with all routes that every method has.
+AnySummary: Any = Annotated[
+    Union[tuple(method.summary for method in METHODS.values())],  # noqa: UP007
+    Field(discriminator="kind"),
+]
+AnyItem: Any = create_model(
+    "Item",
+    __base__=RunItem,
+    __doc__="One unit of work of a run, which ends in exactly one recorded outcome.",
+    result=(_of_any("result"), RunItem.model_fields["result"]),
+    instruction=(
+        _of_any("instruction"),
+        Field(default=None, description="What the run's plan asks of the item, or null if nothing more."),
+    ),
+)
 
-    A run of another kind is not found under it.
+listing = APIRouter(prefix="/v1/runs", tags=["runs"])
+router = APIRouter(
+    prefix="/v1/runs/{run_id:segment}", tags=["runs"], route_class=StrictRoute, dependencies=[Depends(_run)]
+)
 
-    Args:
-        method: the method.
-        view: reads the reader's choice for a summary from the address.
-        choice: reads from the address which images to export.
+
+@listing.get("")
+def list_runs(
+    context: Context,
+    kind: OfKind = None,
+    state: OfState = None,
+    dataset: OfDataset = None,
+    parent: OfParent = None,
+    after: After = None,
+    limit: PageSize = 50,
+) -> RunList:
+    """List runs of every kind, newest first, a page at a time."""
+    return context.ledger.runs.page(
+        kind=kind, state=state, dataset=dataset, parent=parent, after=after, limit=limit
+    )
+
+
+@router.get(
+    "",
+    response_model=Run,
+    responses={304: {"description": "The run is unchanged since the state that If-None-Match names."}},
+    openapi_extra={"parameters": [IF_NONE_MATCH]},
+)
+async def get_run(run: KnownRun, request: Request) -> Response:
+    """Return a run; with If-None-Match, answer 304 while it is unchanged."""
+    return etag_response(run, request)
+
+
+@router.patch("")
+def rename_run(run_id: RunId, body: RunRename, context: Context) -> Run:
+    """Give the run a name for people; its id stays."""
+    return context.ledger.runs.rename(run_id, body.name)
+
+
+@router.delete("", status_code=204)
+def delete_run(run_id: RunId, context: Context) -> None:
+    """Delete an ended run with its items; images that no other run or dataset has go within hours."""
+    context.delete_run(run_id)
+
+
+@router.get("/wait", response_model=Run)
+async def wait_for_run(run_id: RunId, context: Context, seconds: Seconds = 25.0) -> Response:
+    """Answer when the run has ended or the timeout has passed, whichever comes first."""
+    run = await wait_for_end(context.followed, context.status, run_id, seconds)
+    return Response(run.content, media_type="application/json")
+
+
+@router.post("/cancel")
+def cancel_run(run_id: RunId, context: Context) -> Run:
+    """Cancel the run; finished items are kept."""
+    return context.ledger.runs.cancel(run_id)
+
+
+@router.post("/resume")
+def resume_run(run_id: RunId, context: Context, body: RunResume | None = None) -> Run:
+    """Resume the run: failed and cancelled items are tried again."""
+    functions = {} if body is None else functions_again(run_id, body, context)
+    return context.ledger.runs.resume(run_id, functions)
+
+
+@router.get(
+    "/events",
+    response_class=EventSourceResponse,
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+async def follow_run(
+    run_id: RunId, context: Context, last_event_id: LastEventId = None
+) -> EventSourceResponse:
+    """Stream progress as server-sent events, from the event after Last-Event-ID or from now on."""
+    after = await first_event_id(context.followed, run_id, last_event_id)
+    return event_response(context.followed, run_id, after=after)
+
+
+@router.get("/items", response_model=PageOfItems[AnyItem])
+def list_items(
+    run_id: RunId,
+    run: KnownRun,
+    context: Context,
+    kind: ItemsOfKind = None,
+    state: ItemsInState = None,
+    label: ItemsOfClass = None,
+    after: After = None,
+    limit: PageSize = 100,
+) -> Response:
+    """List the items in planned order, a page at a time; pages never repeat or skip an item.
+
+    Of a kind, state or class alone, pages before the last may be short or empty: go on until `after` is
+    null.
     """
-    kind = KINDS[method.kind]
-    noun = kind.title.lower()
-    router = APIRouter(
-        prefix=prefix_of(kind),
-        tags=[f"{noun}s"],
-        route_class=StrictRoute,
-        dependencies=[Depends(_of_kind(kind))],
+    shape = METHODS[run.kind].item
+    page = context.ledger.items.page(
+        run_id, shape, kind=kind, state=state, label=label, after=after, limit=limit
     )
-    _add_verbs(router, noun)
-    _add_changes(router, noun)
-    _add_readers(router, method.kind, noun)
-    _add_item_readers(router, noun, method.item)
-    _add_create(router, method)
-    _add_figures(router, method, view)
-    if method.export is not None:
-        _add_export(router, method, view, choice)
-    return router
+    return _answer(page)
 
 
-def _of_kind(kind: Kind) -> Callable[..., Awaitable[None]]:
-    async def check(request: Request, context: Context) -> None:
-        run_id = request.path_params.get("run_id")
-        if run_id is not None:
-            # Kept for the route: the row is read once a request.
-            request.state.run = await context.status.read(run_id, kind.name)
-
-    return check
+@router.get("/items/{item_id}", response_model=AnyItem)
+def get_item(run_id: RunId, run: KnownRun, item_id: ItemId, context: Context) -> Response:
+    """Return one item with its result."""
+    return _answer(context.ledger.items.get(run_id, item_id, METHODS[run.kind].item))
 
 
-def _run_of(request: Request) -> StatusText:
-    run = request.state.run
-    assert isinstance(run, StatusText)  # the check of the router put it there
-    return run
+@router.get("/results", response_class=StreamingResponse, responses={200: {"content": {MEDIA_TYPE: {}}}})
+def stream_results(
+    run_id: RunId, run: KnownRun, context: Context, from_ordinal: FromOrdinal = 0
+) -> StreamingResponse:
+    """Stream every ended item as JSON lines; the last line has a count and a checksum."""
+    lines = result_lines(context.ledger, run_id, METHODS[run.kind].item, from_ordinal=from_ordinal)
+    return StreamingResponse(lines, media_type=MEDIA_TYPE)
 
 
-def accepted(run: Run, router: APIRouter, response: Response) -> Run:
-    """Set the location of a new run, and the time after which to poll it."""
-    response.headers["location"] = f"{router.prefix}/{run.id}"
-    response.headers["retry-after"] = RUN_RETRY_AFTER
-    return run
+@router.get("/summary", response_model=AnySummary)
+async def summarize_run(
+    request: Request, run_id: RunId, run: KnownRun, context: Context, chosen: Chosen
+) -> Response:
+    """Return the figures of the run as it stands, each with its interval and n; `kind` says which they are.
+
+    Other thresholds or another percentile judge what is recorded again; no image is made.
+    """
+    method = METHODS[run.kind]
+    view = require_choices(method, run_id, chosen)
+    return await summary_response(request, method, run_id, context, view)
 
 
-def _add_verbs(router: APIRouter, noun: str) -> None:
-    # The verbs come before the bare id, which would take "id:wait" for an id.
-    @router.get("/{run_id:segment}:wait", response_model=Run, name=f"Wait for a {noun}")
-    async def wait(run_id: RunId, context: Context, seconds: Seconds = 25.0) -> Response:
-        """Answer when the run has ended or the timeout has passed, whichever comes first."""
-        run = await wait_for_end(context.followed, context.status, run_id, seconds)
-        return Response(run.content, media_type="application/json")
-
-    @router.post("/{run_id:segment}:cancel", name=f"Cancel a {noun}")
-    def cancel(run_id: RunId, context: Context) -> Run:
-        """Cancel the run; finished items are kept."""
-        return context.ledger.runs.cancel(run_id)
-
-    @router.post("/{run_id:segment}:resume", name=f"Resume a {noun}")
-    def resume(run_id: RunId, context: Context, body: RunResume | None = None) -> Run:
-        """Resume the run: failed and cancelled items are tried again."""
-        functions = {} if body is None else functions_again(run_id, body, context)
-        return context.ledger.runs.resume(run_id, functions)
+@router.get("/report", response_class=HTMLResponse)
+async def report_run(
+    request: Request, run_id: RunId, run: KnownRun, context: Context, chosen: Chosen, part: Part = "whole"
+) -> HTMLResponse:
+    """Return the report as one self-contained HTML document."""
+    method = METHODS[run.kind]
+    view = require_choices(method, run_id, chosen)
+    return await report_response(request, method, run_id, context, view, part=part)
 
 
-def _add_changes(router: APIRouter, noun: str) -> None:
-    @router.patch("/{run_id:segment}", name=f"Rename a {noun}")
-    def rename(run_id: RunId, body: RunRename, context: Context) -> Run:
-        """Give the run a name for people; its id stays."""
-        return context.ledger.runs.rename(run_id, body.name)
-
-    @router.delete("/{run_id:segment}", status_code=204, name=f"Delete a {noun}")
-    def delete(run_id: RunId, context: Context) -> None:
-        """Delete an ended run with its items; images that no other run or dataset has go within hours."""
-        context.delete_run(run_id)
-
-
-def _add_readers(router: APIRouter, kind: RunKind, noun: str) -> None:
-    @router.get("", name=f"List {noun}s")
-    def list_runs(
-        context: Context,
-        state: OfState = None,
-        dataset: OfDataset = None,
-        parent: OfParent = None,
-        after: After = None,
-        limit: PageSize = 50,
-    ) -> RunList:
-        """List the runs, newest first, a page at a time."""
-        return context.ledger.runs.page(
-            kind=kind, state=state, dataset=dataset, parent=parent, after=after, limit=limit
-        )
-
-    @router.get(
-        "/{run_id:segment}",
-        response_model=Run,
-        responses={304: {"description": "The run is unchanged since the state that If-None-Match names."}},
-        openapi_extra={"parameters": [IF_NONE_MATCH]},
-        name=f"Get a {noun}",
-    )
-    async def get_run(run_id: RunId, request: Request) -> Response:
-        """Return a run; with If-None-Match, answer 304 while it is unchanged."""
-        return etag_response(_run_of(request), request)
-
-    @router.get(
-        "/{run_id:segment}/events",
-        response_class=EventSourceResponse,
-        responses={200: {"content": {"text/event-stream": {}}}},
-        name=f"Follow a {noun}",
-    )
-    async def follow(
-        run_id: RunId, context: Context, last_event_id: LastEventId = None
-    ) -> EventSourceResponse:
-        """Stream progress as server-sent events, from the event after Last-Event-ID or from now on."""
-        after = await first_event_id(context.followed, run_id, last_event_id)
-        return event_response(context.followed, run_id, after=after)
+@router.get("/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
+def export_run(
+    run_id: RunId,
+    run: KnownRun,
+    context: Context,
+    chosen: Chosen,
+    layout: Layout = "imagefolder",
+    dropped: Dropped = False,
+    found: Found = False,
+) -> StreamingResponse:
+    """Export the kept images with their provenance and a card, as a tar archive."""
+    method = METHODS[run.kind]
+    if method.export is None:
+        raise NotFound(f"run {run_id!r} is a {run.kind}, which has no images of its own to export")
+    view = require_choices(method, run_id, chosen | ({"found": found} if found else {}))
+    return export_response(method, run_id, layout, ExportChoice(dropped=dropped, found=found), context, view)
 
 
-def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -> None:
-    @router.get(
-        "/{run_id:segment}/items",
-        response_model=PageOfItems[shape],  # type: ignore[valid-type]  # known at run time only
-        name=f"List the items of a {noun}",
-    )
-    def list_items(
-        run_id: RunId,
-        context: Context,
-        kind: ItemsOfKind = None,
-        state: ItemsInState = None,
-        label: ItemsOfClass = None,
-        after: After = None,
-        limit: PageSize = 100,
-    ) -> Any:
-        """List the items in planned order, a page at a time; pages never repeat or skip an item.
-
-        Of a kind, state or class alone, pages before the last may be short or empty: go on until `after` is
-        null.
-        """
-        return context.ledger.items.page(
-            run_id, shape, kind=kind, state=state, label=label, after=after, limit=limit
-        )
-
-    @router.get("/{run_id:segment}/items/{item_id}", response_model=shape, name=f"Get an item of a {noun}")
-    def get_item(run_id: RunId, item_id: ItemId, context: Context) -> Any:
-        """Return one item with its result."""
-        return context.ledger.items.get(run_id, item_id, shape)
-
-    @router.get(
-        "/{run_id:segment}/results",
-        response_class=StreamingResponse,
-        responses={200: {"content": {MEDIA_TYPE: {}}}},
-        name=f"Stream the results of a {noun}",
-    )
-    def get_results(run_id: RunId, context: Context, from_ordinal: FromOrdinal = 0) -> StreamingResponse:
-        """Stream every ended item as JSON lines; the last line has a count and a checksum."""
-        lines = result_lines(context.ledger, run_id, shape, from_ordinal=from_ordinal)
-        return StreamingResponse(lines, media_type=MEDIA_TYPE)
-
-
-def _add_create(router: APIRouter, method: AnyMethod) -> None:
-    async def create(body: Any, context: Submitting, response: Response, key: IdempotencyKey = None) -> Run:
-        """Create a run; it is durable before the answer, and a worker takes it up."""
-        return accepted(await submit(method, body, context, key), router, response)
-
-    create.__annotations__["body"] = method.create
-    router.post("", status_code=202, name=_named("create", method))(create)
-
-
-def _add_figures(router: APIRouter, method: AnyMethod, view: Callable[..., Any]) -> None:
-    async def summarize(request: Request, run_id: RunId, context: Context, view: Any) -> Response:
-        """Return the figures of the run as it stands, each with its interval and n."""
-        return await summary_response(request, method, run_id, context, view)
-
-    async def report(
-        request: Request, run_id: RunId, context: Context, view: Any, part: Part = "whole"
-    ) -> HTMLResponse:
-        """Return the report as one self-contained HTML document."""
-        return await report_response(request, method, run_id, context, view, part=part)
-
-    for route in (summarize, report):
-        route.__annotations__["view"] = Annotated[Any, Depends(view)]
-    router.get("/{run_id:segment}/summary", response_model=method.summary, name=_named("summarize", method))(
-        summarize
-    )
-    router.get("/{run_id:segment}/report", response_class=HTMLResponse, name=_named("report", method))(report)
-
-
-def _add_export(
-    router: APIRouter, method: AnyMethod, view: Callable[..., Any], choice: Callable[..., Any]
-) -> None:
-    def export(
-        run_id: RunId, context: Context, choice: Any, view: Any, layout: Layout = "imagefolder"
-    ) -> StreamingResponse:
-        """Export the kept images with their provenance and a card, as a tar archive."""
-        return export_response(method, run_id, layout, choice, context, view)
-
-    export.__annotations__ |= {
-        "choice": Annotated[Any, Depends(choice)],
-        "view": Annotated[Any, Depends(view)],
-    }
-    router.get(
-        "/{run_id:segment}/export",
-        response_class=StreamingResponse,
-        responses=EXPORT_CONTENT,
-        name=_named("export", method),
-    )(export)
-
-
-def _named(verb: str, method: AnyMethod) -> str:
-    return f"{verb}_{method.kind.replace('-', '_')}"
+def _answer(body: BaseModel) -> Response:
+    # Not by FastAPI, which would look for it among the items of all kinds.
+    return Response(body.model_dump_json(by_alias=True), media_type="application/json")
 
 
 def etag_response(run: StatusText, request: Request) -> Response:

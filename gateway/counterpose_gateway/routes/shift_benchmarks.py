@@ -1,10 +1,10 @@
-"""``/v1/shift-benchmarks``: create them, sum them up, set thresholds; other routes are those of every run."""
+"""What only shift benchmarks have: thresholds of shifts, and the images to look at before."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import APIRouter, Path, Query
 
 from counterpose_core.contract.shift_benchmarks import ImageSource
 from counterpose_core.contract.shift_thresholds import (
@@ -13,40 +13,17 @@ from counterpose_core.contract.shift_thresholds import (
     ShiftThresholds,
     ShiftThresholdSet,
 )
-from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
+from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods.shift_benchmark import decisions
-from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.routes.context import Context, RunId
-from counterpose_gateway.routes.exports import Dropped
-from counterpose_gateway.routes.runs import run_router
-from counterpose_gateway.runs.method import ExportChoice
+from counterpose_gateway.routes.creation import only
 
-Percentile = Annotated[
-    float,
-    Query(
-        ge=0.0,
-        le=100.0,
-        allow_inf_nan=False,
-        description="Percentile of each class's real images from which an image shows its object.",
-    ),
-]
-Found = Annotated[bool, Query(description="Also images that were found and not generated.")]
-
-
-async def _percentile(object_percentile: Percentile = OBJECT_PERCENTILE) -> float:
-    return object_percentile
-
-
-async def _images(dropped: Dropped = False, found: Found = False) -> ExportChoice:
-    return ExportChoice(dropped=dropped, found=found)
-
-
-router = run_router(SHIFT_BENCHMARK, view=_percentile, choice=_images)
+router = APIRouter(prefix="/v1", tags=["shift benchmarks"], route_class=StrictRoute)
 
 Shift = Annotated[str, Path(description="Name of the shift.")]
 
 
-@router.get("/{run_id:segment}/inspections")
+@router.get("/runs/{run_id:segment}/inspections", dependencies=[only("shift-benchmark")])
 def inspect_shift(
     run_id: RunId,
     context: Context,
@@ -60,14 +37,14 @@ def inspect_shift(
     return decisions.inspect_shift(run_id, shift, image_source, context.ledger)
 
 
-@router.get("/{run_id:segment}/shift-thresholds")
+@router.get("/runs/{run_id:segment}/shift-thresholds", dependencies=[only("shift-benchmark")])
 def list_shift_thresholds(run_id: RunId, context: Context) -> ShiftThresholds:
     """Return the shift thresholds in force and every decision on them, oldest first."""
     return decisions.list_thresholds(run_id, context.ledger)
 
 
 # A shift may be a whole prompt, which may have a slash in it.
-@router.put("/{run_id:segment}/shift-thresholds/{shift:path}")
+@router.put("/runs/{run_id:segment}/shift-thresholds/{shift:path}", dependencies=[only("shift-benchmark")])
 def set_shift_threshold(
     run_id: RunId, shift: Shift, body: ShiftThresholdSet, context: Context
 ) -> ShiftThresholdDecision:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -92,6 +92,10 @@ def planned_items(run: Run) -> int:
     return run.request_counts.total
 
 
+def no_choice(given: Mapping[str, Any]) -> Any:
+    """Return no choice: the summary is the same for all readers."""
+
+
 def never(suite: Suite) -> bool:
     """Return False: the method needs its services in every suite."""
     return False
@@ -121,7 +125,8 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
         summarize: sums up a run so far; nothing is generated or measured again.
         report: writes the report of a run that is summed up, as one HTML document.
         headline: says a summary in one sentence.
-        view: the choice for summaries that pages show.
+        choices: the parameters of an address by which a reader of a run chooses its figures or images.
+        view: returns the choice for a summary, of those parameters that are given; pages give none.
         problems: what may be wrong with a request, besides what may be with the planning of any run.
         revision: the revision of what a summary depends on besides the run's events, or None.
         next_stage: plans the next stage; None of methods that plan their runs whole.
@@ -150,7 +155,8 @@ class Method(Generic[CreateT, ItemT, SummaryT, ViewT]):
     headline: Callable[[SummaryT], Headline]
     abilities: tuple[Ability, ...] = ()
     can_do_without: Callable[[Suite], bool] = never
-    view: ViewT | None = None
+    choices: tuple[str, ...] = ()
+    view: Callable[[Mapping[str, Any]], ViewT] = no_choice
     problems: tuple[type[CounterposeError], ...] = ()
     revision: Callable[[str, RecordedRuns], Hashable] = of_events_alone
     next_stage: NextStage | None = None

@@ -30,7 +30,7 @@ _NO_CONFIG = b'"resolved_config":{}'
 class StatusText:
     """A run as JSON, with its ETag; ``config`` is where the part of it is that never changes."""
 
-    kind: str
+    kind: RunKind
     state: str
     content: bytes
     tag: str
@@ -73,7 +73,7 @@ class RunStatus:
             text = _text(await asyncio.to_thread(self._ledger.runs.get, run_id))
             self._texts.keep(run_id, None, text)
         if kind is not None and text.kind != kind:
-            raise NotFound(f"run {run_id!r} is a {text.kind}, not a {kind}; ask for it under its own kind")
+            raise NotFound(f"run {run_id!r} is a {text.kind}, not a {kind}, which alone has this")
         return text
 
     async def _glance(self, run_id: str) -> Glance | None:

@@ -25,7 +25,7 @@ _KEPT = 2000
 def summary_for(run: Run, context: GatewayContext) -> BaseModel:
     """The summary of a run of any kind, as its report shows it; raises `NotFound`."""
     method = METHODS[run.kind]
-    summary = summary_of(method, run.id, method.view, context)
+    summary = summary_of(method, run.id, method.view({}), context)
     assert isinstance(summary, BaseModel)  # the summary of every method is one
     return summary
 

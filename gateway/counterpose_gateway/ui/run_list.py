@@ -13,8 +13,7 @@ from counterpose_core.errors import NotFound
 from counterpose_core.kinds import KINDS
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.routes.context import After, Context, GatewayContext
-from counterpose_gateway.routes.every_run import OfKind
-from counterpose_gateway.routes.runs import OfDataset, OfState
+from counterpose_gateway.routes.runs import OfDataset, OfKind, OfState
 from counterpose_gateway.ui.environment import page
 from counterpose_gateway.ui.page_route import PageRoute
 from counterpose_gateway.ui.page_state import Pages, PageState

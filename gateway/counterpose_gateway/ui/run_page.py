@@ -89,7 +89,7 @@ async def _report(request: Request, run: Run, context: GatewayContext) -> str:
     A large one takes a minute, so that whoever waits holds no thread: there are forty for all requests.
     """
     method = METHODS[run.kind]
-    report = awaited_report(method, run.id, method.view, context, keep=True)
+    report = awaited_report(method, run.id, method.view({}), context, keep=True)
     return await while_connected(request, report)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from counterpose_core.contract.adversarial_datasets import AdversarialDatasetConfig
@@ -58,8 +60,11 @@ class KeptImage(ResponseBody):
 
 
 class AdversarialDatasetSummary(RunSummary):
-    """``GET /v1/adversarial-datasets/{id}/summary``."""
+    """``GET /v1/runs/{id}/summary``."""
 
+    kind: Literal["adversarial-dataset"] = Field(
+        default="adversarial-dataset", description="The kind of the run."
+    )
     run_id: str = Field(description="Id of the run.")
     config: AdversarialDatasetConfig = Field(description="Everything the dataset depends on.")
     request_counts: RequestCounts = Field(description="Number of items in each state.")

@@ -106,7 +106,7 @@ class AdversarialDatasetCreate(LabelImagesCreate):
 
 
 class DatasetRegistration(ClientBody):
-    """``POST /v1/adversarial-datasets/{id}:register``: its images as a dataset that other methods take."""
+    """``POST /v1/runs/{id}/register``: its images as a dataset that other methods take."""
 
     name: PortableName = Field(description="Name of the dataset, unique among those of your tenant.")
 

@@ -1,4 +1,4 @@
-"""The body of ``POST /v1/bug-hunts:estimate``: what a bug hunt would cost, and the least that it can find."""
+"""The body of ``POST /v1/bug-hunts/estimate``: what a bug hunt would cost, and the least that it can find."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counterpose_core.types import ClassifierSpec
 
 
 class BugHuntQuestion(BugHuntCreate):
-    """``POST /v1/bug-hunts:estimate``: a hunt that is asked about."""
+    """``POST /v1/bug-hunts/estimate``: a hunt that is asked about."""
 
     classifiers: list[ClassifierSpec] = Field(
         default=[],

@@ -308,8 +308,9 @@ class MixtureRate(ResponseBody):
 
 
 class BugHuntSummary(RunSummary):
-    """``GET /v1/bug-hunts/{id}/summary``."""
+    """``GET /v1/runs/{id}/summary``."""
 
+    kind: Literal["bug-hunt"] = Field(default="bug-hunt", description="Kind of the run.")
     run_id: str = Field(description="Id of the run.")
     config: BugHuntConfig = Field(description="The run's resolved configuration.")
     request_counts: RequestCounts = Field(description="Number of items in each state.")

@@ -188,7 +188,7 @@ class BugHuntCreate(LabelImagesCreate):
 
 
 class DescriptionsCreate(FunctionsOfCaller):
-    """``POST /v1/bug-hunts/{run_id}/descriptions``: measure descriptions of your own beside the hunt's label.
+    """``POST /v1/runs/{run_id}/descriptions``: measure descriptions of your own beside the hunt's label.
 
     ``functions``: classifiers of the hunt that are functions, where the program that served them has ended.
     """

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from counterpose_core.contract.base import (
     DISTINCT,
@@ -11,6 +11,7 @@ from counterpose_core.contract.base import (
     ModelIdentity,
     ResponseBody,
     require_distinct,
+    told_apart_by,
 )
 from counterpose_core.contract.editor import (
     GenerationPreset,
@@ -212,8 +213,13 @@ class TokenItem(RunItem[TokenResult]):
 
 
 class DatasetInterfaceSummary(ResponseBody):
-    """``GET /v1/dataset-interfaces/{run_id}/summary``: the learned tokens as the run stands."""
+    """``GET /v1/runs/{run_id}/summary``: the learned tokens as the run stands."""
 
+    model_config = ConfigDict(json_schema_extra=told_apart_by("kind"))
+
+    kind: Literal["dataset-interface"] = Field(
+        default="dataset-interface", description="The kind of the run."
+    )
     run_id: str = Field(description="Id of the run, by which benchmarks name the interface.")
     dataset: str = Field(description="Name of the dataset.")
     tokens: dict[str, TokenResult] = Field(description="The finished tokens, by class.")
@@ -243,7 +249,7 @@ def _line(name: str, token: TokenResult) -> str:
 
 
 class ImagesCreate(ClientBody):
-    """``POST /v1/dataset-interfaces/{run_id}:generate``: images of a class, as it is or under a shift."""
+    """``POST /v1/runs/{run_id}/generate``: images of a class, as it is or under a shift."""
 
     class_name: ClassName = Field(description="Class to show.")
     shift: str | None = Field(

@@ -25,7 +25,7 @@ TOLERANCE = 0.10
 
 
 class RegressionSetOf(ClientBody):
-    """``POST /v1/gates:freeze``: the run whose pairs are frozen."""
+    """``POST /v1/gates/freeze``: the run whose pairs are frozen."""
 
     baseline: str = Field(
         min_length=1, max_length=64, description="Id of the ended stress test or shift benchmark."
@@ -236,8 +236,9 @@ class GateExample(ResponseBody):
 
 
 class GateSummary(RunSummary):
-    """``GET /v1/gates/{id}/summary``."""
+    """``GET /v1/runs/{id}/summary``."""
 
+    kind: Literal["gate"] = Field(default="gate", description="Kind of the run.")
     run_id: str = Field(description="Id of the run.")
     config: GateConfig = Field(description="Everything the gate depends on.")
     request_counts: RequestCounts = Field(description="Number of items in each state.")

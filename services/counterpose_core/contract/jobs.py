@@ -21,28 +21,28 @@ MOST_WORKERS = 1024
 class StressTestOfJob(ClientBody):
     """A stress test as the run of a job."""
 
-    kind: Literal["stress-test"] = Field(description="The kind of the run.")
+    kind: Literal["stress-test"] = Field(description="Kind of the run.")
     request: StressTestCreate = Field(description="The run, as `POST /v1/stress-tests` takes it.")
 
 
 class ShiftBenchmarkOfJob(ClientBody):
     """A shift benchmark as the run of a job."""
 
-    kind: Literal["shift-benchmark"] = Field(description="The kind of the run.")
+    kind: Literal["shift-benchmark"] = Field(description="Kind of the run.")
     request: ShiftBenchmarkCreate = Field(description="The run, as `POST /v1/shift-benchmarks` takes it.")
 
 
 class BugHuntOfJob(ClientBody):
     """A bug hunt as the run of a job."""
 
-    kind: Literal["bug-hunt"] = Field(description="The kind of the run.")
+    kind: Literal["bug-hunt"] = Field(description="Kind of the run.")
     request: BugHuntCreate = Field(description="The run, as `POST /v1/bug-hunts` takes it.")
 
 
 class GateOfJob(ClientBody):
     """A gate as the run of a job."""
 
-    kind: Literal["gate"] = Field(description="The kind of the run.")
+    kind: Literal["gate"] = Field(description="Kind of the run.")
     request: GateCreate = Field(description="The run, as `POST /v1/gates` takes it.")
 
 

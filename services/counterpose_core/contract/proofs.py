@@ -12,7 +12,7 @@ from counterpose_core.types import Name, RunState, Seed
 
 
 class ProofCreate(FunctionsOfCaller):
-    """``POST /v1/stress-tests/{run_id}/findings/{number}:prove``: more images for one finding.
+    """``POST /v1/runs/{run_id}/findings/{number}/prove``: more images for one finding.
 
     ``functions``: the finding's classifier, where it is a function and the program that served it to the run
     has ended.
@@ -115,7 +115,7 @@ class ProofPair(FindingPair):
 
 
 class FindingHistory(ResponseBody):
-    """``GET /v1/stress-tests/{run_id}/findings/{number}``: a finding, and what its child runs add to it."""
+    """``GET /v1/runs/{run_id}/findings/{number}``: a finding, and what its child runs add to it."""
 
     run_id: str = Field(description="Id of the run that has the finding.")
     told: Finding = Field(description="The finding as its own run tells it.")

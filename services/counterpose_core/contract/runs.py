@@ -3,9 +3,9 @@
 import datetime as dt
 from typing import Annotated, Any, Generic, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from counterpose_core.contract.base import ClientBody, Problem, ResponseBody
+from counterpose_core.contract.base import ClientBody, Problem, ResponseBody, told_apart_by
 from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.editor_presets import EditorPreset
@@ -73,7 +73,7 @@ class Run(ResponseBody):
 
 
 class RunRename(ClientBody):
-    """``PATCH /v1/<kind>s/{id}``: a name for people; the id stays."""
+    """``PATCH /v1/runs/{id}``: a name for people; the id stays."""
 
     name: (
         Annotated[
@@ -86,7 +86,7 @@ class RunRename(ClientBody):
 
 
 class RunResume(FunctionsOfCaller):
-    """``POST /v1/<kind>s/{id}:resume``; a body is needed only where a program serves a function again.
+    """``POST /v1/runs/{id}/resume``; a body is needed only where a program serves a function again.
 
     ``functions``: those of the run that a program serves at another address now.
     """
@@ -114,7 +114,9 @@ class CommonestFailure(ResponseBody):
 
 
 class RunSummary(ResponseBody):
-    """What the summaries of runs of several kinds say alike."""
+    """What the summaries of runs of several kinds say alike; each has a `kind`, which tells them apart."""
+
+    model_config = ConfigDict(json_schema_extra=told_apart_by("kind"))
 
     failure: CommonestFailure | None = Field(
         default=None, description="Why most of the failed items failed, or null if none did."

@@ -1,4 +1,4 @@
-"""The body of ``GET /v1/shift-benchmarks/{id}/summary``: the accuracy that each shift costs each model."""
+"""The body of ``GET /v1/runs/{id}/summary``: the accuracy that each shift costs each model."""
 
 from typing import Literal, Self
 
@@ -324,8 +324,9 @@ class PromptAccuracy(ResponseBody):
 
 
 class ShiftBenchmarkSummary(RunSummary):
-    """``GET /v1/shift-benchmarks/{run_id}/summary``: what each shift costs as the run stands."""
+    """``GET /v1/runs/{run_id}/summary``: what each shift costs as the run stands."""
 
+    kind: Literal["shift-benchmark"] = Field(default="shift-benchmark", description="Kind of the run.")
     run_id: str = Field(description="Id of the run.")
     interface: str = Field(description="Run id of the dataset interface.")
     dataset: str = Field(description="Name of the interface's dataset.")

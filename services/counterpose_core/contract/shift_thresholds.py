@@ -39,7 +39,7 @@ class Inspection(ResponseBody):
 
 
 class Inspections(ResponseBody):
-    """``GET /v1/shift-benchmarks/{run_id}/inspections``: images to look at before a threshold is set."""
+    """``GET /v1/runs/{run_id}/inspections``: images to look at before a threshold is set."""
 
     shift: str = Field(description="Name of the shift.")
     caption: str = Field(description="Caption that the images are compared with.")
@@ -53,7 +53,7 @@ class Inspections(ResponseBody):
 
 
 class ShiftThresholdSet(ClientBody):
-    """``PUT /v1/shift-benchmarks/{run_id}/shift-thresholds/{shift}``: a decision, given in one way."""
+    """``PUT /v1/runs/{run_id}/shift-thresholds/{shift}``: a decision, given in one way."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [way]} for way in WAYS]})
 
@@ -135,7 +135,7 @@ class ThresholdInForce(ResponseBody):
 
 
 class ShiftThresholds(ResponseBody):
-    """``GET /v1/shift-benchmarks/{run_id}/shift-thresholds``: thresholds in force, and every decision."""
+    """``GET /v1/runs/{run_id}/shift-thresholds``: thresholds in force, and every decision."""
 
     in_force: dict[str, ThresholdInForce] = Field(description="The threshold in force, by shift.")
     decisions: list[ShiftThresholdDecision] = Field(description="Every decision, oldest first.")

@@ -9,7 +9,7 @@ from counterpose_core.contract.base import ClientBody, ResponseBody
 from counterpose_core.text_form import TextForm
 
 SIGNABLE = (
-    r"^/v1/([a-z]{1,30}(-[a-z]{1,30})?s/[A-Za-z0-9_-]{1,64}/(report|export)|artifacts/[0-9a-f]{64}\.png)"
+    r"^/v1/(runs/[A-Za-z0-9_-]{1,64}/(report|export)|artifacts/[0-9a-f]{64}\.png)"
     r"(\?[A-Za-z0-9._~&=%+-]{1,1000})?$"
 )
 LONGEST_SECONDS = 7 * 24 * 3600
@@ -21,10 +21,10 @@ class SignedUrlCreate(ClientBody):
     path: Annotated[
         str,
         Field(max_length=1200, pattern=SIGNABLE),
-        TextForm("must be the path of a report, an export or an image, such as /v1/stress-tests/3fa8/report"),
+        TextForm("must be the path of a report, an export or an image, such as /v1/runs/3fa8/report"),
     ] = Field(
         description="Path of a report, an export or an image, with its query, such as "
-        "`/v1/stress-tests/3fa8/report`.",
+        "`/v1/runs/3fa8/report`.",
     )
     expires_in: int = Field(
         default=3600, ge=60, le=LONGEST_SECONDS, description="Seconds until it ends; a week at most."

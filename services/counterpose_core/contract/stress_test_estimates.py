@@ -1,4 +1,4 @@
-"""The body of ``POST /v1/stress-tests:estimate``: what a stress test would cost, and what it can prove."""
+"""The body of ``POST /v1/stress-tests/estimate``: what a stress test would cost, and what it can prove."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN_CLASSES = 8
 
 
 class StressTestQuestion(StressTestCreate):
-    """``POST /v1/stress-tests:estimate``: a stress test that is asked about."""
+    """``POST /v1/stress-tests/estimate``: a stress test that is asked about."""
 
     classifiers: list[ClassifierSpec] = Field(
         default=[],

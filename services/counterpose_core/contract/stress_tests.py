@@ -1,6 +1,6 @@
 """Bodies of ``/v1/stress-tests``: LANCE as a service."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -138,12 +138,13 @@ class StressTestConfig(ResponseBody):
 
 
 class StressTestSummary(RunSummary):
-    """``GET /v1/stress-tests/{run_id}/summary`` and ``demo/summary.json``: the figures as the run stands.
+    """``GET /v1/runs/{run_id}/summary`` and ``demo/summary.json``: the figures as the run stands.
 
     Every figure is of the run's first stage, the screen, except the findings with their tests and what
     counts or costs the whole run.
     """
 
+    kind: Literal["stress-test"] = Field(default="stress-test", description="Kind of the run.")
     run_id: str = Field(description="Id of the run.")
     dataset: str = Field(description="Name of the dataset.")
     seed: int = Field(description="Seed of the stress test.")

@@ -112,8 +112,9 @@ class ShownImage(ResponseBody):
 
 
 class TransferSummary(RunSummary):
-    """``GET /v1/transfers/{id}/summary``."""
+    """``GET /v1/runs/{id}/summary``."""
 
+    kind: Literal["transfer"] = Field(default="transfer", description="Kind of the run.")
     run_id: str = Field(description="Id of the run.")
     config: TransferConfig = Field(description="Everything the transfer depends on.")
     request_counts: RequestCounts = Field(description="Number of items in each state.")

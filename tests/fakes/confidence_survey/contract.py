@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from counterpose_core.contract.base import RequestBody, ResponseBody
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from counterpose_core.contract.base import RequestBody, ResponseBody, told_apart_by
 from counterpose_core.contract.runs import PredictionPair, Provenance, RunItem
 from counterpose_core.types import BlobRef, Estimate
 
@@ -36,5 +40,8 @@ class SurveyItem(RunItem[SurveyResult]):
 class SurveySummary(ResponseBody):
     """The mean of p(true class) by classifier."""
 
+    model_config = ConfigDict(json_schema_extra=told_apart_by("kind"))
+
+    kind: Literal["confidence-survey"] = "confidence-survey"
     run_id: str
     confidences: dict[str, Estimate]

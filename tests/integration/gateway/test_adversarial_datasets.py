@@ -68,10 +68,10 @@ async def made(gateway: FakeGateway, body: dict[str, Any]) -> AdversarialDataset
     assert answer.status_code == 202, answer.text
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
-    ended = (await gateway.http.get(f"{ROOT}/{run.id}")).json()
+    ended = (await gateway.http.get(f"/v1/runs/{run.id}")).json()
     assert ended["state"] in ("completed", "completed_with_failures"), ended
     assert gateway.ledger.audit.run(run.id) == []
-    summary = await gateway.http.get(f"{ROOT}/{run.id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200, summary.text
     return AdversarialDatasetSummary.model_validate_json(summary.content)
 
@@ -171,7 +171,7 @@ async def test_equal_seeds_make_the_same_dataset_whatever_else_is_generated_from
 async def test_the_images_are_exported_as_a_marked_dataset(
     found: AdversarialDatasetSummary, gateway: FakeGateway
 ) -> None:
-    answer = await gateway.http.get(f"{ROOT}/{found.run_id}/export")
+    answer = await gateway.http.get(f"/v1/runs/{found.run_id}/export")
     assert answer.status_code == 200
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
         names = archive.getnames()
@@ -183,7 +183,7 @@ async def test_the_images_are_exported_as_a_marked_dataset(
         marked = archive.extractfile(pictures[0])
         assert marked is not None
         assert b"trainedAlgorithmicMedia" in marked.read()
-    more = await gateway.http.get(f"{ROOT}/{found.run_id}/export?dropped=true")
+    more = await gateway.http.get(f"/v1/runs/{found.run_id}/export?dropped=true")
     assert len(more.content) > len(answer.content)
 
 
@@ -212,7 +212,7 @@ async def test_the_images_become_a_dataset_that_other_methods_take_and_stay_mark
 async def test_the_report_shows_images_first_and_what_each_filter_dropped(
     found: AdversarialDatasetSummary, gateway: FakeGateway
 ) -> None:
-    text = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    text = (await gateway.http.get(f"/v1/runs/{found.run_id}/report")).text
     places = [
         text.index(each) for each in ("<h1>", "<figure>", "How often captions fail", "What each filter")
     ]
@@ -244,7 +244,7 @@ async def test_the_distance_from_real_images_is_told_beside_that_of_two_halves(
     assert kept.n_images == found.kept
     assert kept.frechet is None
     assert "needs 1280 images in each set" in kept.no_frechet
-    text = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    text = (await gateway.http.get(f"/v1/runs/{found.run_id}/report")).text
     assert "two halves of the reference" in text
 
 

@@ -135,14 +135,14 @@ async def test_a_run_of_which_nothing_is_left_is_summed_up_and_judges_nobody(
         "dataset-interfaces": {"dataset": "demo", "seed": 1},
     }[root]
     made = (await gateway.http.post(f"/v1/{root}", json=body)).json()["id"]
-    assert (await gateway.http.post(f"/v1/{root}/{made}:cancel")).status_code == 200
-    summary = await gateway.http.get(f"/v1/{root}/{made}/summary")
-    report = await gateway.http.get(f"/v1/{root}/{made}/report")
+    assert (await gateway.http.post(f"/v1/runs/{made}/cancel")).status_code == 200
+    summary = await gateway.http.get(f"/v1/runs/{made}/summary")
+    report = await gateway.http.get(f"/v1/runs/{made}/report")
     assert (summary.status_code, report.status_code) == (200, 200)
     assert "NaN" not in summary.text
     assert "Traceback" not in report.text
     if root != "dataset-interfaces":
-        problem(await gateway.http.get(f"/v1/{root}/{made}/export"), 422, "dataset-empty")
+        problem(await gateway.http.get(f"/v1/runs/{made}/export"), 422, "dataset-empty")
     if root == "stress-tests":
         told = StressTestSummary.model_validate_json(summary.content)
         assert told.verdict.startswith("No verdict")

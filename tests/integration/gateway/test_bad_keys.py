@@ -16,7 +16,7 @@ from counterpose_core.contract.base import Problem
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import config, planned_items
-from fakes.openapi_document import document
+from fakes.openapi_document import document, kind_of, parameters_of
 from fakes.problems import problem
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -33,7 +33,7 @@ OPERATIONS = [
 KEYED = [
     (method, path)
     for method, path, operation in OPERATIONS
-    if any(each["name"] == "idempotency-key" for each in operation.get("parameters", ()))
+    if any(each["name"] == "idempotency-key" for each in parameters_of(operation))
 ]
 
 
@@ -52,7 +52,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 
 async def ended(gateway: FakeGateway) -> str:
     """The id of an ended stress test."""
-    return str((await gateway.http.get(f"{ROOT}?state=completed&limit=1")).json()["runs"][0]["id"])
+    query = {"kind": "stress-test", "state": "completed", "limit": "1"}
+    return str((await gateway.http.get("/v1/runs", params=query)).json()["runs"][0]["id"])
 
 
 GARBLED: dict[str, list[tuple[bytes, bytes]]] = {
@@ -135,20 +136,20 @@ CURSORS = {
 @pytest.mark.parametrize("kind", CURSORS)
 async def test_an_altered_cursor_is_refused_by_every_listing(gateway: FakeGateway, kind: str) -> None:
     run_id = await ended(gateway)
-    for path in ("/v1/runs", ROOT, f"{ROOT}/{run_id}/items"):
+    for path in ("/v1/runs", f"/v1/runs/{run_id}/items"):
         answer = await gateway.http.get(path, params={"after": CURSORS[kind]})
         problem(answer, 422, "invalid-request")
 
 
 @pytest.mark.fault("B53")
 async def test_a_cursor_belongs_to_its_listing_alone(gateway: FakeGateway) -> None:
-    first, second = (run["id"] for run in (await gateway.http.get(f"{ROOT}?limit=2")).json()["runs"])
-    of_items = (await gateway.http.get(f"{ROOT}/{first}/items?limit=1")).json()["after"]
-    of_runs = (await gateway.http.get(f"{ROOT}?limit=1")).json()["after"]
+    first, second = (run["id"] for run in (await gateway.http.get("/v1/runs?limit=2")).json()["runs"])
+    of_items = (await gateway.http.get(f"/v1/runs/{first}/items?limit=1")).json()["after"]
+    of_runs = (await gateway.http.get("/v1/runs?limit=1")).json()["after"]
     for path, cursor in (
-        (f"{ROOT}/{second}/items", of_items),
-        (ROOT, of_items),
-        (f"{ROOT}/{first}/items", of_runs),
+        (f"/v1/runs/{second}/items", of_items),
+        ("/v1/runs", of_items),
+        (f"/v1/runs/{first}/items", of_runs),
     ):
         answer = await gateway.http.get(path, params={"after": cursor})
         found = problem(answer, 422, "invalid-request")
@@ -159,12 +160,12 @@ async def test_a_cursor_belongs_to_its_listing_alone(gateway: FakeGateway) -> No
 async def test_a_cursor_outlives_the_run_that_it_stands_at(gateway: FakeGateway) -> None:
     made = (await gateway.http.post(ROOT, json=BODY | {"seed": 9})).json()["id"]
     await gateway.worker().work_off()
-    cursor = (await gateway.http.get(f"{ROOT}?limit=1")).json()["after"]
-    of_items = (await gateway.http.get(f"{ROOT}/{made}/items?limit=1")).json()["after"]
-    rest = (await gateway.http.get(ROOT, params={"after": cursor})).json()["runs"]
-    assert (await gateway.http.delete(f"{ROOT}/{made}")).status_code == 204
-    assert (await gateway.http.get(ROOT, params={"after": cursor})).json()["runs"] == rest
-    answer = await gateway.http.get(f"{ROOT}/{made}/items", params={"after": of_items})
+    cursor = (await gateway.http.get("/v1/runs?limit=1")).json()["after"]
+    of_items = (await gateway.http.get(f"/v1/runs/{made}/items?limit=1")).json()["after"]
+    rest = (await gateway.http.get("/v1/runs", params={"after": cursor})).json()["runs"]
+    assert (await gateway.http.delete(f"/v1/runs/{made}")).status_code == 204
+    assert (await gateway.http.get("/v1/runs", params={"after": cursor})).json()["runs"] == rest
+    answer = await gateway.http.get(f"/v1/runs/{made}/items", params={"after": of_items})
     problem(answer, 404, "not-found")
 
 
@@ -196,7 +197,7 @@ async def test_every_operation_refuses_an_idempotency_key_that_is_none(
     for method, path in KEYED:
         given = [(b"idempotency-key", key.encode()), (b"content-type", b"application/json")]
         # A run of another kind is not found, whatever the key.
-        run_id = hunt if path.startswith("/v1/bug-hunts") else await ended(gateway)
+        run_id = hunt if kind_of(path) == "bug-hunt" else await ended(gateway)
         address = path.format(run_id=run_id, **names)
         answer = await gateway.http.request(method, address, content=b"{}", headers=given)
         assert answer.status_code == 422, path
@@ -211,7 +212,7 @@ async def test_every_operation_refuses_an_idempotency_key_that_is_none(
 async def test_the_longest_idempotency_key_is_taken(gateway: FakeGateway) -> None:
     answer = await gateway.http.post(ROOT, json=BODY | {"seed": 77}, headers={"idempotency-key": "~" * 255})
     assert answer.status_code == 202
-    await gateway.http.post(f"{ROOT}/{answer.json()['id']}:cancel")
+    await gateway.http.post(f"/v1/runs/{answer.json()['id']}/cancel")
 
 
 @pytest.mark.fault("B55")
@@ -219,7 +220,7 @@ async def test_the_longest_idempotency_key_is_taken(gateway: FakeGateway) -> Non
 async def test_an_event_number_from_the_future_ends_with_the_run(gateway: FakeGateway, number: int) -> None:
     run_id = await ended(gateway)
     headers = {"last-event-id": str(number)}
-    answer = await gateway.http.get(f"{ROOT}/{run_id}/events", headers=headers)
+    answer = await gateway.http.get(f"/v1/runs/{run_id}/events", headers=headers)
     assert (answer.status_code, "data:" in answer.text) == (200, False)
 
 
@@ -227,7 +228,7 @@ async def test_an_event_number_from_the_future_ends_with_the_run(gateway: FakeGa
 @pytest.mark.parametrize("number", ["-1", "1.5", "x", "", "1e3", "0x10", "+", "+0.0", "1_0", "9" * 5000])
 async def test_an_event_number_that_is_none_is_refused(gateway: FakeGateway, number: str) -> None:
     run_id = await ended(gateway)
-    answer = await gateway.http.get(f"{ROOT}/{run_id}/events", headers={"last-event-id": number})
+    answer = await gateway.http.get(f"/v1/runs/{run_id}/events", headers={"last-event-id": number})
     problem(answer, 422, "invalid-request")
 
 
@@ -235,10 +236,10 @@ async def test_an_event_number_that_is_none_is_refused(gateway: FakeGateway, num
 async def test_a_run_is_cancelled_once_and_an_ended_one_never(gateway: FakeGateway) -> None:
     done = await ended(gateway)
     made = (await gateway.http.post(ROOT, json=BODY | {"seed": 99})).json()["id"]
-    assert (await gateway.http.post(f"{ROOT}/{made}:cancel")).json()["state"] == "cancelled"
+    assert (await gateway.http.post(f"/v1/runs/{made}/cancel")).json()["state"] == "cancelled"
     for kind, run_id in (("completed", done), ("cancelled", made)):
         before = gateway.ledger.runs.get(run_id)
-        found = problem(await gateway.http.post(f"{ROOT}/{run_id}:cancel"), 409, "run-not-cancellable")
+        found = problem(await gateway.http.post(f"/v1/runs/{run_id}/cancel"), 409, "run-not-cancellable")
         assert kind in found.detail
         assert gateway.ledger.runs.get(run_id) == before
 
@@ -246,29 +247,29 @@ async def test_a_run_is_cancelled_once_and_an_ended_one_never(gateway: FakeGatew
 @pytest.mark.fault("B58")
 async def test_of_twenty_cancels_at_once_one_is_answered(gateway: FakeGateway) -> None:
     run_id = (await gateway.http.post(ROOT, json=BODY | {"seed": 100})).json()["id"]
-    cancel = f"{ROOT}/{run_id}:cancel"
+    cancel = f"/v1/runs/{run_id}/cancel"
     answers = await asyncio.gather(*(gateway.http.post(cancel) for _ in range(20)))
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 19
     assert gateway.ledger.audit.run(run_id) == []
 
 
 @pytest.mark.fault("B58")
-@pytest.mark.parametrize("verb", [":cancel", ":resume"])
+@pytest.mark.parametrize("verb", ["cancel", "resume"])
 async def test_only_a_run_of_this_kind_is_cancelled_and_only_from_here(
     gateway: FakeGateway, verb: str
 ) -> None:
     run_id = await ended(gateway)
     before = gateway.ledger.runs.get(run_id)
-    for root, name in (("/v1/shift-benchmarks", run_id), (ROOT, "nobody"), (ROOT, run_id[:-1])):
-        problem(await gateway.http.post(f"{root}/{name}{verb}"), 404, "not-found")
+    for path in (f"shift-benchmarks/{run_id}", "runs/nobody", f"runs/{run_id[:-1]}"):
+        problem(await gateway.http.post(f"/v1/{path}/{verb}"), 404, "not-found")
     foreign = {"origin": "https://evil.example"}
-    problem(await gateway.http.post(f"{ROOT}/{run_id}{verb}", headers=foreign), 403, "foreign-origin")
+    problem(await gateway.http.post(f"/v1/runs/{run_id}/{verb}", headers=foreign), 403, "foreign-origin")
     assert gateway.ledger.runs.get(run_id) == before
 
 
 @pytest.mark.fault("B49")
 @pytest.mark.parametrize("query", ["from=1&from=2", "from=0&from=0", "x=1&x=2", "from=é&from=0.0"])
 async def test_a_parameter_that_is_given_twice_is_refused_by_name(gateway: FakeGateway, query: str) -> None:
-    answer = await gateway.http.get(f"{ROOT}/{await ended(gateway)}/results?{query}")
+    answer = await gateway.http.get(f"/v1/runs/{await ended(gateway)}/results?{query}")
     found = problem(answer, 422, "invalid-request")
     assert f"{query[: query.index('=')]!r} is given 2 times" in found.detail

@@ -108,4 +108,4 @@ async def test_plain_json_is_accepted_under_every_json_media_type(gateway: FakeG
 
 
 async def test_a_request_without_a_body_needs_no_content_type(gateway: FakeGateway) -> None:
-    problem(await gateway.http.post("/v1/stress-tests/nobody:cancel"), 404, "not-found")
+    problem(await gateway.http.post("/v1/runs/nobody/cancel"), 404, "not-found")

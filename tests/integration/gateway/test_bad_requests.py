@@ -40,29 +40,29 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
     ("method", "path", "status", "code"),
     [
         ("GET", "/docs", 404, "not-found"),
-        ("GET", "/v1/stress-tests/", 404, "not-found"),
+        ("GET", "/v1/runs/", 404, "not-found"),
         ("GET", "/v1/../etc/passwd", 404, "not-found"),
         ("PUT", "/v1/datasets", 405, "method-not-allowed"),
         ("DELETE", ROOT, 405, "method-not-allowed"),
-        ("GET", f"{ROOT}/nobody", 404, "not-found"),
-        ("GET", f"{ROOT}/nobody/items", 404, "not-found"),
-        ("GET", f"{ROOT}/nobody/results", 404, "not-found"),
-        ("GET", f"{ROOT}/nobody/events", 404, "not-found"),
-        ("GET", f"{ROOT}/nobody/summary", 404, "not-found"),
-        ("GET", f"{ROOT}/nobody/report", 404, "not-found"),
-        ("GET", f"{ROOT}/nobody:wait", 404, "not-found"),
-        ("POST", f"{ROOT}/nobody:cancel", 404, "not-found"),
-        ("POST", f"{ROOT}/nobody:resume", 404, "not-found"),
+        ("GET", "/v1/runs/nobody", 404, "not-found"),
+        ("GET", "/v1/runs/nobody/items", 404, "not-found"),
+        ("GET", "/v1/runs/nobody/results", 404, "not-found"),
+        ("GET", "/v1/runs/nobody/events", 404, "not-found"),
+        ("GET", "/v1/runs/nobody/summary", 404, "not-found"),
+        ("GET", "/v1/runs/nobody/report", 404, "not-found"),
+        ("GET", "/v1/runs/nobody/wait", 404, "not-found"),
+        ("POST", "/v1/runs/nobody/cancel", 404, "not-found"),
+        ("POST", "/v1/runs/nobody/resume", 404, "not-found"),
         ("GET", "/v1/datasets/nobody", 404, "unknown-dataset"),
         ("GET", f"/v1/artifacts/{'0' * 64}.png", 404, "artifact-missing"),
         ("GET", "/v1/artifacts/..%2f..%2fetc%2fpasswd.png", 404, "not-found"),
         ("GET", "/v1/artifacts/secret.png", 422, "invalid-request"),
-        ("GET", f"{ROOT}?limit=0", 422, "invalid-request"),
-        ("GET", f"{ROOT}?limit=1001", 422, "invalid-request"),
-        ("GET", f"{ROOT}?after=tampered", 422, "invalid-request"),
-        ("GET", f"{ROOT}/{{run}}:wait?timeout=1e9", 422, "invalid-request"),
-        ("GET", f"{ROOT}/{{run}}:wait?timeout=nan", 422, "invalid-request"),
-        ("GET", f"{ROOT}/{{run}}/results?from=-1", 422, "invalid-request"),
+        ("GET", "/v1/runs?limit=0", 422, "invalid-request"),
+        ("GET", "/v1/runs?limit=1001", 422, "invalid-request"),
+        ("GET", "/v1/runs?after=tampered", 422, "invalid-request"),
+        ("GET", "/v1/runs/{run}/wait?timeout=1e9", 422, "invalid-request"),
+        ("GET", "/v1/runs/{run}/wait?timeout=nan", 422, "invalid-request"),
+        ("GET", "/v1/runs/{run}/results?from=-1", 422, "invalid-request"),
     ],
 )
 async def test_an_unknown_address_returns_a_problem(
@@ -167,7 +167,7 @@ async def test_a_response_that_fails_midway_stays_truncated(
 
     run = (await gateway.http.post(ROOT, json=BODY)).json()
     monkeypatch.setattr(runs, "result_lines", lines)
-    answer = await gateway.http.get(f"{ROOT}/{run['id']}/results")
+    answer = await gateway.http.get(f"/v1/runs/{run['id']}/results")
     assert answer.text == "a line\n"
     gateway.ledger.runs.cancel(run["id"])
 

@@ -73,12 +73,14 @@ async def run_to_its_end(gateway: FakeGateway, services: Services, clock: Clock,
     for _ in range(MAX_ATTEMPTS):
         await gateway.worker(services).work_off()
         clock.now += 60
-    found = Run.model_validate((await gateway.http.get(f"{ROOT}/{run}")).json())
+    found = Run.model_validate((await gateway.http.get(f"/v1/runs/{run}")).json())
     assert found.request_counts.pending == 0
     assert gateway.ledger.audit.run(run) == []
-    report = await gateway.http.get(f"{ROOT}/{run}/report")
+    report = await gateway.http.get(f"/v1/runs/{run}/report")
     assert report.status_code == 200
-    summary = StressTestSummary.model_validate_json((await gateway.http.get(f"{ROOT}/{run}/summary")).content)
+    summary = StressTestSummary.model_validate_json(
+        (await gateway.http.get(f"/v1/runs/{run}/summary")).content
+    )
     return Ended(found, list(gateway.ledger.items.all(run)), summary, report.text)
 
 

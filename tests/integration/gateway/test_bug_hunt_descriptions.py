@@ -43,7 +43,7 @@ async def measured(gateway: FakeGateway) -> BugHuntSummary:
     answer = await gateway.http.post(ROOT, json=BODY)
     assert answer.status_code == 202, answer.text
     await gateway.worker().work_off()
-    summary = await gateway.http.get(f"{ROOT}/{Run.model_validate_json(answer.content).id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{Run.model_validate_json(answer.content).id}/summary")
     return BugHuntSummary.model_validate_json(summary.content)
 
 
@@ -132,7 +132,7 @@ async def test_what_is_no_description_of_the_label_is_refused_by_its_place(
     measured: BugHuntSummary, gateway: FakeGateway, text: str, said: str
 ) -> None:
     plates = BODY | {"labels": ["plate"], "descriptions": [SNOW, text]}
-    child = f"{ROOT}/{measured.run_id}/descriptions", {"descriptions": [SNOW, text]}
+    child = f"/v1/runs/{measured.run_id}/descriptions", {"descriptions": [SNOW, text]}
     for path, body in ((ROOT, plates), child):
         answer = await gateway.http.post(path, json=body)
         problem = answer.json()
@@ -144,7 +144,7 @@ async def test_what_is_no_description_of_the_label_is_refused_by_its_place(
 
 async def test_a_hunt_that_goes_on_has_no_children_yet(gateway: FakeGateway) -> None:
     run = Run.model_validate_json((await gateway.http.post(ROOT, json=BODY)).content)
-    answer = await gateway.http.post(f"{ROOT}/{run.id}/descriptions", json={"descriptions": [SNOW]})
+    answer = await gateway.http.post(f"/v1/runs/{run.id}/descriptions", json={"descriptions": [SNOW]})
     assert (answer.status_code, answer.json()["code"]) == (409, "run-not-ended")
     await gateway.worker().work_off()
 
@@ -161,7 +161,9 @@ async def test_a_rule_decides_how_many_images_a_description_has(gateway: FakeGat
     body = BODY | {"descriptions": [SNOW], "sampling": {"name": "inverse", "failures": 8}, "held_out": 96}
     run = Run.model_validate_json((await gateway.http.post(ROOT, json=body)).content)
     await gateway.worker().work_off()
-    summary = BugHuntSummary.model_validate_json((await gateway.http.get(f"{ROOT}/{run.id}/summary")).content)
+    summary = BugHuntSummary.model_validate_json(
+        (await gateway.http.get(f"/v1/runs/{run.id}/summary")).content
+    )
     bug = next(each for each in summary.bugs if each.classifier == "leaning")
     assert bug.state == "breaks"
     # Eight failures of `leaning` came early; `steady` was given up before the most that it might have had.
@@ -211,7 +213,7 @@ async def test_a_description_is_checked_on_photographs_of_the_user_s(
     # Photographs are none of the images that the hunt made.
     summary = await child.summary()
     assert summary.images == 2 * 24
-    report = (await gateway.http.get(f"{ROOT}/{child.id}/report")).text
+    report = (await gateway.http.get(f"/v1/runs/{child.id}/report")).text
     assert "your photographs, the label alone" in report
 
 
@@ -229,7 +231,7 @@ async def test_photographs_that_cannot_be_compared_are_refused(
     if (await gateway.http.get("/v1/datasets/sleds")).status_code == 404:
         await gateway.http.post("/v1/datasets", json={"name": "sleds", "classes": ["sled"]})
     body = {"descriptions": [SNOW], "photographs": {"described": "sleds", "alone": "sleds"}} | changes
-    answer = await gateway.http.post(f"{ROOT}/{measured.run_id}/descriptions", json=body)
+    answer = await gateway.http.post(f"/v1/runs/{measured.run_id}/descriptions", json=body)
     problem = answer.json()
     assert answer.status_code in (404, 422), problem
     (named,) = problem["errors"]

@@ -62,10 +62,10 @@ async def hunted(
     assert answer.status_code == 202, answer.text
     run = Run.model_validate_json(answer.content)
     await gateway.worker(services).work_off()
-    ended = (await gateway.http.get(f"{ROOT}/{run.id}")).json()
+    ended = (await gateway.http.get(f"/v1/runs/{run.id}")).json()
     assert ended["state"] in ("completed", "completed_with_failures"), ended
     assert gateway.ledger.audit.run(run.id) == []
-    summary = await gateway.http.get(f"{ROOT}/{run.id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200, summary.text
     return BugHuntSummary.model_validate_json(summary.content)
 
@@ -150,7 +150,7 @@ async def test_hopeless_descriptions_get_no_more_images(found: BugHuntSummary) -
 async def test_the_report_shows_the_bug_first_and_both_rates(
     found: BugHuntSummary, gateway: FakeGateway
 ) -> None:
-    answer = await gateway.http.get(f"{ROOT}/{found.run_id}/report")
+    answer = await gateway.http.get(f"/v1/runs/{found.run_id}/report")
     assert answer.status_code == 200
     text = answer.text
     places = [
@@ -248,7 +248,7 @@ async def test_what_cannot_be_hunted_is_refused_by_name(
 async def test_a_run_of_another_kind_is_not_found_under_hunts(
     found: BugHuntSummary, gateway: FakeGateway
 ) -> None:
-    assert (await gateway.http.get(f"/v1/stress-tests/{found.run_id}")).status_code == 404
+    assert (await gateway.http.get(f"/v1/runs/{found.run_id}")).status_code == 404
 
 
 @pytest.mark.paper("BUGS-S3-adjectives")
@@ -265,7 +265,7 @@ async def test_a_winner_is_refined_to_the_words_that_it_needs(gateway: FakeGatew
     assert bug.unrefined is not None
     assert bug.unrefined.made == 24
     assert found.images <= 600
-    report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    report = (await gateway.http.get(f"/v1/runs/{found.run_id}/report")).text
     assert "Found as “a photo of a plate in the deep snow”" in report
     assert ">deep</td>" in report
 
@@ -321,7 +321,7 @@ async def test_images_that_the_captioner_cannot_weigh_fail_the_combination_alone
     answer = await gateway.http.post(ROOT, json=body)
     run = Run.model_validate_json(answer.content)
     await gateway.worker(services).work_off()
-    summary = (await gateway.http.get(f"{ROOT}/{run.id}/summary")).json()
+    summary = (await gateway.http.get(f"/v1/runs/{run.id}/summary")).json()
     assert summary["failed_codes"] == {"image-undecodable": 1}
     assert summary["hypotheses"] == []
 
@@ -337,7 +337,7 @@ async def test_clusters_by_features_are_recorded_and_the_bug_is_found_in_one(gat
     (item,) = (each for each in gateway.ledger.items.of(found.run_id, HuntItem) if each.kind == "clustering")
     assert item.result is not None
     assert len(item.result.clusters) == failures
-    assert "clusters of failures" in (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    assert "clusters of failures" in (await gateway.http.get(f"/v1/runs/{found.run_id}/report")).text
 
 
 async def test_a_generator_that_draws_one_image_again_and_again_gives_one(gateway: FakeGateway) -> None:

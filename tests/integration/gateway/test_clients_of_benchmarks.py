@@ -93,8 +93,8 @@ async def test_setting_an_inspected_threshold_judges_the_same_images_again(ended
 
 
 async def test_a_report_is_a_single_page_with_one_script_of_its_own(ended: Ended) -> None:
-    for path in (f"shift-benchmarks/{ended.bench.id}", f"dataset-interfaces/{ended.interface}"):
-        answer = await ended.gateway.http.get(f"/v1/{path}/report")
+    for run in (ended.bench.id, ended.interface):
+        answer = await ended.gateway.http.get(f"/v1/runs/{run}/report")
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-security-policy"].startswith(CSP)
         assert answer.text.count("<script") == 1
@@ -102,7 +102,7 @@ async def test_a_report_is_a_single_page_with_one_script_of_its_own(ended: Ended
 
 
 async def test_reports_accept_another_percentile(ended: Ended) -> None:
-    path = f"/v1/shift-benchmarks/{ended.bench.id}/report"
+    path = f"/v1/runs/{ended.bench.id}/report"
     answer = await ended.gateway.http.get(path, params={"object_percentile": 40})
     assert "the 40th percentile" in answer.text
     assert (await ended.gateway.http.get(path, params={"object_percentile": 101})).status_code == 422

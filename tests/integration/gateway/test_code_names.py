@@ -30,7 +30,7 @@ async def test_a_name_the_generator_cannot_encode_is_still_learned(
     await gateway.upload(name, 3)
     run_id = (await gateway.http.post(ROOT, json=BODY | {"dataset": name})).json()["id"]
     await gateway.worker(fake_services(gateway.world, editor=Unread(gateway.world))).work_off()
-    answer = await gateway.http.get(f"{ROOT}/{run_id}/summary")
+    answer = await gateway.http.get(f"/v1/runs/{run_id}/summary")
     found = DatasetInterfaceSummary.model_validate_json(answer.content)
     assert found.missing == {}
     boat, kite = found.tokens["boat"], found.tokens["kite"]
@@ -38,4 +38,4 @@ async def test_a_name_the_generator_cannot_encode_is_still_learned(
     assert (kite.name_similarity, kite.name_resemblance) == (None, None)
     assert kite.resemblance is not None
     assert boat.name_resemblance is not None
-    assert (await gateway.http.get(f"{ROOT}/{run_id}/report")).status_code == 200
+    assert (await gateway.http.get(f"/v1/runs/{run_id}/report")).status_code == 200

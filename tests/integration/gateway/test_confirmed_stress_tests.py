@@ -46,7 +46,7 @@ async def created(gateway: FakeGateway, **changes: object) -> str:
 
 async def read(gateway: FakeGateway, run_id: str, path: str = "") -> dict[str, Any]:
     """What the API says of a run."""
-    answer: dict[str, Any] = (await gateway.http.get(f"/v1/stress-tests/{run_id}{path}")).json()
+    answer: dict[str, Any] = (await gateway.http.get(f"/v1/runs/{run_id}{path}")).json()
     return answer
 
 
@@ -78,8 +78,8 @@ async def test_a_run_screens_confirms_and_reports(gateway: FakeGateway) -> None:
         ("breaks", 10, 10), ("breaks", 10, 10),
     ]  # fmt: skip
     assert summary["confirmation"]["hypotheses"] == 2
-    assert (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).status_code == 200
-    assert (await gateway.http.get(f"/v1/stress-tests/{run_id}/export")).status_code == 200
+    assert (await gateway.http.get(f"/v1/runs/{run_id}/report")).status_code == 200
+    assert (await gateway.http.get(f"/v1/runs/{run_id}/export")).status_code == 200
 
 
 async def test_the_api_shows_what_each_later_item_is_for(gateway: FakeGateway) -> None:
@@ -89,7 +89,7 @@ async def test_the_api_shows_what_each_later_item_is_for(gateway: FakeGateway) -
     assert {item["instruction"] for item in listed if item["stage"] == 1} == {None}
     asked = [item["instruction"] for item in listed if item["kind"] == "confirmation"]
     assert {each["wording"]["added"] for each in asked} == {"in the snow"}
-    lines = (await gateway.http.get(f"/v1/stress-tests/{run_id}/results")).text.splitlines()
+    lines = (await gateway.http.get(f"/v1/runs/{run_id}/results")).text.splitlines()
     assert json.loads(lines[-1])["complete"] is True
     assert [json.loads(line)["instruction"] for line in lines[:-1]] == [
         item["instruction"] for item in listed
@@ -133,14 +133,14 @@ async def test_a_run_cancelled_in_its_second_stage_goes_on_where_it_was(gateway:
         assert work is not None
         await work
     before = {item["id"] for item in await items(gateway, run_id)}
-    await gateway.http.post(f"/v1/stress-tests/{run_id}:cancel")
+    await gateway.http.post(f"/v1/runs/{run_id}/cancel")
     await gateway.worker().work_off()
     assert (await read(gateway, run_id))["state"] == "cancelled"
     cancelled = await read(gateway, run_id, "/summary")
     assert {each["state"] for each in cancelled["findings"]} == {"suspected"}
     assert cancelled["findings"][0]["confirmed"]["dropped"] == {"cancelled": 5}
 
-    await gateway.http.post(f"/v1/stress-tests/{run_id}:resume")
+    await gateway.http.post(f"/v1/runs/{run_id}/resume")
     await gateway.worker().work_off()
     assert (await read(gateway, run_id))["state"] == "completed"
     assert {item["id"] for item in await items(gateway, run_id) if item["stage"] < 3} == before
@@ -176,7 +176,7 @@ async def test_confirmations_that_failed_are_tried_again_on_resume(tmp_path: Pat
         failed = await read(gateway, run_id, "/summary")
         assert {each["state"] for each in failed["findings"]} == {"suspected"}
         editors[0].broken = False
-        await gateway.http.post(f"/v1/stress-tests/{run_id}:resume")
+        await gateway.http.post(f"/v1/runs/{run_id}/resume")
         await gateway.worker().work_off()
         run, summary = await read(gateway, run_id), await read(gateway, run_id, "/summary")
         assert (run["state"], run["stage"]) == ("completed", 3)

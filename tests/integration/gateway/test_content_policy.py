@@ -127,7 +127,7 @@ async def worked_off(gateway: FakeGateway, path: str, body: dict[str, Any]) -> d
     answer = await gateway.http.post(path, json=body)
     assert answer.status_code == 202, answer.text
     await gateway.worker().work_off()
-    summary: dict[str, Any] = (await gateway.http.get(f"{path}/{answer.json()['id']}/summary")).json()
+    summary: dict[str, Any] = (await gateway.http.get(f"/v1/runs/{answer.json()['id']}/summary")).json()
     return summary
 
 

@@ -49,7 +49,7 @@ async def created(gateway: FakeGateway, key: str | None = None, **changes: Any) 
 
 
 async def summary(gateway: FakeGateway, run: Run) -> DatasetInterfaceSummary:
-    answer = await gateway.http.get(f"{ROOT}/{run.id}/summary")
+    answer = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     return DatasetInterfaceSummary.model_validate_json(answer.content)
 
 
@@ -80,7 +80,7 @@ async def test_classes_are_learned_in_links_and_validated(gateway: FakeGateway) 
     assert (run.kind, run.request_counts.total) == ("dataset-interface", len(CLASSES))
     await gateway.worker().work_off()
     found = await summary(gateway, run)
-    assert (await gateway.http.get(f"{ROOT}/{run.id}")).json()["state"] == "completed"
+    assert (await gateway.http.get(f"/v1/runs/{run.id}")).json()["state"] == "completed"
     assert list(found.tokens) == sorted(CLASSES)
     assert found.missing == {}
     # 120 steps in links of 50, all four classes in each call.
@@ -154,17 +154,17 @@ async def test_the_smallest_equally_good_interpolation_weight_is_kept(gateway: F
 async def test_items_and_results_match_the_schema_of_their_kind(gateway: FakeGateway) -> None:
     run = await created(gateway)
     await gateway.worker().work_off()
-    answer = await gateway.http.get(f"{ROOT}/{run.id}/items")
+    answer = await gateway.http.get(f"/v1/runs/{run.id}/items")
     page = PageOfItems[TokenItem].model_validate_json(answer.content)
     assert [(item.kind, item.label, item.state) for item in page.items] == [
         ("token", name, "done") for name in sorted(CLASSES)
     ]
-    lines = (await gateway.http.get(f"{ROOT}/{run.id}/results")).text.splitlines()
+    lines = (await gateway.http.get(f"/v1/runs/{run.id}/results")).text.splitlines()
     assert TokenItem.model_validate_json(lines[0]) == page.items[0]
     # Nor is it a run of any other kind.
-    assert (await gateway.http.get(f"/v1/stress-tests/{run.id}")).status_code == 404
-    assert (await gateway.http.get("/v1/stress-tests")).json()["runs"] == []
-    assert (await gateway.http.get(ROOT)).json()["runs"][0]["id"] == run.id
+    assert (await gateway.http.get(f"/v1/runs/{run.id}/findings/1")).status_code == 404
+    assert (await gateway.http.get("/v1/runs", params={"kind": "stress-test"})).json()["runs"] == []
+    assert (await gateway.http.get("/v1/runs")).json()["runs"][0]["id"] == run.id
 
 
 async def test_captions_become_prompts_without_the_class(gateway: FakeGateway) -> None:
@@ -215,7 +215,7 @@ async def test_a_class_that_cannot_be_learned_is_reported_and_does_not_affect_ot
     assert sorted(found.tokens) == ["kite", "plate", "sled"]
     assert found.missing == {"boat": "dataset-empty: none of its images can be read"}
     assert [len(request.items) for request in editor.asked] == [4, 3, 3]
-    assert (await gateway.http.get(f"{ROOT}/{run.id}")).json()["state"] == "completed_with_failures"
+    assert (await gateway.http.get(f"/v1/runs/{run.id}")).json()["state"] == "completed_with_failures"
 
 
 async def test_a_chain_without_progress_stops(gateway: FakeGateway) -> None:
@@ -244,17 +244,17 @@ async def test_finished_classes_of_a_cancelled_interface_are_usable(gateway: Fak
 
     run = await created(gateway, dataset="many")
     await gateway.worker(fake_services(gateway.world, editor=Failing(gateway.world))).work_off()
-    await gateway.http.post(f"{ROOT}/{run.id}:cancel")
+    await gateway.http.post(f"/v1/runs/{run.id}/cancel")
     found = await summary(gateway, run)
     assert list(found.tokens) == list(many[:8])
     assert found.missing == dict.fromkeys(many[8:], "learning was cancelled")
     answer = await images(gateway, run, class_name=many[0])
     assert len(answer.images) == 2
-    refused = await gateway.http.post(f"{ROOT}/{run.id}:generate", json=ASKED | {"class_name": many[9]})
+    refused = await gateway.http.post(f"/v1/runs/{run.id}/generate", json=ASKED | {"class_name": many[9]})
     assert refused.status_code == 422
     assert "not learned a token" in refused.json()["detail"]
     # Resumed, it learns the rest and none of the finished classes again.
-    await gateway.http.post(f"{ROOT}/{run.id}:resume")
+    await gateway.http.post(f"/v1/runs/{run.id}/resume")
     editor = RecordingEditor(gateway.world)
     await gateway.worker(fake_services(gateway.world, editor=editor)).work_off()
     assert {item.class_name for item in editor.asked[0].items} == set(many[8:])
@@ -265,7 +265,7 @@ ASKED = {"class_name": "sled", "n": 2, "seed": 1}
 
 
 async def images(gateway: FakeGateway, run: Run, **changes: Any) -> Images:
-    answer = await gateway.http.post(f"{ROOT}/{run.id}:generate", json=ASKED | changes)
+    answer = await gateway.http.post(f"/v1/runs/{run.id}/generate", json=ASKED | changes)
     assert answer.status_code == 200, answer.text
     return Images.model_validate_json(answer.content)
 
@@ -306,7 +306,7 @@ async def test_an_impossible_generation_is_refused_by_its_pointer(
 ) -> None:
     run = await created(gateway)
     await gateway.worker().work_off()
-    answer = await gateway.http.post(f"{ROOT}/{run.id}:generate", json=ASKED | changes)
+    answer = await gateway.http.post(f"/v1/runs/{run.id}/generate", json=ASKED | changes)
     problem = Problem.model_validate_json(answer.content)
     assert answer.status_code == 422, answer.text
     assert [error.pointer for error in problem.errors] == [pointer]
@@ -334,7 +334,7 @@ async def test_an_impossible_request_is_refused_by_its_pointer(
     assert answer.status_code == 422, answer.text
     assert [error.pointer for error in problem.errors] == [pointer]
     assert said in problem.detail + problem.errors[0].detail
-    assert (await gateway.http.get(ROOT)).json()["runs"] == []
+    assert (await gateway.http.get("/v1/runs")).json()["runs"] == []
 
 
 @pytest.mark.fault("B47")
@@ -352,12 +352,12 @@ async def test_class_names_without_words_are_refused(gateway: FakeGateway, name:
     answer = await gateway.http.post(ROOT, json=BODY | {"dataset": "odd"})
     # Some are not valid labels either, and are refused at upload.
     assert answer.status_code in (404, 422), answer.text
-    assert (await gateway.http.get(ROOT)).json()["runs"] == []
+    assert (await gateway.http.get("/v1/runs")).json()["runs"] == []
 
 
 async def test_too_many_images_exceed_the_quota(gateway: FakeGateway) -> None:
     run = await created(gateway)
-    answer = await gateway.http.post(f"{ROOT}/{run.id}:generate", json=ASKED | {"n": 65})
+    answer = await gateway.http.post(f"/v1/runs/{run.id}/generate", json=ASKED | {"n": 65})
     assert (answer.status_code, answer.json()["code"]) == (429, "quota-exceeded")
 
 

@@ -93,7 +93,7 @@ async def test_nothing_of_a_deleted_dataset_and_its_run_is_left_on_the_disk(
     image = await add(gateway, "private")
     stored = (tmp_path / "store" / "blobs" / image[:2] / image).read_bytes()
     run_id = await run_about(gateway)
-    await gateway.http.get(f"{RUNS}/{run_id}/report")
+    await gateway.http.get(f"/v1/runs/{run_id}/report")
     # As the services keep what they compute of an image.
     features = gateway.store.put(b"features of " + image.encode())
     gateway.store.remember("clip-image", cache_key(of=image), features, of=image)
@@ -112,10 +112,10 @@ async def test_nothing_of_a_deleted_dataset_and_its_run_is_left_on_the_disk(
     gateway.ledger.blobs.erased_from_log()
     before = traces(tmp_path, *marks)
     assert {path.split("/")[0] for path in before} >= {"store", "ledger.db"}
-    made = [item["id"] for item in (await gateway.http.get(f"{RUNS}/{run_id}/items")).json()["items"]]
+    made = [item["id"] for item in (await gateway.http.get(f"/v1/runs/{run_id}/items")).json()["items"]]
     assert made
 
-    assert (await gateway.http.delete(f"{RUNS}/{run_id}")).status_code == 204
+    assert (await gateway.http.delete(f"/v1/runs/{run_id}")).status_code == 204
     assert (await gateway.http.delete("/v1/datasets/private")).status_code == 204
     problem(await gateway.http.get("/v1/datasets/private"), 404, "unknown-dataset")
     erase(gateway, clock, looks=3)
@@ -139,12 +139,12 @@ async def test_an_image_stays_as_long_as_a_run_or_a_dataset_has_it(
     erase(gateway, clock)
     shown = await gateway.http.get(f"/v1/artifacts/{image}.png")
     assert shown.status_code == 200
-    assert (await gateway.http.get(f"{RUNS}/{run_id}/report")).status_code == 200
+    assert (await gateway.http.get(f"/v1/runs/{run_id}/report")).status_code == 200
     assert (await gateway.http.delete("/v1/datasets/other")).status_code == 204
     erase(gateway, clock)
     assert gateway.store.exists(image)
-    results = (await gateway.http.get(f"{RUNS}/{run_id}/items?state=done")).text
-    assert (await gateway.http.delete(f"{RUNS}/{run_id}")).status_code == 204
+    results = (await gateway.http.get(f"/v1/runs/{run_id}/items?state=done")).text
+    assert (await gateway.http.delete(f"/v1/runs/{run_id}")).status_code == 204
     erase(gateway, clock)
     assert not gateway.store.exists(image)
     assert image in results

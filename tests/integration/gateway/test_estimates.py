@@ -1,4 +1,4 @@
-"""``POST /v1/stress-tests:estimate``: what a run would take and could prove, and nothing is created."""
+"""``POST /v1/stress-tests/estimate``: what a run would take and could prove, and nothing is created."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counterpose_core.errors import CounterposeError, ImagesOutsideSuite, Invali
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES, fake_suite
 
-PATH = "/v1/stress-tests:estimate"
+PATH = "/v1/stress-tests/estimate"
 
 
 async def estimated(gateway: FakeGateway, **settings: Any) -> StressTestEstimate:

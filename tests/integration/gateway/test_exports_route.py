@@ -153,7 +153,7 @@ async def test_equal_exports_are_equal_bytes_and_end_with_the_card(
     finished: tuple[FakeGateway, str],
 ) -> None:
     gateway, run = finished
-    answers = [await gateway.http.get(f"/v1/stress-tests/{run}/export?layout=webdataset") for _ in range(2)]
+    answers = [await gateway.http.get(f"/v1/runs/{run}/export?layout=webdataset") for _ in range(2)]
     assert answers[0].headers["content-type"] == "application/x-tar"
     assert answers[0].content == answers[1].content
     with tarfile.open(fileobj=io.BytesIO(answers[0].content)) as tar:
@@ -165,7 +165,7 @@ async def test_the_temporary_folder_is_empty_afterwards(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     gateway, run = finished
-    assert (await gateway.http.get(f"/v1/stress-tests/{run}/export")).status_code == 200
+    assert (await gateway.http.get(f"/v1/runs/{run}/export")).status_code == 200
     await asyncio.sleep(0)
     assert left_in(tmp_path) == []
 
@@ -176,7 +176,7 @@ async def test_a_run_without_kept_images_is_reported_as_empty(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     gateway, _ = finished
     waiting = (await gateway.http.post("/v1/stress-tests", json=BODY | {"seed": 4})).json()["id"]
-    answer = await gateway.http.get(f"/v1/stress-tests/{waiting}/export")
+    answer = await gateway.http.get(f"/v1/runs/{waiting}/export")
     assert (answer.status_code, answer.json()["code"]) == (422, "dataset-empty")
     assert left_in(tmp_path) == []
 
@@ -184,5 +184,5 @@ async def test_a_run_without_kept_images_is_reported_as_empty(
 @pytest.mark.parametrize("asked", ["layout=zip", "dropped=maybe"])
 async def test_an_unknown_layout_is_refused(finished: tuple[FakeGateway, str], asked: str) -> None:
     gateway, run = finished
-    answer = await gateway.http.get(f"/v1/stress-tests/{run}/export?{asked}")
+    answer = await gateway.http.get(f"/v1/runs/{run}/export?{asked}")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")

@@ -61,7 +61,8 @@ def differences(tree: Path) -> tuple[list[str], list[str]]:
 
 def tell(tree: Path, folder: Path) -> dict[str, Any]:
     """Run a survey in a process that imports the copy."""
-    folders = [*(tree / package.split("/")[0] for package in PACKAGES), ROOT / "clients", ROOT / "tests"]
+    own = (tree / package.split("/")[0] for package in PACKAGES)
+    folders = [*own, ROOT / "services", ROOT / "clients", ROOT / "tests"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
     command = [sys.executable, "-m", "fakes.confidence_survey.story", str(folder)]
     done = subprocess.run(
@@ -92,7 +93,7 @@ def test_a_new_method_changes_only_the_two_tables(tree: Path) -> None:
 
 def test_a_new_method_is_submitted_once_under_its_own_address(told: dict[str, Any]) -> None:
     assert (told["created"], told["same_run"]) == (202, True)
-    assert told["location"] == f"/v1/confidence-surveys/{told['run']['id']}"
+    assert told["location"] == f"/v1/runs/{told['run']['id']}"
     assert told["elsewhere"] == 404
 
 

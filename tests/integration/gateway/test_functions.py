@@ -57,8 +57,8 @@ async def test_a_model_object_is_tested_and_only_its_name_is_told(gateway: FakeG
     (address,) = port_of(gateway).functions
     assert address is not None
     secret = address.split("/")[3]
-    base = f"/v1/stress-tests/{run.id}"
-    for path in ("/v1/stress-tests", base, *(f"{base}/{part}" for part in ("summary", "report", "items"))):
+    base = f"/v1/runs/{run.id}"
+    for path in ("/v1/runs", base, *(f"{base}/{part}" for part in ("summary", "report", "items"))):
         answer = await gateway.http.get(path)
         assert answer.status_code == 200
         assert "my-model" in answer.text, path

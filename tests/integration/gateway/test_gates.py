@@ -96,7 +96,7 @@ async def gated(gateway: FakeGateway, body: dict[str, Any]) -> GateSummary:
     """The summary of a gate that was worked off."""
     run = await ended(gateway, ROOT, {"seed": 1} | body)
     assert gateway.ledger.audit.run(run) == []
-    answer = await gateway.http.get(f"{ROOT}/{run}/summary")
+    answer = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert answer.status_code == 200, answer.text
     return GateSummary.model_validate_json(answer.content)
 
@@ -143,7 +143,7 @@ async def test_classes_with_too_few_images_under_a_change_are_told_wherever_the_
 ) -> None:
     small = await ended(gateway, "/v1/stress-tests", TESTED | {"limit": 40})
     frozen = RegressionSet.model_validate(
-        (await gateway.http.post(f"{ROOT}:freeze", json={"baseline": small})).json()
+        (await gateway.http.post(f"{ROOT}/freeze", json={"baseline": small})).json()
     )
     assert frozen.untested is not None
     counts = {each.change: (each.sources, each.classes) for each in frozen.untested}
@@ -160,7 +160,7 @@ async def test_classes_with_too_few_images_under_a_change_are_told_wherever_the_
     assert passed.verdict.endswith(f" {said}")
     assert "and no class was tested" in passed.verdict
     assert passed.config.regression_set.untested == frozen.untested
-    page = (await gateway.http.get(f"{ROOT}/{passed.run_id}/report")).text
+    page = (await gateway.http.get(f"/v1/runs/{passed.run_id}/report")).text
     row = ", ".join(f"{label} 10" for label in sorted(CLASSES))
     assert f"fewer than 20 source images, under background: 4 of 4 classes: {row}." in page
     for tolerance, outcome in ((0.1, "failed"), (0.3, "inconclusive")):
@@ -210,7 +210,7 @@ async def test_every_pair_is_an_item_with_both_images_answered_by_both(
 
 async def test_a_report_shows_the_verdict_and_the_pairs(gateway: FakeGateway, baseline: str) -> None:
     found = await gated(gateway, {"baseline": baseline, "classifiers": ["leaning"]})
-    answer = await gateway.http.get(f"{ROOT}/{found.run_id}/report")
+    answer = await gateway.http.get(f"/v1/runs/{found.run_id}/report")
     assert answer.status_code == 200
     assert found.verdict in answer.text
     assert "Only the candidate errs" in answer.text
@@ -218,7 +218,7 @@ async def test_a_report_shows_the_verdict_and_the_pairs(gateway: FakeGateway, ba
 
 
 async def test_a_frozen_set_refuses_other_pairs(gateway: FakeGateway, baseline: str) -> None:
-    answer = await gateway.http.post(f"{ROOT}:freeze", json={"baseline": baseline})
+    answer = await gateway.http.post(f"{ROOT}/freeze", json={"baseline": baseline})
     assert answer.status_code == 200, answer.text
     frozen = answer.json()
     assert frozen["classifiers"] == ["steady"]
@@ -278,7 +278,7 @@ async def test_a_run_that_does_not_complete_has_no_verdict(
 async def test_a_run_that_goes_on_has_no_outcome(gateway: FakeGateway, baseline: str) -> None:
     body = {"baseline": baseline, "classifiers": ["leaning"], "seed": 1}
     run = (await gateway.http.post(ROOT, json=body)).json()["id"]
-    found = GateSummary.model_validate_json((await gateway.http.get(f"{ROOT}/{run}/summary")).content)
+    found = GateSummary.model_validate_json((await gateway.http.get(f"/v1/runs/{run}/summary")).content)
     assert found.outcome is None
     await gateway.worker().work_off()
 
@@ -296,7 +296,7 @@ async def test_what_a_killed_worker_held_is_done_by_another_with_the_same_figure
     clock.now += 31.0
     await gateway.worker().work_off()
     assert gateway.ledger.audit.run(run) == []
-    found = GateSummary.model_validate_json((await gateway.http.get(f"{ROOT}/{run}/summary")).content)
+    found = GateSummary.model_validate_json((await gateway.http.get(f"/v1/runs/{run}/summary")).content)
     assert (found.outcome, found.verdict) == ("failed", undisturbed.verdict)
     assert found.cells == undisturbed.cells
 
@@ -320,7 +320,7 @@ async def test_a_baseline_that_is_no_set_is_refused(gateway: FakeGateway, baseli
         assert said in problem["detail"]
     problem = await refused(gateway, ROOT, body | {"baseline": baseline, "incumbent": "nobody"})
     assert problem["errors"][0]["pointer"] == "/incumbent"
-    await gateway.http.post(f"/v1/stress-tests/{running}:cancel")
+    await gateway.http.post(f"/v1/runs/{running}/cancel")
 
 
 @pytest.mark.fault("B63")

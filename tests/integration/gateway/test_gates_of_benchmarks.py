@@ -24,7 +24,7 @@ async def worked_off(gateway: FakeGateway, path: str, body: dict[str, object]) -
 
 
 async def frozen(gateway: FakeGateway, baseline: str) -> RegressionSet:
-    answer = await gateway.http.post("/v1/gates:freeze", json={"baseline": baseline})
+    answer = await gateway.http.post("/v1/gates/freeze", json={"baseline": baseline})
     assert answer.status_code == 200, answer.text
     return RegressionSet.model_validate_json(answer.content)
 
@@ -42,7 +42,7 @@ async def test_a_gate_compares_the_shifts_of_a_benchmark_on_equal_seeds(tmp_path
             "seed": 1,
         }  # fmt: skip
         run = await worked_off(gateway, "/v1/gates", compared)
-        answer = await gateway.http.get(f"/v1/gates/{run}/summary")
+        answer = await gateway.http.get(f"/v1/runs/{run}/summary")
         found = GateSummary.model_validate_json(answer.content)
         states = {cell.change: cell.state for cell in found.cells if cell.label is None}
         assert states[SNOW] == "failed"
@@ -55,7 +55,7 @@ async def test_a_gate_compares_the_shifts_of_a_benchmark_on_equal_seeds(tmp_path
         for item in gateway.ledger.items.of(run, GateItem):
             assert item.instruction is not None
             assert seeds[item.source_image] == seeds[item.instruction.image]
-        path = f"/v1/shift-benchmarks/{benchmark}/shift-thresholds/{RAIN}"
+        path = f"/v1/runs/{benchmark}/shift-thresholds/{RAIN}"
         decided = await gateway.http.put(path, json={"author": "me", "threshold": None})
         assert decided.status_code == 200, decided.text
         assert list((await frozen(gateway, benchmark)).changes) == [SNOW]

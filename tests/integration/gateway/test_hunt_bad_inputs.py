@@ -77,11 +77,11 @@ async def worked_off(
         # What failed is tried again later.
         CLOCK.now += 3600.0
         await gateway.worker(services).work_off()
-    assert (await gateway.http.get(f"{root}/{run}")).json()["state"] == state
+    assert (await gateway.http.get(f"/v1/runs/{run}")).json()["state"] == state
     assert gateway.ledger.audit.run(run) == []
-    report = await gateway.http.get(f"{root}/{run}/report")
+    report = await gateway.http.get(f"/v1/runs/{run}/report")
     assert report.status_code == 200, report.text
-    answer = await gateway.http.get(f"{root}/{run}/summary")
+    answer = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert answer.status_code == 200, answer.text
     return answer.content
 
@@ -258,20 +258,20 @@ async def test_a_run_is_cancelled_between_any_two_stages_and_goes_on_from_there(
             work = await gateway.worker()._next_work()
             assert work is not None
             await work
-        answer = await gateway.http.post(f"{root}/{run}:cancel")
+        answer = await gateway.http.post(f"/v1/runs/{run}/cancel")
         assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
         assert gateway.ledger.audit.run(run) == []
         for part in ("summary", "report"):
-            assert (await gateway.http.get(f"{root}/{run}/{part}")).status_code == 200, (part, stage)
+            assert (await gateway.http.get(f"/v1/runs/{run}/{part}")).status_code == 200, (part, stage)
         await gateway.worker().work_off()
         left = gateway.ledger.runs.get(run)
         assert (left.state, left.stage, left.request_counts) == ("cancelled", stage, found.request_counts)
-        assert (await gateway.http.post(f"{root}/{run}:resume")).status_code == 200
+        assert (await gateway.http.post(f"/v1/runs/{run}/resume")).status_code == 200
     await gateway.worker().work_off()
     assert gateway.ledger.runs.get(run).state == "completed"
     assert gateway.ledger.runs.get(run).request_counts == counts
-    verdicts = [(await gateway.http.get(f"{root}/{each}/summary")).json()["verdict"] for each in (run, whole)]
-    assert verdicts[0] == verdicts[1]
+    told = [(await gateway.http.get(f"/v1/runs/{each}/summary")).json() for each in (run, whole)]
+    assert told[0]["verdict"] == told[1]["verdict"]
 
 
 async def test_a_class_without_a_parent_is_named_and_judged_by_itself(gateway: FakeGateway) -> None:
@@ -361,7 +361,7 @@ async def test_what_a_hunt_would_refuse_its_estimate_refuses_in_the_same_words(
     gateway: FakeGateway, asked: dict[str, Any], pointer: str, said: str
 ) -> None:
     refused = await gateway.http.post(HUNTS, json=HUNT | asked)
-    estimated = await gateway.http.post(f"{HUNTS}:estimate", json=HUNT | asked)
+    estimated = await gateway.http.post(f"{HUNTS}/estimate", json=HUNT | asked)
     assert estimated.status_code in (404, 422), estimated.text
     assert pointer in [each["pointer"] for each in estimated.json()["errors"]]
     assert said in estimated.text

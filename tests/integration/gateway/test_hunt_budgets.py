@@ -43,7 +43,7 @@ async def hunted(gateway: FakeGateway, body: dict[str, Any]) -> BugHuntSummary:
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
     assert gateway.ledger.audit.run(run.id) == []
-    summary = await gateway.http.get(f"{ROOT}/{run.id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     return BugHuntSummary.model_validate_json(summary.content)
 
 
@@ -161,7 +161,7 @@ async def test_captions_of_the_label_alone_say_how_much_a_bug_explains(gateway: 
         assert figure.low is not None
         assert figure.high is not None
         assert 0.0 < figure.low <= truth <= figure.high
-    report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    report = (await gateway.http.get(f"/v1/runs/{found.run_id}/report")).text
     assert "of all its images fail like this" in report
     told = bug_hunt_text(found)
     assert "in captions of the label" in told
@@ -208,7 +208,7 @@ async def test_the_rate_of_a_mixture_of_prompts_is_measured_with_images_where_fa
     seeds = [(item.label, item.result.seed) for item in items if item.result is not None]
     assert len(set(seeds)) == len(seeds) == len(items)
     assert found.images <= 1700
-    report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    report = (await gateway.http.get(f"/v1/runs/{found.run_id}/report")).text
     assert 'id="mixtures"' in report
     assert "0.2 %" in report[report.index('id="mixtures"') :]
     assert leaning.sentence in report

@@ -47,9 +47,9 @@ async def ended(gateway: FakeGateway, root: str, body: dict[str, Any], services:
     assert answer.status_code == 202, answer.text
     run = answer.json()["id"]
     await gateway.worker(services).work_off()
-    assert (await gateway.http.get(f"{root}/{run}")).json()["state"] == "completed"
+    assert (await gateway.http.get(f"/v1/runs/{run}")).json()["state"] == "completed"
     assert gateway.ledger.audit.run(run) == []
-    return (await gateway.http.get(f"{root}/{run}/summary")).content
+    return (await gateway.http.get(f"/v1/runs/{run}/summary")).content
 
 
 async def hunted(gateway: FakeGateway, body: dict[str, Any], services: Services) -> BugHuntSummary:
@@ -128,7 +128,7 @@ async def test_edited_captions_are_drawn_once_each_and_evenly_and_their_failures
     assert len(failed) > 4
     assert {each.caption for each in told.failed} <= set(prompts)
     assert set(told.dropped) == {"repeated", "names-another-class"}
-    report = (await gateway.http.get(f"{HUNTS}/{found.run_id}/report")).text
+    report = (await gateway.http.get(f"/v1/runs/{found.run_id}/report")).text
     assert f">{len(failed)} of {len(items)}<" in report
     assert told.failed[0].caption in report
 

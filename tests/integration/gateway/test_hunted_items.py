@@ -100,7 +100,7 @@ async def test_documents_and_models_give_equal_summaries_and_stages(
     assert {item.state for item in items} == {"done", "failed"}
     for stage in range(1, run.stage + 1):
         _compare(gateway, run.model_copy(update={"stage": stage}), items)
-    served = (await gateway.http.get(f"/v1/bug-hunts/{run.id}/summary")).json()
+    served = (await gateway.http.get(f"/v1/runs/{run.id}/summary")).json()
     # What failed is read from the ledger, beside the items, and stands at the verdict's end.
     assert served["failure"]["code"] == "image-undecodable"
     told = str(CommonestFailure.model_validate(served["failure"]))

@@ -47,13 +47,13 @@ def refused(answer: httpx.Response, setting: str, limit: int) -> bool:
 
 async def test_a_listener_too_many_is_refused_and_requests_and_health_go_on(gateway: FakeGateway) -> None:
     run = create_run(gateway.ledger)
-    wait = f"{RUNS}/{run}:wait?timeout=60"
+    wait = f"/v1/runs/{run}/wait?timeout=60"
     listening = [asyncio.create_task(gateway.http.get(wait)) for _ in range(2)]
-    listening.append(asyncio.create_task(gateway.http.get(f"{RUNS}/{run}/events")))
+    listening.append(asyncio.create_task(gateway.http.get(f"/v1/runs/{run}/events")))
     await poll_until(lambda: room_of(gateway).listeners.is_full)
-    for path in (wait, f"{RUNS}/{run}/events"):
+    for path in (wait, f"/v1/runs/{run}/events"):
         assert refused(await gateway.http.get(path), "COUNTERPOSE_MAX_LISTENERS", 3)
-    assert (await gateway.http.get(f"{RUNS}/{run}")).status_code == 200
+    assert (await gateway.http.get(f"/v1/runs/{run}")).status_code == 200
     assert (await gateway.http.get("/healthz")).status_code == 200
     gateway.ledger.runs.cancel(run)
     assert {answer.status_code for answer in await asyncio.gather(*listening)} == {200}
@@ -132,8 +132,8 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
     submitted = [asyncio.create_task(ask(number)) for number in range(5)]
     await asyncio.sleep(0)
     assert working == [0, 1]
-    await ask(10, "GET", f"{RUNS}/a")
-    await ask(11, "POST", f"{RUNS}/a:cancel")
+    await ask(10, "GET", "/v1/runs/a")
+    await ask(11, "POST", "/v1/runs/a/cancel")
     assert working == [0, 1, 10, 11]
     for number in (1, 0, 2, 3, 4):
         done[number].set()

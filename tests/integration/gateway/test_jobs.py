@@ -268,7 +268,7 @@ async def test_a_cancelled_job_cancels_its_run_and_stops_its_workers(tmp_path: P
         jobs.clock.now += 5.0
         held = jobs.lease()
         assert held is not None
-        answer = await jobs.gateway.http.post(f"/v1/jobs/{job.id}:cancel")
+        answer = await jobs.gateway.http.post(f"/v1/jobs/{job.id}/cancel")
         assert answer.json()["state"] == "cancelling"
         with pytest.raises(LeaseLost):
             jobs.ledger.jobs.put_off(held, 0.0)
@@ -277,7 +277,7 @@ async def test_a_cancelled_job_cancels_its_run_and_stops_its_workers(tmp_path: P
         assert job.run is not None
         assert jobs.ledger.runs.get(job.run).state == "cancelled"
         assert jobs.ray.stopped == [job.attempts[0].submission_id]
-        again = await jobs.gateway.http.post(f"/v1/jobs/{job.id}:cancel")
+        again = await jobs.gateway.http.post(f"/v1/jobs/{job.id}/cancel")
         assert again.json()["code"] == "run-not-cancellable"
         assert (await jobs.gateway.http.get("/v1/jobs/unknown")).json()["code"] == "not-found"
 

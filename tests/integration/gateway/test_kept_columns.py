@@ -296,5 +296,5 @@ async def test_deleting_a_run_removes_its_files(recorded: Recorded) -> None:
     folder.sweep(ledger.runs.existing)
     assert list(folder.bytes_of_runs()) == [run_id]
     async with fake_gateway(folder.path.parent, ledger=ledger, columns=folder) as gateway:
-        assert (await gateway.http.delete(f"/v1/stress-tests/{run_id}")).status_code == 204
+        assert (await gateway.http.delete(f"/v1/runs/{run_id}")).status_code == 204
     assert folder.bytes_of_runs() == {}

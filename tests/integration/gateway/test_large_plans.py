@@ -75,7 +75,7 @@ async def test_a_large_run_is_answered_early_and_planned_by_a_worker(
     run = answer.json()
     assert (answer.status_code, run["state"]) == (202, "validating")
     assert 2 * SMALL_CHUNK <= run["request_counts"]["total"] < whole["request_counts"]["total"]
-    listed = (await gateway.http.get(f"/v1/stress-tests/{run['id']}/items")).json()
+    listed = (await gateway.http.get(f"/v1/runs/{run['id']}/items")).json()
     assert len(listed["items"]) == run["request_counts"]["total"]
     assert await plan_rest(gateway.planner())
     made = gateway.ledger.runs.get(run["id"])

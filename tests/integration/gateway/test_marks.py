@@ -55,7 +55,7 @@ async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fi
         await gateway.worker().work_off()
         items = gateway.ledger.items.all(run)
         made = [(item, item.result) for item in items if item.result is not None]
-        report = await gateway.http.get(f"/v1/stress-tests/{run}/report")
+        report = await gateway.http.get(f"/v1/runs/{run}/report")
         yield Finished(gateway, run, made, report.text)
 
 

@@ -105,7 +105,7 @@ async def summed_up(gateway: FakeGateway, operations: list[str], **choice: objec
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
     assert gateway.ledger.runs.get(run.id).state == "completed"
-    summary = await gateway.http.get(f"/v1/stress-tests/{run.id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     told = StressTestSummary.model_validate_json(summary.content).transforms
     assert told is not None
     return told
@@ -164,7 +164,7 @@ async def test_the_report_shows_backgrounds_and_their_placebo(gateway: FakeGatew
     await uploaded(gateway, list(every(6)))
     answer = await gateway.http.post("/v1/stress-tests", json=body(BACKGROUNDS))
     await gateway.worker().work_off()
-    page = await gateway.http.get(f"/v1/stress-tests/{answer.json()['id']}/report")
+    page = await gateway.http.get(f"/v1/runs/{answer.json()['id']}/report")
     assert page.status_code == 200, page.text
     assert "the same cut and paste before its own background, mirrored, costs 0" in page.text
     assert page.text.count("<symbol id=") >= 2
@@ -228,7 +228,7 @@ async def test_a_run_that_names_no_operation_hides_object_and_background_where_m
     made = recipes(gateway)[start:]
     masked = Counter(each.operation for each in made if each.mask is not None)
     assert masked == {"background-grey": 4 * 3, "background-mirrored": 4 * 3, "occlusion-object": 4 * 3}
-    summary = await gateway.http.get(f"/v1/stress-tests/{answer.json()['id']}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{answer.json()['id']}/summary")
     told = StressTestSummary.model_validate_json(summary.content).transforms
     assert told is not None
     assert (told.tested, told.left_out) == (22, {})
@@ -262,7 +262,7 @@ async def test_photographs_of_another_dataset_become_backgrounds(gateway: FakeGa
 async def test_what_is_estimated_is_what_is_made(gateway: FakeGateway) -> None:
     await uploaded(gateway, [*every(2), source("sled", 9, mask_base64=None)])
     request = body(["background-grey", "rotation"], excluded={"plate": ["rotation"]})
-    answer = await gateway.http.post("/v1/stress-tests:estimate", json=request)
+    answer = await gateway.http.post("/v1/stress-tests/estimate", json=request)
     estimated = StressTestEstimate.model_validate_json(answer.content).operations
     await gateway.http.post("/v1/stress-tests", json=request)
     start = len(recipes(gateway))

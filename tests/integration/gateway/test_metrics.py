@@ -104,11 +104,11 @@ def test_calls_become_a_counter_by_outcome_and_a_histogram() -> None:
 
 async def test_ids_and_unknown_addresses_create_no_series(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path) as gateway:
-        for path in ("/v1/stress-tests/a", "/v1/stress-tests/b", "/made/up", "/v1/../x", "/healthz"):
+        for path in ("/v1/runs/a", "/v1/runs/b", "/made/up", "/v1/../x", "/healthz"):
             await gateway.http.get(path)
         told = series((await gateway.http.get("/metrics")).text, "counterpose_requests_total")
     assert told == {
-        '{method="GET",route="/v1/stress-tests/{run_id}",status="404"}': 2.0,
+        '{method="GET",route="/v1/runs/{run_id}",status="404"}': 2.0,
         '{method="GET",route="none",status="404"}': 2.0,
         '{method="GET",route="/healthz",status="200"}': 1.0,
     }

@@ -55,15 +55,17 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
         yield opened
 
 
-async def summed_up(gateway: FakeGateway, body: dict[str, Any], path: str = "") -> StressTestSummary:
+async def summed_up(
+    gateway: FakeGateway, body: dict[str, Any], path: str = "stress-tests"
+) -> StressTestSummary:
     """Start a run, or a child by ``path``, work it off, and return its summary."""
-    answer = await gateway.http.post(f"/v1/stress-tests{path}", json=body)
+    answer = await gateway.http.post(f"/v1/{path}", json=body)
     assert answer.status_code == 202, answer.text
     run_id = answer.json()["id"]
     await gateway.worker().work_off()
     assert gateway.ledger.runs.get(run_id).state == "completed"
     assert gateway.ledger.audit.run(run_id) == []
-    summary = await gateway.http.get(f"/v1/stress-tests/{run_id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run_id}/summary")
     assert summary.status_code == 200, summary.text
     return StressTestSummary.model_validate_json(summary.content)
 
@@ -151,7 +153,7 @@ async def test_what_operations_alone_break_is_the_verdict(gateway: FakeGateway) 
 async def test_report_text_and_pages_say_which_backend_made_a_finding(gateway: FakeGateway) -> None:
     both = await summed_up(gateway, BOTH)
     assert both.transforms is not None
-    page = (await gateway.http.get(f"/v1/stress-tests/{both.run_id}/report")).text
+    page = (await gateway.http.get(f"/v1/runs/{both.run_id}/report")).text
     said = text_of(page)
     assert page.count('id="finding-') == len(set(_ids(page))) == 3
     assert "by prompt-to-prompt" in said
@@ -171,7 +173,7 @@ async def test_report_text_and_pages_say_which_backend_made_a_finding(gateway: F
 async def test_the_report_s_table_has_the_findings_of_both_kinds(gateway: FakeGateway) -> None:
     both = await summed_up(gateway, BOTH)
     assert both.transforms is not None
-    page = (await gateway.http.get(f"/v1/stress-tests/{both.run_id}/report")).text
+    page = (await gateway.http.get(f"/v1/runs/{both.run_id}/report")).text
     [held] = re.findall(r'download="findings.csv" href="data:[^,]+,([^"]+)"', page)
     rows = list(csv.DictReader(io.StringIO(base64.b64decode(held).decode())))
     told = both.transforms.findings
@@ -201,7 +203,7 @@ async def test_findings_of_both_kinds_are_proven_and_applied(gateway: FakeGatewa
     history = await _history(gateway, both.run_id, turned.number)
     assert (history.told.edit_type, history.family) == (turned.operation, 6)
     assert [each.planned for each in history.runs] == [16]
-    child = await summed_up(gateway, {"images": 20}, f"/{both.run_id}/findings/{turned.number}:prove")
+    child = await summed_up(gateway, {"images": 20}, f"runs/{both.run_id}/findings/{turned.number}/prove")
     assert child.config["operation_proof"]["number"] == turned.number
     assert kinds(gateway, child.run_id) == {"transforms": 20}
     test = await AsyncClient(http=gateway.http).stress_tests.get(both.run_id)
@@ -209,13 +211,13 @@ async def test_findings_of_both_kinds_are_proven_and_applied(gateway: FakeGatewa
     await gateway.worker().work_off()
     assert set(kinds(gateway, by_edit.id)) == {"reconstruction", "placebo", "intervention"}
     assert kinds(gateway, by_operation.id) == {"transforms": 40}
-    missing = await gateway.http.get(f"/v1/stress-tests/{both.run_id}/findings/99")
+    missing = await gateway.http.get(f"/v1/runs/{both.run_id}/findings/99")
     assert missing.status_code == 404
     assert f"it has {told.figures[-1].number}" in missing.json()["detail"]
 
 
 async def _history(gateway: FakeGateway, run_id: str, number: int) -> FindingHistory:
-    answer = await gateway.http.get(f"/v1/stress-tests/{run_id}/findings/{number}")
+    answer = await gateway.http.get(f"/v1/runs/{run_id}/findings/{number}")
     assert answer.status_code == 200, answer.text
     return FindingHistory.model_validate_json(answer.content)
 
@@ -232,7 +234,7 @@ async def test_a_finding_of_one_class_is_numbered_after_both_and_proven(gateway:
     assert "(findings 9 to 10)" in told.classes.sentence
     assert (both.pairs_left[one.number], both.least_pairs[one.number]) == (4, 1)
     assert f"9 breaks, by transform: leaning loses 16 of 16 of the class {one.object_class!r}" in str(both)
-    page = (await gateway.http.get(f"/v1/stress-tests/{both.run_id}/report")).text
+    page = (await gateway.http.get(f"/v1/runs/{both.run_id}/report")).text
     assert f"counterpose prove {both.run_id[:8]} --finding 9 --images 20<" in page
     before = await _history(gateway, both.run_id, 9)
     assert (before.told.object_class, before.told.backend, before.images_left) == (
@@ -240,7 +242,7 @@ async def test_a_finding_of_one_class_is_numbered_after_both_and_proven(gateway:
     )  # fmt: skip
     # The edits of the class are no images of the operation.
     assert [(each.pairs, each.planned) for each in before.runs] == [(16, 16)]
-    child = await summed_up(gateway, {"images": 20}, f"/{both.run_id}/findings/9:prove")
+    child = await summed_up(gateway, {"images": 20}, f"runs/{both.run_id}/findings/9/prove")
     assert kinds(gateway, child.run_id) == {"transforms": 4}
     assert "20 of 20 images answered wrong that were right" in child.verdict
 
@@ -249,7 +251,7 @@ async def test_a_proof_of_an_edit_makes_edits_alone(gateway: FakeGateway) -> Non
     both = await summed_up(gateway, BOTH | {"confirm": False, "limit": 16})
     listed = await _history(gateway, both.run_id, 1)
     assert listed.told.backend == "prompt-to-prompt"
-    child = await summed_up(gateway, {"images": 8}, f"/{both.run_id}/findings/1:prove")
+    child = await summed_up(gateway, {"images": 8}, f"runs/{both.run_id}/findings/1/prove")
     assert child.transforms is None
     assert "transforms" not in child.config
     assert child.config["request"].get("transforms") is None
@@ -267,12 +269,12 @@ async def test_exports_and_gates_take_both(gateway: FakeGateway) -> None:
     assert {"background", "base", "rotation 1", "rotation 3", "upside-down"} <= shifts.keys()
     assert shifts["base"] == shifts["rotation 3"] == 40
     assert "operations on it" in files["README.md"].decode()
-    frozen = (await gateway.http.post("/v1/gates:freeze", json={"baseline": both.run_id})).json()
+    frozen = (await gateway.http.post("/v1/gates/freeze", json={"baseline": both.run_id})).json()
     body = {"baseline": both.run_id, "digest": frozen["digest"], "classifiers": ["leaning"], "seed": 1}
     answer = await gateway.http.post("/v1/gates", json=body)
     assert answer.status_code == 202, answer.text
     await gateway.worker().work_off()
-    gate = await gateway.http.get(f"/v1/gates/{answer.json()['id']}/summary")
+    gate = await gateway.http.get(f"/v1/runs/{answer.json()['id']}/summary")
     cells = {cell["change"]: cell for cell in gate.json()["cells"] if cell["label"] is None}
     assert (cells["rotation 3"]["state"], cells["upside-down"]["state"]) == ("failed", "passed")
     assert cells["background"]["regression"]["estimate"] > 0.2
@@ -283,11 +285,11 @@ async def test_exports_and_gates_take_both(gateway: FakeGateway) -> None:
 
 
 async def test_a_dry_run_counts_both(gateway: FakeGateway) -> None:
-    answer = await gateway.http.post("/v1/stress-tests:estimate", json=BOTH)
+    answer = await gateway.http.post("/v1/stress-tests/estimate", json=BOTH)
     assert answer.status_code == 200, answer.text
     both = StressTestEstimate.model_validate_json(answer.content)
     alone = StressTestEstimate.model_validate_json(
-        (await gateway.http.post("/v1/stress-tests:estimate", json=EDITS)).content
+        (await gateway.http.post("/v1/stress-tests/estimate", json=EDITS)).content
     )
     assert both.items == alone.items + 40
     assert both.operations == 40 * (2 + 3)
@@ -366,7 +368,7 @@ async def _left_after_the_screen(gateway: FakeGateway, body: dict[str, Any]) -> 
     answer = await gateway.http.post("/v1/stress-tests", json=body)
     run_id = answer.json()["id"]
     await gateway.worker(planner=no_planner(gateway)).work_off()
-    await gateway.http.post(f"/v1/stress-tests/{run_id}:cancel")
+    await gateway.http.post(f"/v1/runs/{run_id}/cancel")
     assert gateway.ledger.runs.get(run_id).state == "cancelled"
-    summary = await gateway.http.get(f"/v1/stress-tests/{run_id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run_id}/summary")
     return StressTestSummary.model_validate_json(summary.content).pairs_left

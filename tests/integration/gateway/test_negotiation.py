@@ -70,9 +70,9 @@ class _Any(dict[str, str]):
         ("/v1/datasets", "text/html", "application/json"),
         ("/v1/datasets", "application/json;q=0", "application/json"),
         ("/metrics", "application/json", "text/plain"),
-        (f"{ROOT}/x/events", "application/json", "text/event-stream"),
-        (f"{ROOT}/x/results", "application/json", "application/jsonl"),
-        (f"{ROOT}/x/report", "application/json", "text/html"),
+        ("/v1/runs/x/events", "application/json", "text/event-stream"),
+        ("/v1/runs/x/results", "application/json", "application/jsonl"),
+        ("/v1/runs/x/report", "application/json", "text/html"),
         (f"/v1/artifacts/{'a' * 64}.png", "image/jpeg", "image/png"),
     ],
 )
@@ -90,7 +90,7 @@ async def test_an_answer_that_is_admitted_is_given(gateway: FakeGateway, accept:
 
 
 async def test_errors_are_problem_documents_whatever_is_accepted(gateway: FakeGateway) -> None:
-    answer = await gateway.http.get(f"{ROOT}/nobody", headers={"accept": "application/json"})
+    answer = await gateway.http.get("/v1/runs/nobody", headers={"accept": "application/json"})
     problem(answer, 404, "not-found")
 
 
@@ -104,29 +104,29 @@ async def test_a_range_is_ignored_and_every_answer_says_that_there_are_none(
 ) -> None:
     run = (await gateway.http.post(ROOT, json=BODY)).json()["id"]
     image = gateway.ledger.datasets.sources("demo")[0].image
-    for path in (f"{ROOT}/{run}/results", f"{ROOT}/{run}", f"/v1/artifacts/{image}.png"):
+    for path in (f"/v1/runs/{run}/results", f"/v1/runs/{run}", f"/v1/artifacts/{image}.png"):
         whole = await gateway.http.get(path)
         part = await gateway.http.get(path, headers={"range": range_})
         assert (part.status_code, part.content) == (200, whole.content)
         assert part.headers["accept-ranges"] == "none"
-    missing = await gateway.http.get(f"{ROOT}/nobody", headers={"range": range_})
+    missing = await gateway.http.get("/v1/runs/nobody", headers={"range": range_})
     assert missing.status_code == 404
 
 
 @pytest.mark.fault("B58")
 async def test_a_run_is_cancelled_once(gateway: FakeGateway) -> None:
     run = (await gateway.http.post(ROOT, json=BODY)).json()["id"]
-    cancelled = await gateway.http.post(f"{ROOT}/{run}:cancel")
+    cancelled = await gateway.http.post(f"/v1/runs/{run}/cancel")
     assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
-    again = await gateway.http.post(f"{ROOT}/{run}:cancel")
+    again = await gateway.http.post(f"/v1/runs/{run}/cancel")
     assert run in problem(again, 409, "run-not-cancellable").detail
-    assert (await gateway.http.get(f"{ROOT}/{run}")).json()["state"] == "cancelled"
-    problem(await gateway.http.post(f"{ROOT}/{'f' * 32}:cancel"), 404, "not-found")
+    assert (await gateway.http.get(f"/v1/runs/{run}")).json()["state"] == "cancelled"
+    problem(await gateway.http.post(f"/v1/runs/{'f' * 32}/cancel"), 404, "not-found")
 
 
 @pytest.mark.fault("B59")
 async def test_a_run_that_goes_on_is_not_deleted(gateway: FakeGateway, tmp_path: Path) -> None:
     run = (await gateway.http.post(ROOT, json=BODY)).json()["id"]
-    refused = await gateway.http.delete(f"{ROOT}/{run}")
+    refused = await gateway.http.delete(f"/v1/runs/{run}")
     assert "cancel it" in problem(refused, 409, "run-not-deletable").detail
-    assert (await gateway.http.get(f"{ROOT}/{run}/items")).status_code == 200
+    assert (await gateway.http.get(f"/v1/runs/{run}/items")).status_code == 200

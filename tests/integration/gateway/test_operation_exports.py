@@ -57,7 +57,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
 
 
 async def files_of(gateway: FakeGateway, run: str, layout: str) -> dict[str, bytes]:
-    answer = await gateway.http.get(f"/v1/stress-tests/{run}/export", params={"layout": layout})
+    answer = await gateway.http.get(f"/v1/runs/{run}/export", params={"layout": layout})
     assert answer.status_code == 200, answer.text
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as tar:
         members = {member.name: tar.extractfile(member) for member in tar if member.isfile()}
@@ -98,7 +98,7 @@ async def test_the_page_of_an_item_shows_its_control_and_what_each_operation_mad
     gateway: FakeGateway,
 ) -> None:
     run = (await finished(gateway, per_class=1, transforms=CHANGES)).run_id
-    items = (await gateway.http.get(f"/v1/stress-tests/{run}/items")).json()["items"]
+    items = (await gateway.http.get(f"/v1/runs/{run}/items")).json()["items"]
     page = (await gateway.http.get(f"/ui/runs/{run}/items/{items[0]['id']}")).text
     shown = [html.unescape(address) for address in re.findall(r'src="(/ui/images/made[^"]*)"', page)]
     # The control, the placebo, and five changes.
@@ -120,7 +120,7 @@ async def test_an_image_that_is_not_the_one_that_was_answered_is_never_exported(
     items = list(gateway.ledger.items.recorded(run))
     assert items[0].result is not None
     assert all(each["pixels"].startswith("sha256:") for each in items[0].result["transformed"])
-    answer = await gateway.http.get(f"/v1/stress-tests/{run}/export")
+    answer = await gateway.http.get(f"/v1/runs/{run}/export")
     assert answer.json()["code"] == "artifact-corrupt"
     assert "darker/1" in answer.json()["detail"]
     assert "makes another image here than the one that was answered" in answer.json()["detail"]

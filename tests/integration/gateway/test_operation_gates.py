@@ -33,14 +33,14 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
 async def gated(gateway: FakeGateway, per_class: int, **changes: object) -> GateSummary:
     """A gate of ``leaning`` against ``steady`` on a run of ``steady`` alone."""
     baseline = await finished(gateway, per_class, classifiers=["steady"])
-    frozen = (await gateway.http.post("/v1/gates:freeze", json={"baseline": baseline.run_id})).json()
+    frozen = (await gateway.http.post("/v1/gates/freeze", json={"baseline": baseline.run_id})).json()
     body = {"baseline": baseline.run_id, "digest": frozen["digest"], "classifiers": ["leaning"], "seed": 1}
     answer = await gateway.http.post("/v1/gates", json=body | changes)
     assert answer.status_code == 202, answer.text
     run: str = answer.json()["id"]
     await gateway.worker().work_off()
     assert gateway.ledger.audit.run(run) == []
-    answer = await gateway.http.get(f"/v1/gates/{run}/summary")
+    answer = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert answer.status_code == 200, answer.text
     return GateSummary.model_validate_json(answer.content)
 
@@ -84,11 +84,11 @@ async def test_the_report_and_pages_of_a_gate_on_operations_show_what_recipes_ma
     gateway: FakeGateway,
 ) -> None:
     run = (await gated(gateway, 6)).run_id
-    report = await gateway.http.get(f"/v1/gates/{run}/report")
+    report = await gateway.http.get(f"/v1/runs/{run}/report")
     assert report.text.count("<symbol id=") >= 2
     # Seven changes of four classes: a wall of text.
     assert report.text.count("<details><summary>Classes that are not tested") == 1
-    items = (await gateway.http.get(f"/v1/gates/{run}/items")).json()["items"]
+    items = (await gateway.http.get(f"/v1/runs/{run}/items")).json()["items"]
     for path in (f"/ui/runs/{run}", f"/ui/runs/{run}/items"):
         assert (await gateway.http.get(path)).status_code == 200, path
     page = await gateway.http.get(f"/ui/runs/{run}/items/{items[0]['id']}")
@@ -100,7 +100,7 @@ async def test_the_report_and_pages_of_a_gate_on_operations_show_what_recipes_ma
 
 async def test_a_run_of_too_few_photographs_is_no_baseline(gateway: FakeGateway) -> None:
     baseline = await finished(gateway, 2)
-    answer = await gateway.http.post("/v1/gates:freeze", json={"baseline": baseline.run_id})
+    answer = await gateway.http.post("/v1/gates/freeze", json={"baseline": baseline.run_id})
     assert answer.status_code == 422
     assert "no change was kept on 20 source images (gaussian-blur 1 8" in answer.json()["detail"]
     assert BODY["seed"] == baseline.seed

@@ -43,18 +43,18 @@ def of(summary: StressTestSummary, operation: str) -> OperationFigure:
 
 
 async def history(gateway: FakeGateway, run: str, number: int) -> FindingHistory:
-    answer = await gateway.http.get(f"/v1/stress-tests/{run}/findings/{number}")
+    answer = await gateway.http.get(f"/v1/runs/{run}/findings/{number}")
     assert answer.status_code == 200, answer.text
     return FindingHistory.model_validate_json(answer.content)
 
 
 async def prove(gateway: FakeGateway, run: str, number: int, **body: Any) -> Any:
-    answer = await gateway.http.post(f"/v1/stress-tests/{run}/findings/{number}:prove", json=body)
+    answer = await gateway.http.post(f"/v1/runs/{run}/findings/{number}/prove", json=body)
     if answer.status_code != 202:
         return answer
     child: str = answer.json()["id"]
     await gateway.worker().work_off()
-    summary = await gateway.http.get(f"/v1/stress-tests/{child}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{child}/summary")
     assert summary.status_code == 200, summary.text
     return StressTestSummary.model_validate_json(summary.content)
 
@@ -161,7 +161,7 @@ async def test_the_page_of_such_a_finding_and_the_report_of_its_proof_are_there(
     ):
         answer = await gateway.http.get(path)
         assert answer.status_code == 200, (path, answer.text)
-    report = (await gateway.http.get(f"/v1/stress-tests/{child.run_id}/report")).text
+    report = (await gateway.http.get(f"/v1/runs/{child.run_id}/report")).text
     assert f"counterpose prove {run.run_id[:4]}" in report
 
 
@@ -191,7 +191,7 @@ async def test_a_finding_of_one_class_is_proven_on_fresh_images_of_that_class_al
     number, label = classes[0].number, classes[0].object_class
     assert (run.pairs_left[number], run.least_pairs[number]) == (4, 1)
     assert f"{number} breaks       leaning loses 12 of 12 of the class {label!r}" in str(run)
-    page = (await gateway.http.get(f"/v1/stress-tests/{run.run_id}/report")).text
+    page = (await gateway.http.get(f"/v1/runs/{run.run_id}/report")).text
     assert f"{number}. leaning loses 12 of 12 of the class" in page
     assert f"counterpose prove {run.run_id[:8]} --finding {number} --images 20<" in page
     before = await history(gateway, run.run_id, number)

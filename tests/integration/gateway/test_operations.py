@@ -77,7 +77,7 @@ async def finished(gateway: FakeGateway, per_class: int = 6, **changes: object) 
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
     assert gateway.ledger.runs.get(run.id).state == "completed"
-    summary = await gateway.http.get(f"/v1/stress-tests/{run.id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200, summary.text
     return StressTestSummary.model_validate_json(summary.content)
 
@@ -171,7 +171,7 @@ async def test_of_a_classifier_whose_classes_are_not_known_only_the_dataset_s_ar
 
 async def test_the_report_shows_photographs_before_and_after(gateway: FakeGateway) -> None:
     summary = await finished(gateway)
-    answer = await gateway.http.get(f"/v1/stress-tests/{summary.run_id}/report")
+    answer = await gateway.http.get(f"/v1/runs/{summary.run_id}/report")
     assert answer.status_code == 200, answer.text
     page = answer.text
     assert page.count("<symbol id=") >= 2
@@ -200,7 +200,7 @@ async def test_what_cannot_be_carried_out_is_refused_before_anything_runs(
     gateway: FakeGateway, changes: dict[str, Any], pointer: str | None, sentence: str
 ) -> None:
     await gateway.upload("demo", 1)
-    for path in ("/v1/stress-tests", "/v1/stress-tests:estimate"):
+    for path in ("/v1/stress-tests", "/v1/stress-tests/estimate"):
         answer = await gateway.http.post(path, json=BODY | changes)
         assert answer.status_code == 422, answer.text
         assert sentence in answer.text
@@ -236,11 +236,11 @@ async def test_other_methods_are_refused_by_the_service_that_they_need(gateway: 
 async def test_every_page_and_answer_of_such_a_run_is_there(gateway: FakeGateway) -> None:
     summary = await finished(gateway)
     run, pages = summary.run_id, {}
-    items = (await gateway.http.get(f"/v1/stress-tests/{run}/items")).json()["items"]
+    items = (await gateway.http.get(f"/v1/runs/{run}/items")).json()["items"]
     for path in (
-        f"/v1/stress-tests/{run}",
-        f"/v1/stress-tests/{run}/items/{items[0]['id']}",
-        f"/v1/stress-tests/{run}/results",
+        f"/v1/runs/{run}",
+        f"/v1/runs/{run}/items/{items[0]['id']}",
+        f"/v1/runs/{run}/results",
         f"/ui/runs/{run}",
         f"/ui/runs/{run}/report",
         f"/ui/runs/{run}/items",
@@ -257,20 +257,20 @@ async def test_every_page_and_answer_of_such_a_run_is_there(gateway: FakeGateway
 async def test_what_is_decided_or_judged_by_thresholds_is_refused_in_a_sentence(gateway: FakeGateway) -> None:
     run = (await finished(gateway)).run_id
     refused = {}
-    for path, body in ((f"/v1/stress-tests/{run}/findings/1:prove", {"images": 5}),):
+    for path, body in ((f"/v1/runs/{run}/findings/1/prove", {"images": 5}),):
         answer = await gateway.http.post(path, json=body)
         refused[path] = answer.status_code, answer.json()["detail"]
-    again = await gateway.http.get(f"/v1/stress-tests/{run}/summary", params={"direction": "0.3"})
+    again = await gateway.http.get(f"/v1/runs/{run}/summary", params={"direction": "0.3"})
     refused["again"] = again.status_code, again.json().get("detail")
     assert {status for status, _ in refused.values()} <= {404, 422}
-    assert "finding 1 of run" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
-    assert "is decided: leaning loses 100 points" in refused[f"/v1/stress-tests/{run}/findings/1:prove"][1]
+    assert "finding 1 of run" in refused[f"/v1/runs/{run}/findings/1/prove"][1]
+    assert "is decided: leaning loses 100 points" in refused[f"/v1/runs/{run}/findings/1/prove"][1]
     assert "judged by no threshold" in refused["again"][1]
 
 
 async def test_such_a_run_is_estimated_before_it_is_made(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 2)
-    answer = await gateway.http.post("/v1/stress-tests:estimate", json=BODY)
+    answer = await gateway.http.post("/v1/stress-tests/estimate", json=BODY)
     assert answer.status_code == 200, answer.text
     found = StressTestEstimate.model_validate_json(answer.content)
     assert (found.images, found.items, found.operations) == (8, 8, 8 * 9)
@@ -311,5 +311,5 @@ async def test_a_class_with_enough_images_has_findings_of_its_own(gateway: FakeG
     }
     assert sorted(each.object_class for each in classes.findings) == sorted(CLASSES)
     assert "leaning loses 12 of 12 of the class" in str(summary)
-    page = (await gateway.http.get(f"/v1/stress-tests/{summary.run_id}/report")).text
+    page = (await gateway.http.get(f"/v1/runs/{summary.run_id}/report")).text
     assert "leaning loses 12 of 12 of the class" in page

@@ -129,9 +129,9 @@ async def finished(gateway: FakeGateway, **transforms: Any) -> StressTestSummary
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
     assert gateway.ledger.runs.get(run.id).state == "completed"
-    report = await gateway.http.get(f"/v1/stress-tests/{run.id}/report")
+    report = await gateway.http.get(f"/v1/runs/{run.id}/report")
     assert report.status_code == 200, report.text
-    summary = await gateway.http.get(f"/v1/stress-tests/{run.id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     return StressTestSummary.model_validate_json(summary.content)
 
 
@@ -195,7 +195,7 @@ async def test_of_three_images_nothing_is_decided_and_the_estimate_says_how_many
         gateway, [(f"{n}.png", label, png(photograph(label, n, 96, 96))) for n, label in enumerate(labels)]
     )
     body = {"dataset": "own", "classifiers": ["steady"], "seed": 3}
-    estimate = (await gateway.http.post("/v1/stress-tests:estimate", json=body)).json()
+    estimate = (await gateway.http.post("/v1/stress-tests/estimate", json=body)).json()
     assert (estimate["images"], estimate["least_pairs"]) == (3, 10)
     summary = await finished(gateway)
     assert summary.transforms is not None
@@ -282,6 +282,6 @@ async def test_a_corruption_at_another_size_than_224_pixels_is_called_scaled(
     )
     assert ("as blurred as level 3 (scaled)" in blur.sentence) is scaled
     assert "level 3 (" not in contrast.sentence
-    page = await gateway.http.get(f"/v1/stress-tests/{summary.run_id}/report")
+    page = await gateway.http.get(f"/v1/runs/{summary.run_id}/report")
     assert ("Gaussian blur (scaled)" in page.text) is scaled
     assert ("Scaled: lengths that ImageNet-C has for 224 pixels" in page.text) is scaled

@@ -48,9 +48,9 @@ FOREIGN = [
 async def test_a_page_of_another_origin_changes_nothing(tmp_path: Path, headers: dict[str, str]) -> None:
     async with fake_gateway(tmp_path) as gateway:
         run_id = await run_of(gateway)
-        one = f"/v1/stress-tests/{run_id}"
+        one = f"/v1/runs/{run_id}"
         asked = [
-            ("POST", f"{one}:cancel"), ("POST", f"{one}:resume"), ("POST", "/v1/stress-tests"),
+            ("POST", f"{one}/cancel"), ("POST", f"{one}/resume"), ("POST", "/v1/stress-tests"),
             ("DELETE", one), ("PATCH", one), ("POST", f"/ui/runs/{run_id}/cancel"),
             ("POST", f"/ui/runs/{run_id}/delete"),
         ]  # fmt: skip
@@ -65,7 +65,7 @@ async def test_a_page_of_another_origin_changes_nothing(tmp_path: Path, headers:
 async def test_programs_and_own_pages_change_things(tmp_path: Path, headers: dict[str, str]) -> None:
     async with fake_gateway(tmp_path) as gateway:
         run_id = await run_of(gateway)
-        answer = await gateway.http.post(f"/v1/stress-tests/{run_id}:cancel", headers=headers)
+        answer = await gateway.http.post(f"/v1/runs/{run_id}/cancel", headers=headers)
         assert answer.json()["state"] == "cancelled"
 
 

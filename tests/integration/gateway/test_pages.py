@@ -100,7 +100,7 @@ async def test_what_polls_gets_its_part_alone_and_the_whole_page_in_the_end(site
 
 async def test_a_run_that_has_ended_shows_its_report_with_links_to_what_is_behind_it(site: Site) -> None:
     html = await site.page(f"/ui/runs/{site.ended}")
-    report = await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/report")
+    report = await site.gateway.http.get(f"/v1/runs/{site.ended}/report")
     assert text_of(report.text.partition("<main>")[2].partition("</main>")[0])[:2000] in text_of(
         html
     ).replace("All images of this finding ", "")
@@ -125,14 +125,14 @@ async def test_whoever_waits_for_a_report_holds_no_thread(
     waiting = [asyncio.create_task(site.gateway.http.get(path)) for _ in range(MANY)]
     async with asyncio.timeout(100.0):
         # A route without await takes one of the forty threads.
-        assert (await site.gateway.http.get("/v1/stress-tests")).status_code == 200
+        assert (await site.gateway.http.get("/v1/runs")).status_code == 200
         assert not any(each.done() for each in waiting)
         written.set()
         assert {(await each).text for each in waiting} == {"<html><body>written</body></html>"}
 
 
 async def test_a_finding_shows_its_figures_and_every_pair_with_its_control(site: Site) -> None:
-    summary = (await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/summary")).json()
+    summary = (await site.gateway.http.get(f"/v1/runs/{site.ended}/summary")).json()
     for finding in summary["findings"]:
         html = await site.page(f"/ui/runs/{site.ended}/findings/{finding['number']}")
         said = text_of(html)
@@ -145,7 +145,7 @@ async def test_a_finding_shows_its_figures_and_every_pair_with_its_control(site:
 
 
 async def test_a_proven_finding_names_the_next_step_that_its_card_names(site: Site) -> None:
-    answer = await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/summary")
+    answer = await site.gateway.http.get(f"/v1/runs/{site.ended}/summary")
     summary = StressTestSummary.model_validate(answer.json())
     report = await site.page(f"/ui/runs/{site.ended}")
     proven = [finding for finding in summary.findings if finding.state == "breaks"]
@@ -167,7 +167,7 @@ async def test_a_finding_of_two_conditions_names_the_next_step_that_its_card_nam
     monkeypatch.setattr("counterpose_gateway.ui.finding_page.finding_of", lambda *_: both)
     html = unescape(await site.page(f"/ui/runs/{site.ended}/findings/1"))
     assert "only a single change can be tested further" in html
-    answer = await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/summary")
+    answer = await site.gateway.http.get(f"/v1/runs/{site.ended}/summary")
     step = next_step(StressTestSummary.model_validate(answer.json()), both)
     assert step is not None
     assert f"{step.title}: <code>{step.command}</code>" in html
@@ -202,7 +202,7 @@ async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_requ
         ended = await gateway.http.get(f"{path}/proof", headers={"hx-request": "true"})
         assert (ended.status_code, ended.headers["hx-refresh"]) == (204, "true")
         proven = (await gateway.http.get(path)).text
-        told = (await gateway.http.get(f"/v1/stress-tests/{run_id}/findings/1")).json()
+        told = (await gateway.http.get(f"/v1/runs/{run_id}/findings/1")).json()
         assert told["finding"]["state"] == "breaks"
         assert told["finding"]["sentence"] in text_of(proven)
         assert "Evidence of 2 runs" in text_of(proven)
@@ -219,7 +219,7 @@ async def test_proofs_and_applications_are_listed_under_their_run(tmp_path: Path
         run_id = await created(gateway, limit=10, confirm=False)
         await gateway.worker().work_off()
         other = await created(gateway, seed=4, limit=4, confirm=False)
-        proof = await gateway.http.post(f"/v1/stress-tests/{run_id}/findings/1:prove", json={"images": 2})
+        proof = await gateway.http.post(f"/v1/runs/{run_id}/findings/1/prove", json={"images": 2})
         client = AsyncClient(http=gateway.http)
         applied = await client.stress_tests.apply(run_id, 1)
         ids = [run_id, str(proof.json()["id"]), applied.id]
@@ -326,7 +326,7 @@ async def test_images_of_a_deleted_run_stay_for_others(site: Site) -> None:
     # The same request makes the same images, so that both runs show the same ones.
     twin = await created(site.gateway)
     await site.gateway.worker().work_off()
-    assert (await site.gateway.http.delete(f"/v1/stress-tests/{twin}")).status_code == 204
+    assert (await site.gateway.http.delete(f"/v1/runs/{twin}")).status_code == 204
     html = await site.page(f"/ui/runs/{site.ended}/findings/1")
     for ref in re.findall(r'src="(/ui/images/[^"]+)"', html):
         answer: httpx.Response = await site.gateway.http.get(ref)
@@ -336,7 +336,7 @@ async def test_images_of_a_deleted_run_stay_for_others(site: Site) -> None:
 
 
 async def test_images_made_here_are_marked_and_those_of_users_are_not(site: Site) -> None:
-    item = (await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/items?limit=1")).json()["items"][0]
+    item = (await site.gateway.http.get(f"/v1/runs/{site.ended}/items?limit=1")).json()["items"][0]
     for ref, is_marked in ((item["source_image"], False), (item["result"]["image"], True)):
         for kind in ("webp", "png"):
             answer = await site.gateway.http.get(f"/ui/images/{ref}.{kind}")

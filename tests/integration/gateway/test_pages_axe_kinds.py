@@ -94,7 +94,7 @@ def stress_test(served: ServedGateway) -> str:
 
 def proof(served: ServedGateway, run_id: str, number: int, images: int, groups: int | None = None) -> str:
     """The page of a finding that a run proves, worked off as far as told."""
-    created(served, f"stress-tests/{run_id}/findings/{number}:prove", {"images": images})
+    created(served, f"runs/{run_id}/findings/{number}/prove", {"images": images})
     served.work(groups)
     return f"/ui/runs/{run_id}/findings/{number}"
 

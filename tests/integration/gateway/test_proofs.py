@@ -86,12 +86,12 @@ async def test_the_verdict_of_a_child_is_the_joined_finding(gateway: FakeGateway
     assert finding["confirmed"]["p_adjusted"] <= 0.05
     assert verdict["sentence"] in summary["verdict"]
     assert f"finding 1 of run {run_id[:8]}" in summary["verdict"]
-    report = await gateway.http.get(f"/v1/stress-tests/{child}/report")
+    report = await gateway.http.get(f"/v1/runs/{child}/report")
     assert f"counterpose prove {run_id[:8]} --finding 1 --images 7" in report.text
     assert "for all 4 findings together" in report.text
     assert 'id="trust"' not in report.text, "a child has no screen whose controls could be judged"
-    assert 'id="trust"' in (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text
-    assert (await gateway.http.get(f"/v1/stress-tests/{child}/export")).status_code == 200
+    assert 'id="trust"' in (await gateway.http.get(f"/v1/runs/{run_id}/report")).text
+    assert (await gateway.http.get(f"/v1/runs/{child}/export")).status_code == 200
 
 
 async def test_a_child_says_that_the_dataset_had_too_few_images_left(gateway: FakeGateway) -> None:
@@ -119,7 +119,7 @@ async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(g
     assert told["outlook"] == why
     summary = await read(gateway, run_id, "/summary")
     assert set(summary["pairs_left"].values()) == {0}
-    report = (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text
+    report = (await gateway.http.get(f"/v1/runs/{run_id}/report")).text
     assert f"{offer} --dataset FOLDER" in report
     assert offer not in report.replace(f"{offer} --dataset FOLDER", "")
     page = html.unescape((await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text)
@@ -138,7 +138,7 @@ async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(g
     )
     summary = await read(gateway, run_id, "/summary")
     assert (summary["pairs_left"]["1"], summary["least_pairs"]["1"]) == (4, least)
-    report = html.unescape((await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text)
+    report = html.unescape((await gateway.http.get(f"/v1/runs/{run_id}/report")).text)
     assert f"Too few images of '{label}' are left (4, and a proof takes {least})" in report
     assert 'class="prove"' not in (await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text
 
@@ -147,7 +147,7 @@ async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(g
     assert told["images_left"] == least
     assert "decides it in" in told["outlook"]
     assert (await read(gateway, run_id, "/summary"))["pairs_left"]["1"] == least
-    assert offer in (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text
+    assert offer in (await gateway.http.get(f"/v1/runs/{run_id}/report")).text
     assert 'class="prove"' in (await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text
 
     # With so few images the fakes' loss, which is not whole, proves nothing.
@@ -214,10 +214,10 @@ async def test_known_captions_are_not_written_again(gateway: FakeGateway) -> Non
 
 async def test_a_repeated_key_is_one_child_and_another_request_is_refused(gateway: FakeGateway) -> None:
     run_id = await filled(gateway)
-    path, key = f"/v1/stress-tests/{run_id}/findings/1:prove", {"idempotency-key": "once"}
+    path, key = f"/v1/runs/{run_id}/findings/1/prove", {"idempotency-key": "once"}
     answers = [await gateway.http.post(path, json={"images": 4}, headers=key) for _ in "12"]
     assert len({answer.json()["id"] for answer in answers}) == 1
-    assert answers[0].headers["location"] == f"/v1/stress-tests/{answers[0].json()['id']}"
+    assert answers[0].headers["location"] == f"/v1/runs/{answers[0].json()['id']}"
     other = [
         await gateway.http.post(path, json={"images": 5}, headers=key),
         await gateway.http.post(path.replace("/1:", "/2:"), json={"images": 4}, headers=key),
@@ -331,7 +331,7 @@ async def test_a_child_whose_pairs_failed_is_resumed_and_counts_then(tmp_path: P
         assert joined["runs"][1]["planned"] == ENOUGH
         assert (await read(gateway, child, "/summary"))["findings"][0]["state"] == "suspected"
         editors[0].broken = False
-        await gateway.http.post(f"/v1/stress-tests/{child}:resume")
+        await gateway.http.post(f"/v1/runs/{child}/resume")
         await gateway.worker().work_off()
         assert (await read(gateway, child))["state"] == "completed"
         assert (await read(gateway, child, "/summary"))["findings"][0]["state"] == "breaks"
@@ -352,7 +352,7 @@ async def test_a_child_outlives_its_run(gateway: FakeGateway) -> None:
     summary = await read(gateway, child, "/summary")
     assert summary["findings"][0]["state"] == "breaks"
     assert "That run was deleted" in summary["verdict"]
-    assert (await gateway.http.get(f"/v1/stress-tests/{child}/report")).status_code == 200
+    assert (await gateway.http.get(f"/v1/runs/{child}/report")).status_code == 200
     assert (await prove(gateway, run_id)).status_code == 404
     assert (await prove(gateway, child)).status_code == 404
 

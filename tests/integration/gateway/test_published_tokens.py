@@ -37,7 +37,7 @@ async def created(gateway: FakeGateway, **changes: Any) -> Run:
 
 
 async def summary(gateway: FakeGateway, run: Run) -> DatasetInterfaceSummary:
-    answer = await gateway.http.get(f"{ROOT}/{run.id}/summary")
+    answer = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     return DatasetInterfaceSummary.model_validate_json(answer.content)
 
 
@@ -71,12 +71,12 @@ async def test_published_tokens_are_taken_without_learning_any(gateway: FakeGate
     editor = gateway.services.editor
     assert isinstance(editor, FakeEditor)
     assert editor.calls["learn_tokens"] == 1
-    report = await gateway.http.get(f"{ROOT}/{run.id}/report")
+    report = await gateway.http.get(f"/v1/runs/{run.id}/report")
     assert "published tokens, nothing learned" in report.text
     assert report.text.count(">published<") == 2
     made = {"class_name": "kite", "n": 1, "seed": 0}
     images = Images.model_validate_json(
-        (await gateway.http.post(f"{ROOT}/{run.id}:generate", json=made)).content
+        (await gateway.http.post(f"/v1/runs/{run.id}/generate", json=made)).content
     )
     assert images.images[0].token == tokens["KITE"]
 

@@ -45,7 +45,7 @@ class Finished:
 
     async def get(self, path: str = "", **options: Any) -> httpx.Response:
         """Get a resource of the run."""
-        return await self.gateway.http.get(f"{ROOT}/{self.run.id}{path}", **options)
+        return await self.gateway.http.get(f"/v1/runs/{self.run.id}{path}", **options)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -69,7 +69,7 @@ async def test_a_stress_test_is_durable_when_202_is_answered(gateway: FakeGatewa
     answer = await gateway.http.post(ROOT, json=BODY)
     run = Run.model_validate_json(answer.content)
     assert answer.status_code == 202
-    assert answer.headers["location"] == f"{ROOT}/{run.id}"
+    assert answer.headers["location"] == f"/v1/runs/{run.id}"
     assert answer.headers["retry-after"].isdigit()
     assert run.state == "queued"
     assert run.request_counts.pending == run.request_counts.total == 8 * (5 + 3)
@@ -166,26 +166,26 @@ async def test_a_failure_is_not_stored_under_its_key(gateway: FakeGateway) -> No
 async def test_runs_can_be_cancelled_and_resumed(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
-    cancelled = await gateway.http.post(f"{ROOT}/{run.id}:cancel")
+    cancelled = await gateway.http.post(f"/v1/runs/{run.id}/cancel")
     assert cancelled.json()["state"] == "cancelled"
-    again = await gateway.http.post(f"{ROOT}/{run.id}:cancel")
+    again = await gateway.http.post(f"/v1/runs/{run.id}/cancel")
     assert (again.status_code, again.json()["code"]) == (409, "run-not-cancellable")
-    resumed = await gateway.http.post(f"{ROOT}/{run.id}:resume")
+    resumed = await gateway.http.post(f"/v1/runs/{run.id}/resume")
     assert resumed.json()["state"] == "queued"
     await gateway.worker().work_off()
-    refused = await gateway.http.post(f"{ROOT}/{run.id}:resume")
+    refused = await gateway.http.post(f"/v1/runs/{run.id}/resume")
     assert (refused.status_code, refused.json()["code"]) == (409, "run-not-resumable")
 
 
 async def test_waiting_returns_at_once_if_the_run_has_ended(finished: Finished) -> None:
-    answer = await finished.get(":wait", params={"timeout": 60})
+    answer = await finished.get("/wait", params={"timeout": 60})
     assert answer.json()["state"] == "completed"
 
 
 async def test_waiting_ends_at_its_timeout(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
-    answer = await gateway.http.get(f"{ROOT}/{run.id}:wait", params={"timeout": 0.01})
+    answer = await gateway.http.get(f"/v1/runs/{run.id}/wait", params={"timeout": 0.01})
     assert answer.json()["state"] == "queued"
 
 
@@ -195,7 +195,7 @@ async def test_waiting_returns_when_the_run_ends(
     monkeypatch.setattr(following, "LOOK_SECONDS", 0.01)
     await gateway.upload("demo", 1)
     run = await created(gateway)
-    waiting = asyncio.create_task(gateway.http.get(f"{ROOT}/{run.id}:wait", params={"timeout": 30}))
+    waiting = asyncio.create_task(gateway.http.get(f"/v1/runs/{run.id}/wait", params={"timeout": 30}))
     gateway.ledger.runs.cancel(run.id)
     assert (await waiting).json()["state"] == "cancelled"
 
@@ -294,7 +294,7 @@ async def test_results_are_lines_that_end_with_a_checksum(finished: Finished) ->
 async def test_results_of_an_active_run_are_marked_incomplete(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
-    answer = await gateway.http.get(f"{ROOT}/{run.id}/results")
+    answer = await gateway.http.get(f"/v1/runs/{run.id}/results")
     assert json.loads(answer.text) == {
         "lines": 0, "sha256": hashlib.sha256().hexdigest(), "complete": False,
     }  # fmt: skip
@@ -303,7 +303,7 @@ async def test_results_of_an_active_run_are_marked_incomplete(gateway: FakeGatew
 async def test_polling_an_unchanged_run_returns_304(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
-    url = f"{ROOT}/{run.id}"
+    url = f"/v1/runs/{run.id}"
     tag = (await gateway.http.get(url)).headers["etag"]
     assert (await gateway.http.get(url, headers={"if-none-match": f'"other", W/{tag}'})).status_code == 304
     gateway.ledger.runs.cancel(run.id)
@@ -313,9 +313,9 @@ async def test_polling_an_unchanged_run_returns_304(gateway: FakeGateway) -> Non
 async def test_runs_are_listed_newest_first(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     runs = [await created(gateway, seed=seed) for seed in range(3)]
-    page = (await gateway.http.get(ROOT, params={"limit": 2})).json()
+    page = (await gateway.http.get("/v1/runs", params={"limit": 2})).json()
     assert [run["id"] for run in page["runs"]] == [runs[2].id, runs[1].id]
-    rest = (await gateway.http.get(ROOT, params={"limit": 2, "after": page["after"]})).json()
+    rest = (await gateway.http.get("/v1/runs", params={"limit": 2, "after": page["after"]})).json()
     assert [run["id"] for run in rest["runs"]] == [runs[0].id]
 
 
@@ -362,9 +362,9 @@ async def test_the_gateway_lists_the_service_s_classifiers(gateway: FakeGateway)
 async def test_metrics_count_routes_not_ids(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
-    await gateway.http.get(f"{ROOT}/{run.id}")
+    await gateway.http.get(f"/v1/runs/{run.id}")
     text = (await gateway.http.get("/metrics")).text
-    assert 'route="/v1/stress-tests/{run_id}",status="200"} 1.0' in text
+    assert 'route="/v1/runs/{run_id}",status="200"} 1.0' in text
     assert "counterpose_active_runs 1.0" in text
     assert run.id not in text
 

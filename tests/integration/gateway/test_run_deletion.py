@@ -117,7 +117,7 @@ def test_items_are_read_by_kind_state_and_class(ledger: Ledger, run_id: str) -> 
 async def created(gateway: FakeGateway) -> str:
     """The address of a new run."""
     await gateway.upload("demo", 1)
-    return f"/v1/stress-tests/{(await gateway.http.post('/v1/stress-tests', json=BODY)).json()['id']}"
+    return f"/v1/runs/{(await gateway.http.post('/v1/stress-tests', json=BODY)).json()['id']}"
 
 
 async def test_the_api_lists_names_and_deletes(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_the_api_lists_names_and_deletes(tmp_path: Path) -> None:
         item = (await gateway.http.get(f"{one}/items?limit=1")).json()["items"][0]
         assert (await gateway.http.get(f"{one}/items/{item['id']}")).json() == item
         problem(await gateway.http.delete(one), 409, "run-not-deletable")
-        await gateway.http.post(f"{one}:cancel")
+        await gateway.http.post(f"{one}/cancel")
         answer = await gateway.http.delete(one)
         assert (answer.status_code, answer.content) == (204, b"")
         for answer in (await gateway.http.delete(one), await gateway.http.get(one)):

@@ -138,7 +138,7 @@ async def test_a_lying_or_unreachable_service_produces_no_scores(
     await worked_off(gateway, clock, benchmark_services(gateway.world, **{port: broken(gateway.world)}))
     assert ends(gateway, run) == ({"done": 2, code: 6} if generated_only else {code: 8})
     assert gateway.ledger.audit.run(run.id) == []
-    summary = await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200
     assert summary.json()["image_sources"]["token"]["base"]["counts"]["failed"] == 3
     # Once the service is back, what failed is taken up again, and the images are the same.
@@ -187,10 +187,10 @@ async def test_a_classifier_that_fails_is_left_out_and_the_others_count(
     assert all("steady" in result.predictions for result in results)
     assert sum("leaning" not in result.predictions for result in results) == failed
     assert all(("leaning" in result.unanswered) != ("leaning" in result.predictions) for result in results)
-    summary = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
+    summary = (await gateway.http.get(f"/v1/runs/{run.id}/summary")).json()
     (told,) = summary["unanswered"]
     assert (told["classifier"], told["images"], told["of"]) == ("leaning", failed, 8)
-    report = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/report")).text
+    report = (await gateway.http.get(f"/v1/runs/{run.id}/report")).text
     assert f"leaning failed on {failed} of 8 images" in report
 
 
@@ -220,7 +220,7 @@ async def test_a_cancelled_run_keeps_finished_items_and_records_nothing_more(
     assert ends(gateway, run) == {"done": 2 + 3, "cancelled": 3}
     assert gateway.ledger.runs.get(run.id).state == "cancelled"
     assert gateway.ledger.audit.run(run.id) == []
-    summary = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
+    summary = (await gateway.http.get(f"/v1/runs/{run.id}/summary")).json()
     assert summary["image_sources"]["token"]["shifts"]["in the snow"]["counts"]["unmade"] == 3
     gateway.ledger.runs.resume(run.id)
     await worked_off(gateway, clock, gateway.services)
@@ -282,7 +282,7 @@ async def test_objectionable_images_are_filtered_and_counted(
         await worked_off(gateway, clock, gateway.services)
         # Users' own images are not judged, and every generated image reaches so low a threshold.
         assert ends(gateway, run) == {"done": 2, "objectionable": 6}
-        counts = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
+        counts = (await gateway.http.get(f"/v1/runs/{run.id}/summary")).json()
         assert counts["image_sources"]["token"]["base"]["counts"]["objectionable"] == 3
 
 
@@ -318,14 +318,14 @@ async def test_summary_and_report_list_unreadable_images(gateway: FakeGateway, c
     body = benchmark_body(interface, **(SMALL | {"image_sources": ["retrieval"], "retrieval": "folder"}))
     run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
     await worked_off(gateway, clock, benchmark_services(gateway.world, scorer=scorer))
-    summary = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
+    summary = (await gateway.http.get(f"/v1/runs/{run.id}/summary")).json()
     assert summary["image_sources"]["retrieval"]["unsearched"] == {
         "count": 1,
         "images": 4,
         "reasons": {"image-undecodable": 1},
         "first": [{"image": scorer.lost, "filename": "boat-1.png", "reason": "image-undecodable"}],
     }
-    report = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/report")).text
+    report = (await gateway.http.get(f"/v1/runs/{run.id}/report")).text
     assert "1 of 4 images of" in report
     assert "(image-undecodable: 1): boat-1.png" in report
 

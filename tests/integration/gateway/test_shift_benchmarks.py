@@ -63,7 +63,7 @@ class Finished:
 
     async def get(self, path: str = "", **options: Any) -> httpx.Response:
         """Ask for something of the run."""
-        return await self.gateway.http.get(f"{ROOT}/{self.run.id}{path}", **options)
+        return await self.gateway.http.get(f"/v1/runs/{self.run.id}{path}", **options)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -252,7 +252,7 @@ async def test_retrieved_copies_and_frames_of_one_video_count_once(tmp_path: Pat
         assert Counter((item.result.alike is None) for item in found if item.result) == {
             True: 2 * 3, False: 2 * 3 * (N - 1),
         }  # fmt: skip
-        answer = await gateway.http.get(f"{ROOT}/{run.id}/summary")
+        answer = await gateway.http.get(f"/v1/runs/{run.id}/summary")
         summary = ShiftBenchmarkSummary.model_validate_json(answer.content)
         # One scene is no five independent images, so nothing is claimed.
         assert summary.image_sources["retrieval"].shifts["in the snow"].effect is None

@@ -37,11 +37,11 @@ class Benchmarked:
 
     async def get(self, path: str, **query: Any) -> httpx.Response:
         """Ask for something of the benchmark."""
-        return await self.gateway.http.get(f"/v1/shift-benchmarks/{self.run.id}{path}", params=query)
+        return await self.gateway.http.get(f"/v1/runs/{self.run.id}{path}", params=query)
 
     async def put(self, shift: str, **body: Any) -> httpx.Response:
         """Decide on a shift."""
-        path = f"/v1/shift-benchmarks/{self.run.id}/shift-thresholds/{quote(shift, safe='/')}"
+        path = f"/v1/runs/{self.run.id}/shift-thresholds/{quote(shift, safe='/')}"
         return await self.gateway.http.put(path, json={"author": "Ada"} | body)
 
     async def inspections(self, **query: Any) -> Inspections:
@@ -193,5 +193,5 @@ async def test_percentile_decisions_are_refused_while_images_are_pending(tmp_pat
         assert early.status_code == 422
         assert "are not made yet" in early.json()["detail"]
         assert (await fresh.put("in the snow", threshold=0.2)).status_code == 200
-        none = await fresh.gateway.http.get("/v1/shift-benchmarks/nobody/shift-thresholds")
+        none = await fresh.gateway.http.get("/v1/runs/nobody/shift-thresholds")
         assert none.status_code == 404

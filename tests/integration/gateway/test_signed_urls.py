@@ -45,8 +45,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 @pytest_asyncio.fixture(loop_scope="module")
 async def report(gateway: FakeGateway) -> str:
     """The path of the run's report."""
-    listed = await gateway.http.get(RUNS, headers=key(SETTINGS_KEY))
-    return f"{RUNS}/{listed.json()['runs'][0]['id']}/report"
+    listed = await gateway.http.get("/v1/runs", headers=key(SETTINGS_KEY))
+    return f"/v1/runs/{listed.json()['runs'][0]['id']}/report"
 
 
 def key(whole: str) -> dict[str, str]:
@@ -112,7 +112,7 @@ async def test_a_link_opens_its_own_path_query_and_method_alone(gateway: FakeGat
         assert is_refused(await gateway.http.get(other), "was altered"), other
     run = report.removesuffix("/report")
     for method, path in (
-        ("DELETE", run), ("POST", f"{run}:cancel"), ("GET", run), ("GET", f"{run}/summary"),
+        ("DELETE", run), ("POST", f"{run}/cancel"), ("GET", run), ("GET", f"{run}/summary"),
         ("GET", "/v1/runs"), ("POST", report),
     ):  # fmt: skip
         answer = await gateway.http.request(method, f"{path}?{urlsplit(link).query}")
@@ -172,7 +172,7 @@ async def test_a_link_of_a_clock_that_runs_ahead_is_refused_beyond_the_tolerance
 async def test_what_cannot_be_signed_is_named(gateway: FakeGateway, report: str, tmp_path: Path) -> None:
     sign, headers = "/v1/signed-urls", key(SETTINGS_KEY)
     foreign = f"https://evil.example{report}"
-    for path in ("/v1/runs", "/metrics", f"{RUNS}/x/items", foreign, "/v1/artifacts/x.png", f"{report}\n"):
+    for path in ("/v1/runs", "/metrics", "/v1/runs/x/items", foreign, "/v1/artifacts/x.png", f"{report}\n"):
         answer = await gateway.http.post(sign, json={"path": path}, headers=headers)
         assert problem(answer, 422, "invalid-request").errors[0].pointer == "/path"
     for seconds in (0, 59, WEEK + 1):

@@ -49,6 +49,6 @@ async def test_a_run_is_judged_again_by_summary_report_and_export_and_nothing_is
             match=r"no threshold is named 'directon' \(did you mean 'direction'\?\); there are direction",
         ):
             await run.summary(thresholds={"directon": 0.5})
-        answer = await gateway.http.get(f"/v1/stress-tests/{run.id}/summary", params={"direction": 1.5})
+        answer = await gateway.http.get(f"/v1/runs/{run.id}/summary", params={"direction": 1.5})
         assert answer.status_code == 422
         assert "direction" in answer.json()["detail"] + str(answer.json()["errors"])

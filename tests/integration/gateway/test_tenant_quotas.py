@@ -59,13 +59,13 @@ async def make(gateway: FakeGateway, **changes: object) -> str:
 async def ended(gateway: FakeGateway, run_id: str) -> dict[str, object]:
     """Work until nothing is left to do, and return the run."""
     await gateway.worker().work_off()
-    run: dict[str, object] = (await gateway.http.get(f"{RUNS}/{run_id}")).json()
+    run: dict[str, object] = (await gateway.http.get(f"/v1/runs/{run_id}")).json()
     return run
 
 
 async def states(gateway: FakeGateway, run_id: str) -> dict[str, tuple[str, object]]:
     """The state and the chosen image of each item, by what it is: its kind, image, type and slot."""
-    items = (await gateway.http.get(f"{RUNS}/{run_id}/items?limit=1000")).json()["items"]
+    items = (await gateway.http.get(f"/v1/runs/{run_id}/items?limit=1000")).json()["items"]
     return {
         f"{each['kind']} {each['source_image']} {each['edit_type']} {each['ordinal']}": (
             each["state"], (each["result"] or {}).get("image")
@@ -81,7 +81,7 @@ async def test_a_tenant_sees_what_its_runs_really_used_and_no_other_s(gateway: F
     assert isinstance(counts, dict)
     used = (await gateway.http.get("/v1/usage")).json()
     assert used["images"] == counts["done"] + counts["filtered"] > 0
-    items = (await gateway.http.get(f"{RUNS}/{run_id}/items?limit=1000")).json()["items"]
+    items = (await gateway.http.get(f"/v1/runs/{run_id}/items?limit=1000")).json()["items"]
     spent = [each["result"]["cost"]["seconds"] for each in items if each["result"]]
     assert sum(spent) > 0
     assert used["gpu_seconds"] == pytest.approx(sum(spent))
@@ -91,7 +91,7 @@ async def test_a_tenant_sees_what_its_runs_really_used_and_no_other_s(gateway: F
     own = await gateway.http.get("/v1/usage", headers={"authorization": f"Bearer {other}"})
     assert (own.json()["tenant"], own.json()["images"]) == ("default", 0)
     # Deleting a run takes nothing back.
-    assert (await gateway.http.delete(f"{RUNS}/{run_id}")).status_code == 204
+    assert (await gateway.http.delete(f"/v1/runs/{run_id}")).status_code == 204
     assert (await gateway.http.get("/v1/usage")).json()["images"] == used["images"]
 
 
@@ -125,7 +125,7 @@ async def test_images_that_are_made_without_a_run_count_and_are_refused_alike(tm
     async with fake_gateway(tmp_path, ports=benchmark_services) as gateway:
         interface = await uploaded(gateway, 2)
         asked = {"class_name": CLASSES[0], "shift": "in the snow", "n": 3, "seed": 1, "by_name": True}
-        generate = f"/v1/dataset-interfaces/{interface}:generate"
+        generate = f"/v1/runs/{interface}/generate"
         before = gateway.ledger.access.usage().images
         made = await gateway.http.post(generate, json=asked)
         assert made.status_code == 200, made.text
@@ -158,11 +158,11 @@ async def test_a_quota_that_runs_out_ends_the_run_with_all_that_is_done_and_resu
     assert gateway.ledger.audit.totals() == []
     kept = {key for key, (state, _) in (await states(gateway, run_id)).items() if state != "cancelled"}
 
-    problem(await gateway.http.post(f"{RUNS}/{run_id}:resume"), 429, "quota-exceeded")
-    assert (await gateway.http.get(f"{RUNS}/{run_id}")).json()["state"] == "failed"
+    problem(await gateway.http.post(f"/v1/runs/{run_id}/resume"), 429, "quota-exceeded")
+    assert (await gateway.http.get(f"/v1/runs/{run_id}")).json()["state"] == "failed"
     spent = gateway.ledger.of(ACME).access.usage().images
     clock.now += 25 * 24 * HOUR
-    assert (await gateway.http.post(f"{RUNS}/{run_id}:resume")).status_code == 200
+    assert (await gateway.http.post(f"/v1/runs/{run_id}/resume")).status_code == 200
     assert (await ended(gateway, run_id))["state"] == "completed"
     assert await states(gateway, run_id) == whole
     assert gateway.ledger.audit.run(run_id) == []

@@ -80,7 +80,7 @@ async def transferred(gateway: FakeGateway, body: dict[str, Any]) -> TransferSum
     """The summary of a transfer that was worked off."""
     run = await started(gateway, ROOT, {"seed": 1} | body)
     assert gateway.ledger.audit.run(run) == []
-    summary = await gateway.http.get(f"{ROOT}/{run}/summary")
+    summary = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert summary.status_code == 200, summary.text
     return TransferSummary.model_validate_json(summary.content)
 
@@ -154,7 +154,7 @@ async def test_held_out_failures_of_a_hunt_transfer(gateway: FakeGateway) -> Non
 
 
 async def test_the_report_shows_the_matrix_first(found: TransferSummary, gateway: FakeGateway) -> None:
-    text = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    text = (await gateway.http.get(f"/v1/runs/{found.run_id}/report")).text
     places = [text.index(each) for each in ("<h1>", 'id="matrix"', "chosen by it", "Images that fool most")]
     assert places == sorted(places)
     assert 'class="l3"' in text

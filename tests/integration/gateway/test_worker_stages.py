@@ -77,7 +77,7 @@ async def test_a_request_to_a_staged_method_creates_a_staged_run(gateway: FakeGa
     method = FourStages(many=2)
     await worker(gateway, method).work_off()
     assert method.asked == [2, 3, 4, 5]
-    answer = (await gateway.http.get(f"/v1/stress-tests/{run_id}")).json()
+    answer = (await gateway.http.get(f"/v1/runs/{run_id}")).json()
     assert (answer["state"], answer["stage"], answer["parent"]) == ("completed", 4, None)
-    items = (await gateway.http.get(f"/v1/stress-tests/{run_id}/items?limit=1000")).json()["items"]
+    items = (await gateway.http.get(f"/v1/runs/{run_id}/items?limit=1000")).json()["items"]
     assert {item["stage"] for item in items} == {1, 2, 4}

@@ -42,7 +42,7 @@ async def test_exported_images_are_signed_and_say_what_made_them(tmp_path: Path)
         await gateway.upload("demo", 1)
         run = (await gateway.http.post("/v1/stress-tests", json=BODY)).json()["id"]
         await gateway.worker().work_off()
-        answer = await gateway.http.get(f"/v1/stress-tests/{run}/export", params={"layout": "fiftyone"})
+        answer = await gateway.http.get(f"/v1/runs/{run}/export", params={"layout": "fiftyone"})
         items = {item.id: item for item in gateway.ledger.items.all(run)}
         names = images_of(answer.content)
         signed = {name: png for name, png in names.items() if "_sources" not in name}

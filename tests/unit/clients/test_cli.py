@@ -162,7 +162,7 @@ def test_a_dry_run_tells_what_can_be_proven_and_starts_nothing(play: Play) -> No
     shown = stress_test("--dry-run", "--limit", "48")
     assert shown.exit_code == 0, shown.stderr
     (asked,) = script.seen
-    assert asked.url.path == "/v1/stress-tests:estimate"
+    assert asked.url.path == "/v1/stress-tests/estimate"
     assert json.loads(asked.content)["limit"] == 48
     assert shown.stdout.splitlines() == [
         "48 images: 24 screened, 24 kept for confirmation",
@@ -229,7 +229,7 @@ def test_apply_takes_the_last_run_and_the_finding_s_number_as_prove_does(play: P
     shown = run("apply", "--finding", "2")
     assert shown.exit_code == ExitCode.USAGE
     assert "run 'run-1' has no finding 2: it has 1" in shown.stderr
-    assert script.seen[-1].url.path == "/v1/stress-tests/run-1/findings/2"
+    assert script.seen[-1].url.path == "/v1/runs/run-1/findings/2"
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])

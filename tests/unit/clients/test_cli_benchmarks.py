@@ -10,7 +10,6 @@ import pytest
 
 from counterpose import Client
 from counterpose._cli.exit_code import ExitCode
-from counterpose_core.errors import NotFound
 from fakes.benchmark_answers import (
     a_benchmark_summary,
     benchmark_answer,
@@ -19,7 +18,7 @@ from fakes.benchmark_answers import (
 )
 from fakes.command import Play, run
 from fakes.interface_answers import an_interface_run
-from fakes.sdk import ok, problem
+from fakes.sdk import ok
 
 BENCHMARK = ("shift-benchmark", "i-1", "--classifier", "a")
 COMPARE = ("compare-prompts", "i-1", "plate", "--classifier", "a")
@@ -130,8 +129,7 @@ def test_a_file_instead_of_the_folder_is_rejected_before_anything_is_generated(
 
 
 def test_wait_finds_a_benchmark_by_its_id_alone(play: Play) -> None:
-    missing = problem(NotFound("no run"))
-    play(missing, missing, *ended())
+    play(*ended())
     shown = run("runs", "wait", "run-1")
     assert shown.exit_code == 0, shown.output
     assert "in the snow" in shown.stdout
@@ -144,5 +142,5 @@ def test_an_interface_is_named_by_its_beginning_or_as_the_last_one(play: Play, n
     script = play(ok({"runs": [json.loads(learned.model_dump_json())]}), *ended())
     shown = run("shift-benchmark", named, "--classifier", "a")
     assert shown.exit_code == 0, shown.output
-    assert script.seen[0].url.path == "/v1/dataset-interfaces"
+    assert script.seen[0].url.params["kind"] == "dataset-interface"
     assert json.loads(script.seen[1].content)["interface"] == whole

@@ -98,7 +98,7 @@ def test_a_dry_run_tells_what_can_be_found_and_starts_nothing(play: Play) -> Non
     )  # fmt: skip
     assert shown.exit_code == 0, shown.stderr
     (asked,) = script.seen
-    assert asked.url.path == "/v1/bug-hunts:estimate"
+    assert asked.url.path == "/v1/bug-hunts/estimate"
     assert json.loads(asked.content)["sampling"] == {"name": "inverse", "failures": 10}
     assert shown.stdout.splitlines() == [
         "at most 600 images and 64 captions, about 10 minutes (8 to 20, by 3 earlier hunts)",

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from counterpose._cli import main
 from counterpose._sync.client import Client
 from fakes.command import Play
-from fakes.sdk import OTHER_KINDS, a_run, ok
+from fakes.sdk import a_run, ok
 
 NEW, OLD = "3fa8" + "0" * 28, "77aa" + "0" * 28
 DATASET = {
@@ -36,7 +36,7 @@ def completed(*words: str) -> list[str]:
 
 def listed_runs() -> list[httpx.Response]:
     runs = [json.loads(a_run("completed", 3, run).model_dump_json()) for run in (NEW, OLD)]
-    return [ok({"runs": runs}), *[ok({"runs": []})] * OTHER_KINDS]
+    return [ok({"runs": runs})]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_runs_are_completed_by_the_beginnings_of_their_ids(
 ) -> None:
     script = play(*listed_runs())
     assert completed(*command) == offered
-    assert script.seen[0].url.params["limit"] == "20"
+    assert script.seen[0].url.params["limit"] == "100"
 
 
 def test_a_dataset_is_one_of_the_gateway_s_or_a_folder(play: Play, tmp_path: Path) -> None:

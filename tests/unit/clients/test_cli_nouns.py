@@ -12,7 +12,7 @@ import pytest
 from counterpose import NotFound
 from counterpose._cli.exit_code import ExitCode
 from fakes.command import Play, run
-from fakes.sdk import OTHER_KINDS, a_run, a_summary, figure, ok, problem, run_answer, summary_answer
+from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
 
 RUN_ID = "3fa8" + "0" * 28
 DATASET = {
@@ -26,7 +26,7 @@ NONE = ok({"runs": []})
 def listed(*ids: str) -> list[httpx.Response]:
     """The lists of all kinds of run: these stress tests and nothing else."""
     runs = [json.loads(a_run("completed", 3, run_id).model_dump_json()) for run_id in ids]
-    return [ok({"runs": runs}), *[NONE] * OTHER_KINDS]
+    return [ok({"runs": runs})]
 
 
 def summed_up() -> httpx.Response:
@@ -90,7 +90,7 @@ def test_a_report_is_shared_by_a_link_instead_of_being_written(
     play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = "/v1/stress-tests/run-1/report"
+    path = "/v1/runs/run-1/report"
     script = play(run_answer(), ok({"url": f"{path}?signature=5f", "expires_at": "2026-01-01T00:00:00Z"}))
     shown = run("report", "run-1", "--share", "0.5")
     assert shown.stdout.strip().endswith(f":8080{path}?signature=5f")
@@ -121,7 +121,7 @@ def test_an_unknown_kind_of_run_is_named(play: Play) -> None:
 
 
 def test_an_absent_run_names_the_command_that_lists_them(play: Play) -> None:
-    play(*[problem(NotFound("absent"))] * (OTHER_KINDS + 1))
+    play(problem(NotFound("absent")))
     shown = run("show", "run-9")
     assert shown.exit_code == ExitCode.USAGE
     assert "`counterpose runs list`" in shown.stderr
@@ -215,9 +215,9 @@ def test_a_deleted_run_is_named_by_its_id(play: Play) -> None:
 
 def test_the_list_shows_names_where_there_are_any(play: Play) -> None:
     body = json.loads(a_run("completed", 3, RUN_ID).model_dump_json())
-    play(ok({"runs": [body | {"name": "nightly"}]}), *[NONE] * OTHER_KINDS)
+    play(ok({"runs": [body | {"name": "nightly"}]}))
     assert run("runs", "list").stdout.splitlines()[0].split()[-1] == "name"
-    play(ok({"runs": [body]}), *[NONE] * OTHER_KINDS)
+    play(ok({"runs": [body]}))
     assert "name" not in run("runs", "list").stdout.splitlines()[0]
 
 
@@ -291,7 +291,7 @@ def test_an_import_that_failed_is_incomplete_and_names_its_shards(play: Play) ->
 def test_an_import_can_be_cancelled(play: Play) -> None:
     script = play(ok(imported("failed")))
     assert "import failed: 1 of 3 shards" in run("datasets", "cancel-import", "mine").stdout
-    assert script.seen[0].url.path == "/v1/datasets/mine/import:cancel"
+    assert script.seen[0].url.path == "/v1/datasets/mine/import/cancel"
 
 
 def test_an_import_can_be_left_to_the_workers(play: Play) -> None:
@@ -309,7 +309,7 @@ def test_a_function_is_served_again_for_a_run_that_stopped_without_it(
     shown = run("runs", "resume", "run-1", "--classifier", "py:mynet:predict")
     assert shown.exit_code == 0, shown.stderr
     asked = script.seen[1]
-    assert asked.url.path == "/v1/stress-tests/run-1:resume"
+    assert asked.url.path == "/v1/runs/run-1/resume"
     assert json.loads(asked.content)["functions"].keys() == {"mynet.predict"}
     assert "steady" in shown.stdout
 

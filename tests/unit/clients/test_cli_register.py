@@ -8,7 +8,7 @@ import pytest
 
 from counterpose._cli.exit_code import ExitCode
 from fakes.command import Play, run
-from fakes.sdk import OTHER_KINDS, a_run, ok, run_answer
+from fakes.sdk import a_run, ok, run_answer
 
 RUN_ID = "3fa8" + "0" * 28
 DATASET = {
@@ -17,7 +17,7 @@ DATASET = {
 }  # fmt: skip
 MADE = a_run("completed", 3, RUN_ID).model_copy(update={"kind": "adversarial-dataset"})
 NONE = ok({"runs": []})
-LISTED = [*[NONE] * 4, ok({"runs": [json.loads(MADE.model_dump_json())]}), *[NONE] * (OTHER_KINDS - 4)]
+LISTED = [ok({"runs": [json.loads(MADE.model_dump_json())]})]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_kept_images_become_a_dataset(play: Play, more: list[str], said: str
     assert shown.exit_code == 0, shown.stderr
     assert shown.stdout == said
     asked = script.seen[-1]
-    assert (asked.method, asked.url.path) == ("POST", f"/v1/adversarial-datasets/{RUN_ID}:register")
+    assert (asked.method, asked.url.path) == ("POST", f"/v1/runs/{RUN_ID}/register")
     assert json.loads(asked.content) == {"name": "fooling"}
 
 

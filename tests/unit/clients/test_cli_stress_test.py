@@ -10,11 +10,10 @@ import pytest
 
 from counterpose._cli.exit_code import ExitCode
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, JudgedAgain, TextThresholds
-from counterpose_core.errors import NotFound
 from counterpose_core.types import Estimate
 from fakes.benchmark_answers import benchmark_answer
 from fakes.command import Play, run
-from fakes.sdk import a_summary, figure, ok, problem, run_answer, summary_answer
+from fakes.sdk import a_summary, figure, ok, run_answer, summary_answer
 from unit.clients.test_cli import applied
 
 SUMMARY = a_summary(steady=figure(0.0, -0.01, 0.02))
@@ -130,7 +129,7 @@ def test_a_mistaken_threshold_is_named_and_nothing_is_sent(play: Play, given: li
 
 
 def test_thresholds_of_a_run_of_another_kind_are_refused(play: Play) -> None:
-    play(problem(NotFound("no")), problem(NotFound("no")), benchmark_answer())
+    play(benchmark_answer())
     shown = run("show", "run-1", "--threshold", "direction=0.3")
     assert shown.exit_code == ExitCode.USAGE
     assert "--threshold needs a stress test, and run 'run-1' is a shift-benchmark" in shown.stderr

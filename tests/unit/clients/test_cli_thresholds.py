@@ -17,7 +17,7 @@ from fakes.benchmark_answers import a_decision, benchmark_answer, some_inspectio
 from fakes.command import Play, run
 from fakes.sdk import ok, problem
 
-ROOT = "/v1/shift-benchmarks/run-1"
+ROOT = "/v1/runs/run-1"
 PNG = httpx.Response(200, content=b"png")
 INSPECT = ("thresholds", "inspect", "run-1", "in the snow")
 SET = ("thresholds", "set", "run-1", "in the snow")

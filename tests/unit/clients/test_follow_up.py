@@ -92,7 +92,7 @@ def test_open_words_are_taken_from_the_example(
 ) -> None:
     _, seen = applied(kind, told(removed, added), item(edited))
     # Its items are those of the run that has the finding, which a proof may only continue.
-    assert seen[2].url.path == "/v1/stress-tests/run-0/items/i1"
+    assert seen[2].url.path == "/v1/runs/run-0/items/i1"
     [intervention] = json.loads(seen[-1].content)["interventions"]
     assert (intervention["removed"], intervention["added"]) == expected
 
@@ -140,7 +140,7 @@ def test_an_unknown_finding_is_rejected_as_for_a_proof(kind: str) -> None:
     session = Session(kind, run_answer(), problem(NotFound("run 'run-1' has no finding 2: it has 1")))
     with pytest.raises(NotFound, match="no finding 2: it has 1"):
         session(lambda client: client.stress_tests.apply("run-1", 2))
-    assert session.seen[-1].url.path == "/v1/stress-tests/run-1/findings/2"
+    assert session.seen[-1].url.path == "/v1/runs/run-1/findings/2"
 
 
 OPERATIONS = {"operations": ["rotation", "fog"], "levels": [1, 3], "size": 224, "among": "model"}

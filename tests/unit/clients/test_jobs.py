@@ -44,7 +44,7 @@ def test_a_job_is_waited_for_and_cancelled(kind: str, monkeypatch: pytest.Monkey
     job = session(lambda client: client.jobs.cancel("j1"))
     assert (job.id, job.job.state) == ("j1", "cancelling")
     assert [request.method for request in session.seen] == ["GET", "POST"]
-    assert session.seen[1].url.path == "/v1/jobs/j1:cancel"
+    assert session.seen[1].url.path == "/v1/jobs/j1/cancel"
 
 
 def test_a_run_is_submitted_to_a_cluster_and_jobs_are_listed(kind: str) -> None:
@@ -80,7 +80,7 @@ def test_a_submitted_command_makes_a_job_and_follows_its_run(play: Play) -> None
     request = body["run"]["request"]
     assert body["run"]["kind"] == "stress-test"
     assert (request["dataset"], request["seed"], request["max_edits_per_image"]) == ("demo", 7, 2)
-    assert script.seen[1].url.path == "/v1/stress-tests/run-1"
+    assert script.seen[1].url.path == "/v1/runs/run-1"
 
 
 def test_a_job_that_fails_ends_the_command_though_its_run_goes_on(play: Play) -> None:

@@ -21,7 +21,7 @@ from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary
 
 PARENT = "3fa8" + "0" * 28
 CHILD = "77aa" + "0" * 28
-PATH = f"/v1/stress-tests/{PARENT}/findings"
+PATH = f"/v1/runs/{PARENT}/findings"
 NONE = ok({"runs": []})
 FINDING = a_finding(number=2, state="breaks", confirmed=a_confirmation())
 HISTORY = FindingHistory(
@@ -60,7 +60,7 @@ def test_a_proof_is_a_run_of_its_own_that_names_its_parent(kind: str) -> None:
     child = session(lambda _: parent.prove(2, images=7))
     assert (child.id, child.parent, parent.parent) == (CHILD, PARENT, None)
     sent = session.seen[1]
-    assert (sent.method, sent.url.path) == ("POST", f"{PATH}/2:prove")
+    assert (sent.method, sent.url.path) == ("POST", f"{PATH}/2/prove")
     assert json.loads(sent.content) == {"images": 7}
     assert sent.headers[IDEMPOTENCY_HEADER]
 
@@ -73,7 +73,7 @@ def test_a_finding_may_be_given_itself_and_every_setting_is_sent(kind: str) -> N
         )
     )
     (sent,) = session.seen
-    assert sent.url.path == f"{PATH}/2:prove"
+    assert sent.url.path == f"{PATH}/2/prove"
     assert json.loads(sent.content) == {"images": 5, "dataset": "more", "seed": 9}
     assert sent.headers[IDEMPOTENCY_HEADER] == "once"
 
@@ -115,7 +115,7 @@ def test_the_command_takes_the_beginning_of_an_id_as_reports_print_it(play: Play
     script = play(ok({"runs": runs}), a_child())
     shown = run("prove", PARENT[:8], "--finding", "2", "--detach")
     assert shown.stdout == f"{CHILD}\n", shown.output
-    assert script.seen[-1].url.path == f"{PATH}/2:prove"
+    assert script.seen[-1].url.path == f"{PATH}/2/prove"
     assert json.loads(script.seen[-1].content) == {"images": 20}
 
 
@@ -123,7 +123,7 @@ def test_without_a_run_it_is_the_last_stress_test(play: Play) -> None:
     runs = [json.loads(a_run("completed", 3, PARENT).model_dump_json())]
     script = play(ok({"runs": runs}), a_child())
     assert run("prove", "--finding", "2", "--detach").exit_code == 0
-    assert [request.url.path for request in script.seen] == ["/v1/stress-tests", f"{PATH}/2:prove"]
+    assert [request.url.path for request in script.seen] == ["/v1/runs", f"{PATH}/2/prove"]
 
 
 @pytest.mark.parametrize(

@@ -133,5 +133,5 @@ def test_a_proof_is_asked_for_again_with_its_images_dataset_and_seed(play: Play)
     script = play(ok({"runs": [json.loads(a_run("completed", 3, PARENT).model_dump_json())]}), run_answer())
     shown = run(*shlex.split(repeat_command(request_of(dataset="more"), proof))[1:], "--detach")
     assert shown.exit_code == 0, shown.stderr
-    assert script.seen[-1].url.path == f"/v1/stress-tests/{PARENT}/findings/2:prove"
+    assert script.seen[-1].url.path == f"/v1/runs/{PARENT}/findings/2/prove"
     assert json.loads(script.seen[-1].content) == {"images": 12, "dataset": "more", "seed": 17}

@@ -15,6 +15,7 @@ from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.datasets import SourceUpload
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.kinds import KINDS
 from fakes.adversarial_requests import ADVERSARIAL, adversarial
 from fakes.benchmark_requests import BENCHMARKED, benchmark
 from fakes.estimates import ESTIMATES, estimate_answer, hunt_estimate_answer
@@ -36,7 +37,7 @@ DATASET = {
     "name": "mine", "classes": ["bus"], "n_sources": 1, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
 }  # fmt: skip
 ADDED = {"added": 1, "rejected": []}
-LINK = {"url": f"{RUNS}/run-1/report?signature=5f", "expires_at": "2026-01-01T00:00:00Z"}
+LINK = {"url": "/v1/runs/run-1/report?signature=5f", "expires_at": "2026-01-01T00:00:00Z"}
 ITEM = {
     "id": "i1", "ordinal": 0, "kind": "edit", "item_group": "s", "source_image": REF, "label": "bus",
     "state": "done",
@@ -92,15 +93,16 @@ class Method:
 
 def reading(resource: str) -> list[Method]:
     """The methods that read runs of one kind."""
-    path = f"/v1/{resource.replace('_', '-')}"
-    page = {"runs": [json.loads(a_run().model_dump_json())]}
+    (kind,) = (name for name, kind in KINDS.items() if kind.resource == resource)
+    page = {"runs": [json.loads(a_run(kind=kind).model_dump_json())]}
     return [
         Method(
-            f"{resource}.get", lambda c: getattr(c, resource).get("run-1"), "GET", f"{path}/run-1", run_answer
+            f"{resource}.get", lambda c: getattr(c, resource).get("run-1"), "GET", "/v1/runs/run-1",
+            lambda: run_answer(kind=kind),
         ),
         Method(
-            f"{resource}.list", lambda c: getattr(c, resource).list(), "GET", path, lambda: ok(page),
-            query=[("limit", "100")],
+            f"{resource}.list", lambda c: getattr(c, resource).list(), "GET", "/v1/runs", lambda: ok(page),
+            query=[("limit", "100"), ("kind", kind)],
         ),
     ]  # fmt: skip
 
@@ -113,20 +115,20 @@ METHODS = (
     Method(
         "stress_tests.prove",
         lambda c: c.stress_tests.prove("run-1", finding=2, images=30, dataset="more", seed=4),
-        "POST", f"{RUNS}/run-1/findings/2:prove", run_answer,
+        "POST", "/v1/runs/run-1/findings/2/prove", run_answer,
         body={"images": 30, "dataset": "more", "seed": 4},
     ),
     Method(
         "stress_tests.estimate",
         lambda c: c.stress_tests.estimate(dataset="demo", confirm=False),
-        "POST", f"{RUNS}:estimate", estimate_answer,
+        "POST", f"{RUNS}/estimate", estimate_answer,
         # What can be proven does not depend on the classifiers.
         body={"dataset": "demo", "classifiers": [], "confirm": False, "seed": 0},
     ),
     Method(
         "bug_hunts.estimate",
         lambda c: c.bug_hunts.estimate(labels=["fly"], sampling={"name": "inverse"}, steps=None),
-        "POST", "/v1/bug-hunts:estimate", hunt_estimate_answer,
+        "POST", "/v1/bug-hunts/estimate", hunt_estimate_answer,
         body={
             "labels": ["fly"], "classifiers": [], "sampling": {"name": "inverse"}, "seed": 0,
         },
@@ -154,7 +156,7 @@ METHODS = (
     *reading("transfers"),
     Method("gates.create", gate, "POST", "/v1/gates", run_answer, body=GATED),
     Method(
-        "gates.freeze", lambda c: c.gates.freeze(A_SET.baseline), "POST", "/v1/gates:freeze",
+        "gates.freeze", lambda c: c.gates.freeze(A_SET.baseline), "POST", "/v1/gates/freeze",
         set_answer, body={"baseline": A_SET.baseline},
     ),
     *reading("gates"),
@@ -181,32 +183,32 @@ METHODS = (
 )  # fmt: skip
 
 HANDLE_METHODS = (
-    Method("refresh", lambda r: r.refresh(), "GET", f"{RUNS}/run-1", run_answer),
-    Method("cancel", lambda r: r.cancel(), "POST", f"{RUNS}/run-1:cancel", run_answer),
-    Method("resume", lambda r: r.resume(), "POST", f"{RUNS}/run-1:resume", run_answer),
+    Method("refresh", lambda r: r.refresh(), "GET", "/v1/runs/run-1", run_answer),
+    Method("cancel", lambda r: r.cancel(), "POST", "/v1/runs/run-1/cancel", run_answer),
+    Method("resume", lambda r: r.resume(), "POST", "/v1/runs/run-1/resume", run_answer),
     Method(
-        "wait", lambda r: r.wait(), "GET", f"{RUNS}/run-1:wait", lambda: run_answer("completed", 3),
+        "wait", lambda r: r.wait(), "GET", "/v1/runs/run-1/wait", lambda: run_answer("completed", 3),
         query=[("timeout", "25.0")],
     ),
     Method(
-        "summary", lambda r: r.summary(), "GET", f"{RUNS}/run-1/summary",
+        "summary", lambda r: r.summary(), "GET", "/v1/runs/run-1/summary",
         lambda: summary_answer(a_summary(steady=figure())),
     ),
     Method(
-        "items", lambda r: r.items(), "GET", f"{RUNS}/run-1/items", lambda: ok({"items": [ITEM]}),
+        "items", lambda r: r.items(), "GET", "/v1/runs/run-1/items", lambda: ok({"items": [ITEM]}),
         query=[("limit", "200")],
     ),
     Method(
-        "save_report", lambda r: r.save_report("/dev/null"), "GET", f"{RUNS}/run-1/report",
+        "save_report", lambda r: r.save_report("/dev/null"), "GET", "/v1/runs/run-1/report",
         lambda: httpx.Response(200, text="<html>"),
     ),
     Method(
-        "report", lambda r: r.report(), "GET", f"{RUNS}/run-1/report",
+        "report", lambda r: r.report(), "GET", "/v1/runs/run-1/report",
         lambda: httpx.Response(200, text="<html>"),
     ),
     Method(
         "share", lambda r: r.share(expires_in=90), "POST", "/v1/signed-urls", lambda: ok(LINK),
-        {"path": f"{RUNS}/run-1/report", "expires_in": 90},
+        {"path": "/v1/runs/run-1/report", "expires_in": 90},
     ),
     Method(
         "image", lambda r: r.image(REF), "GET", f"/v1/artifacts/{REF}.png",
@@ -305,7 +307,7 @@ def test_a_name_never_leads_to_another_path(kind: str, name: str) -> None:
     session = Session(kind, run_answer(), ok(DATASET))
     session(lambda client: client.stress_tests.get(name))
     session(lambda client: client.datasets.get(name))
-    for request, root in zip(session.seen, (RUNS, "/v1/datasets"), strict=True):
+    for request, root in zip(session.seen, ("/v1/runs", "/v1/datasets"), strict=True):
         raw = request.url.raw_path.decode()
         assert raw.startswith(f"{root}/")
         assert raw.count("/") == 3

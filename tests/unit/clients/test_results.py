@@ -13,7 +13,7 @@ from counterpose_core.errors import BackendUnavailable, BadBackendOutput
 from fakes.sdk import Answer, BrokenStream, Session, run_answer
 
 REF = "a" * 64
-PATH = "/v1/stress-tests/run-1/results"
+PATH = "/v1/runs/run-1/results"
 GONE = httpx.ConnectError("refused")
 
 

@@ -45,7 +45,7 @@ def test_the_example_runs_as_written() -> None:
 def test_another_percentile_is_sent_with_the_request(kind: str) -> None:
     session, bench = taken_up(kind, benchmark_summary_answer(a_benchmark_summary()))
     session(lambda _: bench.summary(object_percentile=20))
-    assert session.seen[1].url.path == f"{ROOT}/run-1/summary"
+    assert session.seen[1].url.path == "/v1/runs/run-1/summary"
     assert dict(session.seen[1].url.params) == {"object_percentile": "20"}
 
 
@@ -60,7 +60,7 @@ def test_inspections_are_requested_by_shift_and_source(kind: str) -> None:
     session, bench = taken_up(kind, answer, answer)
     assert session(lambda _: bench.inspections("in the snow")) == some_inspections()
     session(lambda _: bench.inspections("in the snow", image_source="class-name"))
-    assert session.seen[1].url.path == f"{ROOT}/run-1/inspections"
+    assert session.seen[1].url.path == "/v1/runs/run-1/inspections"
     assert [dict(request.url.params) for request in session.seen[1:]] == [
         {"shift": "in the snow"}, {"shift": "in the snow", "image_source": "class-name"},
     ]  # fmt: skip
@@ -71,7 +71,7 @@ def test_a_threshold_is_set_under_the_name_of_its_author(kind: str, threshold: f
     session, bench = taken_up(kind, ok(a_decision().model_dump_json()))
     session(lambda _: bench.set_shift_threshold("in the snow", threshold, "Ada"))
     request = session.seen[1]
-    assert (request.method, request.url.path) == ("PUT", f"{ROOT}/run-1/shift-thresholds/in the snow")
+    assert (request.method, request.url.path) == ("PUT", "/v1/runs/run-1/shift-thresholds/in the snow")
     assert json.loads(request.content) == {"threshold": threshold, "author": "Ada"}
 
 
@@ -88,7 +88,7 @@ def test_judgements_of_images_are_sent_unchanged(kind: str) -> None:
 def test_the_name_of_a_shift_never_leads_to_another_path(kind: str) -> None:
     session, bench = taken_up(kind, ok(a_decision().model_dump_json()))
     session(lambda _: bench.set_shift_threshold("a/../b?c", 0.1, "Ada"))
-    assert session.seen[1].url.raw_path.decode() == f"{ROOT}/run-1/shift-thresholds/a%2F..%2Fb%3Fc"
+    assert session.seen[1].url.raw_path.decode() == "/v1/runs/run-1/shift-thresholds/a%2F..%2Fb%3Fc"
 
 
 @pytest.mark.parametrize("threshold", [1.5, float("nan")])
@@ -117,10 +117,10 @@ def test_a_report_that_cannot_be_written_names_its_path(kind: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("verb", ["cancel", "resume"])
-def test_methods_of_a_run_use_the_path_of_its_kind(kind: str, verb: str) -> None:
+def test_methods_of_a_run_use_its_path(kind: str, verb: str) -> None:
     session, bench = taken_up(kind, benchmark_answer())
     session(lambda _: getattr(bench, verb)())
-    assert session.seen[1].url.path == f"{ROOT}/run-1:{verb}"
+    assert session.seen[1].url.path == f"/v1/runs/run-1/{verb}"
 
 
 def test_a_python_function_is_served_for_a_benchmark_too(kind: str) -> None:

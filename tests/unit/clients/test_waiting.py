@@ -30,8 +30,8 @@ from fakes.sdk import (
     stream_answer,
 )
 
-EVENTS = "/v1/stress-tests/run-1/events"
-WAIT = "/v1/stress-tests/run-1:wait"
+EVENTS = "/v1/runs/run-1/events"
+WAIT = "/v1/runs/run-1/wait"
 GONE = httpx.ConnectError("refused")
 
 
@@ -93,7 +93,7 @@ def test_the_run_is_polled_where_no_stream_can_be_opened(kind: str) -> None:
         run_answer("completed", 3),
     )
     assert events(session, run) == [(0, 1), (0, 3)]
-    assert paths(session) == [EVENTS, WAIT, EVENTS, WAIT, EVENTS, WAIT, "/v1/stress-tests/run-1"]
+    assert paths(session) == [EVENTS, WAIT, EVENTS, WAIT, EVENTS, WAIT, "/v1/runs/run-1"]
     assert session.seen[2].url.params["timeout"] == "5.0"
 
 

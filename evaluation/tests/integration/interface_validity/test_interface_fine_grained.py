@@ -76,7 +76,7 @@ def test_only_missing_images_are_requested_again(tmp_path: Path) -> None:
     gateway = BusGateway()
     again = fine_grained(order_in(tmp_path), BusService(tmp_path, gateway))
     assert again == first
-    assert {body["class_name"] for body in gateway.bodies(":generate")} == {"f301"}
+    assert {body["class_name"] for body in gateway.bodies("/generate")} == {"f301"}
     assert not gateway.bodies("/v1/dataset-interfaces")
 
 

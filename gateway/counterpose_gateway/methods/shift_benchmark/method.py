@@ -5,7 +5,8 @@ The view of a summary is the percentile of real images that sets the object thre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
@@ -68,6 +69,10 @@ def _pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair]:
     return shifted_pairs(summary, context.ledger.items.of(run.id, ImageItem))
 
 
+def _percentile(given: Mapping[str, Any]) -> float:
+    return float(given.get("object_percentile", OBJECT_PERCENTILE))
+
+
 SHIFT_BENCHMARK = Method(
     kind="shift-benchmark",
     needs=("editor", "scorer", "classifiers"),
@@ -80,7 +85,8 @@ SHIFT_BENCHMARK = Method(
     summarize=_summarize,
     report=_report,
     headline=_headline,
-    view=OBJECT_PERCENTILE,
+    choices=("object_percentile", "found"),
+    view=_percentile,
     problems=(NotFound,),
     revision=_newest_decision,
     rest_of_plan=rest_of_plan,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
@@ -148,6 +149,10 @@ def _keep_columns(run: Run, context: RecordedRuns) -> int:
     return keep_parts(run, context.ledger, context.columns)
 
 
+def _thresholds(given: Mapping[str, Any]) -> Thresholds | None:
+    return Thresholds(**given) if given else None
+
+
 STRESS_TEST = Method(
     kind="stress-test",
     needs=("captioner", "perturber", "editor", "scorer", "classifiers"),
@@ -160,6 +165,8 @@ STRESS_TEST = Method(
     summarize=_summarize,
     report=_report,
     headline=_headline,
+    choices=tuple(Thresholds.model_fields),
+    view=_thresholds,
     problems=(UnknownEditType,),
     revision=_joined_state,
     next_stage=_next_stage,

@@ -71,6 +71,11 @@ def test_a_method_reaches_another_process_by_the_names_of_its_functions(kind: Ru
     assert pickle.loads(pickle.dumps(METHODS[kind])) == METHODS[kind]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_summary_says_of_which_kind_it_is(kind: RunKind) -> None:
+    assert METHODS[kind].summary.model_fields["kind"].default == kind
+
+
 def test_every_method_package_is_in_the_table() -> None:
     packages = {path.parent for path in PACKAGES.glob("*/__init__.py")}
     assert packages == {package_of(kind) for kind in METHODS}
