@@ -13,6 +13,7 @@ EDITOR = RESULTS / "editor.json"
 LAYOUT = RESULTS / "layout.json"
 PRODUCT = RESULTS / "product.json"
 START = RESULTS / "start.json"
+PHOTOGRAPHS = RESULTS / "photographs-cost.json"
 CARDS = (RESULTS / "sd14-cuda.json", RESULTS / "sdxl-cuda.json")
 GATES = {
     "E1": "Same results as the reference",
@@ -26,6 +27,7 @@ GATES = {
     "E9": "What serving adds",
     "P1": "The whole product",
     "P2": "Starting, and rest",
+    "P3": "Operations on photographs, beside a plain script",
     "S1": "Speed of scorer and classifiers",
     "T1": "Text-to-image in batches",
     "L1": "Memory format and compiled blocks",
@@ -52,7 +54,9 @@ HEADER = ("measure", "target", "value", "range", "n", "met")
 
 
 def speed_page(
-    file: Path = EDITOR, others: Sequence[Path] = (LAYOUT, PRODUCT, START), cards: Sequence[Path] = CARDS
+    file: Path = EDITOR,
+    others: Sequence[Path] = (LAYOUT, PRODUCT, START, PHOTOGRAPHS),
+    cards: Sequence[Path] = CARDS,
 ) -> str:
     """Write the page."""
     report = EditorBenchmark.model_validate_json(file.read_bytes())
@@ -71,6 +75,8 @@ def speed_page(
         "- `make bench-product` measures P1 and E9: the stress test of an earlier commit, of this one, and",
         "  over the engines in one process, in turn; all make the same 384 items, without confirmation",
         "- `make bench-product START=1` measures P2: the start of an earlier commit and of this one, in turn",
+        "- `make bench-photographs FOLDER=photographs/` measures P3: 20 operations on 200 photographs,",
+        "  by a stress test and by a script that does the same in one process, in turn",
         "",
         "Values are medians with their range over n images or repetitions. F is one evaluation of the UNet;",
         "N is the number of images, E of edits per image, S of values in the sweep, J of inner iterations.",
