@@ -113,7 +113,7 @@ async def recorded(url: str, folder: Path, kind: Killed, run_id: str, log: Path 
         # Classifiers answer in any order.
         told = [json.dumps(item.model_dump(mode="json", exclude=left_out), sort_keys=True) for item in items]
         phases = [item.model_dump(include={"instruction"})["instruction"]["phase"] for item in items]
-        answer = await gateway.http.get(f"{kind.root}/{run_id}/summary")
+        answer = await gateway.http.get(f"/v1/runs/{run_id}/summary")
         assert answer.status_code == 200, answer.text
         found = {name: _nameless(repr(each)) for name, each in _timeless(answer.json()).items()}
         return Recorded(found, [*map(_nameless, told)], _lines_by_stage(log), list(dict.fromkeys(phases)))

@@ -236,7 +236,7 @@ async def test_a_blob_that_is_put_again_meanwhile_stays(gateway: FakeGateway, cl
 async def test_an_interrupted_deletion_is_gone_on_with(gateway: FakeGateway, clock: Clock) -> None:
     image = await add(gateway, "private")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(gateway.ledger), "_delete_rest", lambda *_: None)
+        patch.setattr("counterpose_gateway.ledger.datasets.deletions._delete_rest", lambda *_: None)
         gateway.ledger.datasets.delete("private")
     problem(await gateway.http.get("/v1/datasets/private"), 404, "unknown-dataset")
     refused = await gateway.http.post("/v1/datasets", json={"name": "private", "classes": list(CLASSES)})
