@@ -41,8 +41,10 @@ async def named_run(sender: AsyncSender, name: str, kind: RunKind | None) -> Run
         )
     try:
         run = await sender.send(one_run(name))
-    except NotFound:
-        raise absent_run(name) from None
+    except NotFound as refused:
+        absent = absent_run(name)
+        absent.request_id = refused.request_id
+        raise absent from None
     if kind is not None and run.kind != kind:
         raise NotFound(f"run {run.id!r} is a {run.kind}, not a {kind}; `client.runs` has every kind")
     return run

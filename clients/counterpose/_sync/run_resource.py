@@ -40,8 +40,10 @@ def named_run(sender: Sender, name: str, kind: RunKind | None) -> Run:
         return only_run(name, [run for page in pages(sender, partial(listed, kind)) for run in page.runs])
     try:
         run = sender.send(one_run(name))
-    except NotFound:
-        raise absent_run(name) from None
+    except NotFound as refused:
+        absent = absent_run(name)
+        absent.request_id = refused.request_id
+        raise absent from None
     if kind is not None and run.kind != kind:
         raise NotFound(f"run {run.id!r} is a {run.kind}, not a {kind}; `client.runs` has every kind")
     return run

@@ -245,12 +245,6 @@ async def test_what_cannot_be_hunted_is_refused_by_name(
     assert said in answer.text, problem
 
 
-async def test_a_run_of_another_kind_is_not_found_under_hunts(
-    found: BugHuntSummary, gateway: FakeGateway
-) -> None:
-    assert (await gateway.http.get(f"/v1/runs/{found.run_id}")).status_code == 404
-
-
 @pytest.mark.paper("BUGS-S3-adjectives")
 async def test_a_winner_is_refined_to_the_words_that_it_needs(gateway: FakeGateway) -> None:
     world = gateway.world

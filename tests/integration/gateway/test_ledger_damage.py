@@ -161,7 +161,7 @@ async def damaged(tmp_path: Path) -> AsyncIterator[FakeGateway]:
 @pytest.mark.fault("F33")
 async def test_every_answer_names_a_damaged_ledger(damaged: FakeGateway) -> None:
     asked: list[tuple[str, str, Any]] = [
-        ("GET", "/v1/datasets", None), ("GET", "/v1/stress-tests", None), ("POST", "/v1/stress-tests", BODY),
+        ("GET", "/v1/datasets", None), ("GET", "/v1/runs", None), ("POST", "/v1/stress-tests", BODY),
         ("GET", "/readyz", None), ("GET", "/metrics", None),
     ]  # fmt: skip
     for method, path, body in asked:

@@ -220,7 +220,7 @@ async def test_a_repeated_key_is_one_child_and_another_request_is_refused(gatewa
     assert answers[0].headers["location"] == f"/v1/runs/{answers[0].json()['id']}"
     other = [
         await gateway.http.post(path, json={"images": 5}, headers=key),
-        await gateway.http.post(path.replace("/1:", "/2:"), json={"images": 4}, headers=key),
+        await gateway.http.post(path.replace("/1/", "/2/"), json={"images": 4}, headers=key),
     ]
     assert [answer.json()["code"] for answer in other] == ["idempotency-conflict"] * 2
 

@@ -22,7 +22,7 @@ from golden import Golden
 SUMMARY = "summary_of_documents.json"
 OF_THE_MACHINE = ("run_id", "service_seconds", "wall_s", "config", "cost")
 NEWER = (
-    "failure", "baseline", "suite_fit", "judged_again", "pairs_left", "least_pairs", "conjunction",
+    "failure", "baseline", "kind", "suite_fit", "judged_again", "pairs_left", "least_pairs", "conjunction",
     "transforms", "frechet_corrected", "policy",
 )  # fmt: skip
 """Fields that summaries got since."""
