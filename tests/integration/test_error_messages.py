@@ -336,8 +336,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "method-not-allowed": (through_gateway("DELETE", ROOT), "DELETE '/v1/stress-tests'", "answers"),
     "model-format-refused": (pickled_weights, "'model.safetensors'", "convert the weights to safetensors"),
     "not-acceptable": (
-        through_gateway("GET", "/v1/runs", headers={"accept": "text/html"}),
-        "'text/html'", "send application/json",
+        through_gateway("GET", "/v1/runs", headers={"accept": "a/b"}), "'a/b'", "send application/json"
     ),
     "import-refused": (
         through_gateway("POST", "/v1/datasets/mine/import", json={"url": "s3://bucket/a.tar"}),
