@@ -82,10 +82,19 @@ def finding(made: HuntValidity) -> str:
         f"Bug hunts of {images} images find {figure(figures.recall_of_strong, 2)} of the planted bugs with a"
         f" true failure rate of 0.3 or more (n = {size(figures.recall_of_strong)});"
         f" {figure(figures.precision, 2)} of what they prove is true (n = {size(figures.precision)}), and"
-        f" {figure(held, 2)} of the held-out intervals hold the rate on rendered scenes (n = {size(held)});"
+        f" {_drawn(figures)}{figure(held, 2)} of the held-out intervals hold the rate on rendered scenes"
+        f" (n = {size(held)});"
         f" {figure(alarms, 2)} of the hunts on classifiers without a planted bug prove something"
         f" (n = {size(alarms)}). {done}"
     )
+
+
+def _drawn(figures: HuntFigures) -> str:
+    """Say how often an interval holds the rate that it is said to be of, where that was measured."""
+    drawn = figures.drawn_covered
+    if not drawn.n:
+        return ""
+    return f"{figure(drawn, 2)} of the held-out intervals hold the rate of further images, "
 
 
 def headline_coverage(figures: HuntFigures) -> Estimate:

@@ -91,8 +91,6 @@ def complete(document: Document) -> Document:
 
 
 def _complete_operation(operation: Document) -> None:
-    # FastAPI makes it of the name, which is the operation's id.
-    del operation["summary"]
     for parameter in operation.get("parameters", ()):
         _refuse_null(parameter["schema"])
     answers = operation["responses"]

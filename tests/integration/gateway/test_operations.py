@@ -246,7 +246,7 @@ async def test_every_page_and_answer_of_such_a_run_is_there(gateway: FakeGateway
         f"/ui/runs/{run}/items",
         f"/ui/runs/{run}/items/{items[0]['id']}",
         "/ui",
-        "/v1/stress-tests",
+        "/v1/runs",
     ):
         answer = await gateway.http.get(path, follow_redirects=True)
         pages[path] = answer.status_code, answer.text

@@ -68,7 +68,11 @@ def test_every_operation_is_described_in_one_line(route: str, operation: dict[st
 
 @pytest.mark.parametrize(("route", "operation"), OPERATIONS, ids=[route for route, _ in OPERATIONS])
 def test_every_parameter_of_the_http_api_has_a_description(route: str, operation: dict[str, Any]) -> None:
-    parameters = operation.get("parameters", [])
+    shared = OPENAPI["components"]["parameters"]
+    parameters = [
+        shared[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
+        for each in operation.get("parameters", [])
+    ]
     assert ("{" in route) <= bool(parameters)
     assert [each["name"] for each in parameters if not is_a_sentence(each.get("description"))] == []
 

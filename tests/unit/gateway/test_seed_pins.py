@@ -101,14 +101,16 @@ def noise_of_kinds() -> dict[str, int]:
 def follow_up() -> int:
     """The seed of the run that measures descriptions of a hunt's."""
     parent = Named(state="completed", resolved_config=hunt_config().model_dump(mode="json"))
-    ledger = Named(run=lambda *_: parent, children=lambda _: [1, 2])
+    ledger = Named(runs=Named(get=lambda *_: parent, children=lambda _: [1, 2]))
     create = DescriptionsCreate(descriptions=["a fly in fog"])
     return asyncio.run(measurement._request("run", create, Named(ledger=ledger))).seed
 
 
 def preview() -> list[int]:
     config = Named(resolved_config=a_config().model_dump(mode="json"))
-    ledger = Named(allowance=lambda: Named(refusal=lambda _: None), run=lambda *_: config)
+    ledger = Named(
+        access=Named(allowance=lambda: Named(refusal=lambda _: None)), runs=Named(get=lambda *_: config)
+    )
     body = ImagesCreate(class_name="plate", n=2, by_name=True, seed=SEED)
     return asked_of(lambda: generate.generate("run", body, Named(ledger=ledger, services=SERVICES)))
 

@@ -53,9 +53,11 @@ def test_a_row_of_the_readme_is_current(row: str, measured: Estimate) -> None:
 
 
 def test_the_row_of_hunts_tells_precision_and_the_coverage_of_the_headline() -> None:
-    true, held = HUNTED.figures.precision, headline_coverage(HUNTED.figures)
-    row = "findings of hunts that are true; intervals of their rates that hold the rendered rate"
-    assert f"| {row} | {figure(true, 2)}; {figure(held, 2)} | {true.n}; {held.n} |" in README
+    figures = HUNTED.figures
+    told = figures.precision, figures.drawn_covered, headline_coverage(figures)
+    row = "findings of hunts that are true; intervals that hold the rate of further images, and of rendered"
+    rates, counts = "; ".join(figure(each, 2) for each in told), "; ".join(str(each.n) for each in told)
+    assert f"| {row} scenes | {rates} | {counts} |" in README
 
 
 def test_the_row_of_two_conditions_tells_those_of_the_fewest_classifiers_a_run() -> None:

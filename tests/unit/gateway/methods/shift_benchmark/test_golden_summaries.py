@@ -28,4 +28,4 @@ def test_summaries_are_those_of_documents(name: str, golden: Golden) -> None:
     told = decisions() if name == "decided" else []
     found = summarize(made.run, made.columns, told, folder=folder())
     document = json.loads(found.model_dump_json(by_alias=True))
-    golden.compare(document, golden.read(SUMMARIES)[name], without=("config", "policy", "failure"))
+    golden.compare(document, golden.read(SUMMARIES)[name], without=("config", "kind", "policy", "failure"))
