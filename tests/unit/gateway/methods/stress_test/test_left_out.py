@@ -30,7 +30,7 @@ NAMED = {NOT_APPLICABLE, DUPLICATE, MALFORMED, POLICY, OBJECTIONABLE, SAFETY, RE
 
 def written() -> Iterator[str]:
     """The reasons that stand as text where an item is filtered or a pair is left out."""
-    folders = (SOURCE / "methods/stress_test", SOURCE / "runs")
+    folders = (SOURCE / "methods/stress_test", SOURCE / "runs", SOURCE / "steps")
     for file in (path for folder in folders for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and len(node.args) > 1:
