@@ -11,7 +11,7 @@ from typing import Any
 
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.records.items import LeasedGroup
-from counterpose_gateway.worker import LedgerRecorder, Worker
+from counterpose_gateway.worker.worker import LedgerRecorder, Worker
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import LoadRow
 from fakes.gateway import FakeGateway, fake_gateway

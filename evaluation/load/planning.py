@@ -23,7 +23,7 @@ from counterpose_gateway.ledger.database.engine import Database
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.items import LeasedStage
-from counterpose_gateway.runs.planner import Planner
+from counterpose_gateway.worker.planner import Planner
 from evaluation.load.changes import changes
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from counterpose_gateway.runs.status import AROUND_BYTES, KEPT_BYTES
+from counterpose_gateway.progress.status import AROUND_BYTES, KEPT_BYTES
 from evaluation.load.gateway_programs import Program
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import Growth, LoadRow

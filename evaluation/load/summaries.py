@@ -19,14 +19,14 @@ import uvicorn
 from counterpose_core.blobs import BlobStore
 from counterpose_core.types import RunKind
 from counterpose_gateway.app import create_app
-from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
-from counterpose_gateway.runs.columns import KeepColumns
-from counterpose_gateway.runs.summaries import Report, Summary
 from counterpose_gateway.settings import GatewaySettings
-from counterpose_gateway.summary_processes import recorded_runs, summary_processes
+from counterpose_gateway.summaries.column_keeper import KeepColumns
+from counterpose_gateway.summaries.columns import ColumnFolder
+from counterpose_gateway.summaries.processes import recorded_runs, summary_processes
+from counterpose_gateway.summaries.summaries import Report, Summary
 from counterpose_processes.system import return_freed_memory
 from evaluation.load.measuring import Load, quantile, row
 from evaluation.load.recorded import load_recorded

@@ -15,8 +15,8 @@ from counterpose_core.contract.transfers import TransferItem
 from counterpose_core.statistics.bootstrap import bootstrap_mean, bootstrap_ratio, mean_by_source, proportion
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
-from counterpose_gateway.runs.failed_samples import NOT_SHOWN
-from counterpose_gateway.runs.image_distances import image_distances
+from counterpose_gateway.steps.failed_samples import NOT_SHOWN
+from counterpose_gateway.steps.image_distances import image_distances
 
 from .report import CellReport, Contrast, DatasetReport, SharedRate
 from .roster import COLUMNS, COPIES, Relation, architecture_of, relation

@@ -11,8 +11,8 @@ from tqdm import tqdm
 from counterpose_core.contract.classifiers import Prediction
 from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.images.codecs import decode_image
-from counterpose_gateway.runs.predictions import prediction_pair
 from counterpose_gateway.runs.stores import Store
+from counterpose_gateway.steps.predictions import prediction_pair
 from counterpose_miniature.training.stage import write_atomically
 from evaluation.validity.contestants import Contestant
 from evaluation.validity.measures import Floats

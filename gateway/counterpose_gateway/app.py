@@ -15,7 +15,6 @@ from counterpose_core.suite import Suite
 from counterpose_core.text.word_policy import WordPolicy
 from counterpose_core.tracing import Tracing
 from counterpose_gateway.access.key_ring import KeyRing
-from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.http.accept import require_acceptable
 from counterpose_gateway.http.edge import Edge
 from counterpose_gateway.http.in_flight import InFlight, Room
@@ -30,17 +29,18 @@ from counterpose_gateway.jobs.clusters import Clusters
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.openapi import complete, operation_id
+from counterpose_gateway.progress.following import FollowedRuns
+from counterpose_gateway.progress.status import RunStatus
 from counterpose_gateway.routes import ADMIN_ROUTERS, OF_BOTH, ROUTERS
 from counterpose_gateway.routes.context import GatewayContext, HealthReader
 from counterpose_gateway.routes.moved import moved
-from counterpose_gateway.runs.cache import RunCache
-from counterpose_gateway.runs.following import FollowedRuns
-from counterpose_gateway.runs.joined import JoinedWork
-from counterpose_gateway.runs.status import RunStatus
-from counterpose_gateway.runs.store_budget import StoreBudget
-from counterpose_gateway.runs.summaries import KEPT
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.settings import GatewaySettings
+from counterpose_gateway.store.budget import StoreBudget
+from counterpose_gateway.summaries.cache import RunCache
+from counterpose_gateway.summaries.columns import ColumnFolder
+from counterpose_gateway.summaries.joined import JoinedWork
+from counterpose_gateway.summaries.summaries import KEPT
 from counterpose_gateway.ui import PAGES
 from counterpose_gateway.ui.page_state import PageState
 from counterpose_gateway.version import VERSION

@@ -27,11 +27,9 @@ from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import CounterposeError, StorageError
 from counterpose_core.suite import load_suite
 from counterpose_core.tracing import tracing_to
-from counterpose_gateway import quota_commands
 from counterpose_gateway.app import bare_app, create_admin_app, create_app
-from counterpose_gateway.columns import ColumnFolder
-from counterpose_gateway.disks import require_disks, stop_with_disks
-from counterpose_gateway.erasure import Erasure
+from counterpose_gateway.commands import quotas as quota_commands
+from counterpose_gateway.commands.keys import add_commands, manage_keys, print_log
 from counterpose_gateway.http.event_loop import allow_connections, prepare_event_loop
 from counterpose_gateway.http.server import serve_together, server_of
 from counterpose_gateway.http.tenancy import Caller
@@ -39,29 +37,31 @@ from counterpose_gateway.images.intake import register_folder
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports.importer import Importer
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.job_work import JobPart, run_of, until_not_needed
 from counterpose_gateway.jobs.clusters import Clusters, reaching_clusters
 from counterpose_gateway.jobs.launcher import Launcher
 from counterpose_gateway.jobs.look import JobLook, WorkerCost
 from counterpose_gateway.jobs.submission import make_run
-from counterpose_gateway.key_commands import add_commands, manage_keys, print_log
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.process_readings import ProcessReadings
 from counterpose_gateway.records.tenants import DEFAULT_TENANT, tenant_named
 from counterpose_gateway.routes.context import GatewayContext
-from counterpose_gateway.runs.columns import ColumnKeeper
-from counterpose_gateway.runs.joined import JoinedWork
-from counterpose_gateway.runs.planner import Planner
-from counterpose_gateway.runs.store_budget import StoreBudget
 from counterpose_gateway.services.clients import HttpHealth, calling_services, services_of
-from counterpose_gateway.services.concurrency import Concurrency
 from counterpose_gateway.settings import GatewaySettings, settings_of_process
-from counterpose_gateway.summary_processes import column_folder, summary_processes
+from counterpose_gateway.store.budget import StoreBudget
+from counterpose_gateway.store.erasure import Erasure
+from counterpose_gateway.summaries.column_keeper import ColumnKeeper
+from counterpose_gateway.summaries.columns import ColumnFolder
+from counterpose_gateway.summaries.joined import JoinedWork
+from counterpose_gateway.summaries.processes import column_folder, summary_processes
 from counterpose_gateway.webhooks.delivery import Deliveries
 from counterpose_gateway.webhooks.gates import gate_summary
 from counterpose_gateway.webhooks.target import Target
-from counterpose_gateway.worker import Worker
+from counterpose_gateway.worker.concurrency import Concurrency
+from counterpose_gateway.worker.disks import require_disks, stop_with_disks
+from counterpose_gateway.worker.job_work import JobPart, run_of, until_not_needed
+from counterpose_gateway.worker.planner import Planner
+from counterpose_gateway.worker.process_readings import ProcessReadings
+from counterpose_gateway.worker.worker import Worker
 
 USAGE_ERROR = 2
 STORAGE_ERROR = 3

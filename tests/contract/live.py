@@ -18,7 +18,7 @@ from counterpose_core.contract.editor import GeneratedImage, GenerateItem, Gener
 from counterpose_core.contract.webhooks import WebhookCreate
 from counterpose_gateway.http.connection import HeaderLimits, http_protocol
 from counterpose_gateway.services.ports import Services
-from counterpose_gateway.worker import Worker
+from counterpose_gateway.worker.worker import Worker
 from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, token_of, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ray_jobs_api import NAME, FakeRayJobs, clusters_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from counterpose_core.blobs import BlobStore
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs.cache import RunCache
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.summaries.cache import RunCache
 from fakes.ports import fake_services
 from fakes.world import FakeWorld, fake_suite
 

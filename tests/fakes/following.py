@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs.following import FollowedRuns
-from counterpose_gateway.runs.progress import wait_for_end
-from counterpose_gateway.runs.status import RunStatus, StatusText
+from counterpose_gateway.progress.following import FollowedRuns
+from counterpose_gateway.progress.progress import wait_for_end
+from counterpose_gateway.progress.status import RunStatus, StatusText
 
 
 async def waited_for(ledger: Ledger, run_id: str, seconds: float) -> StatusText:

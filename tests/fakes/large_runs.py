@@ -19,7 +19,7 @@ from counterpose_gateway.records import pace
 from counterpose_gateway.records.items import LeasedStage, PlannedItem
 from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.large_plans import PlanInputs
-from counterpose_gateway.runs.planner import Planner
+from counterpose_gateway.worker.planner import Planner
 from fakes.ledger_worker import acknowledge
 from fakes.ledgers import IMAGE, config
 from fakes.methods import method_of

@@ -22,9 +22,9 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.items import LeasedGroup, LeasedStage
 from counterpose_gateway.records.outcomes import Ended
-from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.services.ports import Services
-from counterpose_gateway.worker import Worker
+from counterpose_gateway.worker.planner import Planner
+from counterpose_gateway.worker.worker import Worker
 from fakes.hunted_world import HuntEditor, hunted_services
 from fakes.ledger_worker import acknowledge, acknowledged
 from fakes.shared_world import KeptShown, SharedStore

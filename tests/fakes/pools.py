@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.joined import Task
+from counterpose_gateway.summaries.joined import Task
 from counterpose_processes.pool import Pool, Work
 
 

@@ -13,8 +13,8 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database.engine import Database
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.stages import StagePlan
+from counterpose_gateway.worker.planner import Planner
 from fakes.ledgers import IMAGE, config, planned_items
 from fakes.methods import method_of
 

@@ -22,8 +22,8 @@ from counterpose_gateway.methods.shift_benchmark.retrieval import (
     retrieval_manifest,
     search_images,
 )
-from counterpose_gateway.runs.cache import RunCache
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.summaries.cache import RunCache
 from counterpose_miniature.world.renderer import render
 from counterpose_miniature.world.sampling import GENERATOR
 from counterpose_miniature.world.scene import Scene

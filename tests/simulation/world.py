@@ -13,18 +13,19 @@ from unittest.mock import patch
 
 from counterpose_core.types import RunKind
 from counterpose_gateway import ledger as ledger_module
-from counterpose_gateway import shared_ledger
-from counterpose_gateway import worker as worker_module
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database.lease_time import Steady
 from counterpose_gateway.ledger.runs import cancellations, resumptions
 from counterpose_gateway.methods import METHODS
+from counterpose_gateway.progress import following
 from counterpose_gateway.records import pace
-from counterpose_gateway.runs import following, large_plans
+from counterpose_gateway.runs import large_plans
 from counterpose_gateway.runs.method import AnyMethod
-from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.services.ports import Services
-from counterpose_gateway.worker import Worker
+from counterpose_gateway.worker import shared_ledger
+from counterpose_gateway.worker import worker as worker_module
+from counterpose_gateway.worker.planner import Planner
+from counterpose_gateway.worker.worker import Worker
 from simulation.database import empty_ledger, shared_database
 from simulation.disk import Disk, store_on
 from simulation.faults import Faults, Point

@@ -8,7 +8,7 @@ from typing import Any
 from counterpose_gateway.exports.export import Export, ExportLayout, write_export
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.method import AnyMethod, ExportChoice
-from counterpose_gateway.runs.summaries import summary_of
+from counterpose_gateway.summaries.summaries import summary_of
 
 
 def export_run(

@@ -7,6 +7,7 @@ import binascii
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -38,8 +39,10 @@ from counterpose_core.text.plain_text import (
 from counterpose_gateway.images.folder import RawSource, read_folder
 from counterpose_gateway.images.masks import packed_mask
 from counterpose_gateway.images.quota import Quotas, Room
-from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.sources import NewSource
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 SMALLEST_SIDE = 8
 """Pixels; smaller images show nothing that an edit could change."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.datasets import RejectedSource
@@ -29,10 +30,12 @@ from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports.listing import find_shards, named_classes, read_shard
 from counterpose_gateway.imports.samples import Sample, refused
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
 from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.renewal import keep_leased
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 PART = 500
 """Files that are recorded in one transaction: all that a killed worker repeats."""

@@ -13,7 +13,7 @@ from counterpose_gateway.methods.adversarial_dataset.export import adversarial_r
 from counterpose_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
 from counterpose_gateway.routes.context import Context, RunId
 from counterpose_gateway.routes.creation import only
-from counterpose_gateway.runs.summaries import summary_of
+from counterpose_gateway.summaries.summaries import summary_of
 
 router = APIRouter(prefix="/v1", tags=["adversarial datasets"], route_class=StrictRoute)
 

@@ -23,12 +23,12 @@ from counterpose_gateway.http.tenancy import Caller, caller_in
 from counterpose_gateway.images.own_blobs import OwnBlobs
 from counterpose_gateway.jobs.clusters import Clusters
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.progress.following import FollowedRuns
+from counterpose_gateway.progress.status import RunStatus
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.following import FollowedRuns
-from counterpose_gateway.runs.status import RunStatus
-from counterpose_gateway.runs.store_budget import StoreBudget
 from counterpose_gateway.settings import GatewaySettings
+from counterpose_gateway.store.budget import StoreBudget
 
 
 class Segment(StringConvertor):

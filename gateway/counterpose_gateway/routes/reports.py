@@ -13,7 +13,7 @@ from counterpose_gateway.reports.environment import CONTENT_POLICY
 from counterpose_gateway.reports.first_screen import first_screen
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.runs.method import AnyMethod
-from counterpose_gateway.runs.summaries import awaited_report, awaited_summary
+from counterpose_gateway.summaries.summaries import awaited_report, awaited_summary
 
 # The report opens on our own origin: script that slipped through the escaping must not run there.
 REPORT_HEADERS = {

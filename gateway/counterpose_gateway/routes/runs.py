@@ -14,12 +14,7 @@ from counterpose_core.errors import NotFound
 from counterpose_core.types import ItemKind, ItemState, RunKind, RunState
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.routes.choices import Chosen, Found, require_choices
-from counterpose_gateway.routes.context import IN_DIGITS, After, Context, PageSize, RunId
-from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
-from counterpose_gateway.routes.reports import Part, report_response, summary_response
-from counterpose_gateway.runs.method import ExportChoice
-from counterpose_gateway.runs.progress import (
+from counterpose_gateway.progress.progress import (
     LONGEST_WAIT_SECONDS,
     MEDIA_TYPE,
     event_response,
@@ -27,7 +22,12 @@ from counterpose_gateway.runs.progress import (
     result_lines,
     wait_for_end,
 )
-from counterpose_gateway.runs.status import StatusText
+from counterpose_gateway.progress.status import StatusText
+from counterpose_gateway.routes.choices import Chosen, Found, require_choices
+from counterpose_gateway.routes.context import IN_DIGITS, After, Context, PageSize, RunId
+from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
+from counterpose_gateway.routes.reports import Part, report_response, summary_response
+from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.runs.submission import functions_again
 
 IF_NONE_MATCH = {

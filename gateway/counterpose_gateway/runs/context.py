@@ -12,14 +12,14 @@ from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_core.suite import Suite
 from counterpose_core.text.word_policy import WordPolicy
 from counterpose_core.types import RunKind
-from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.records.tenants import Allowance
-from counterpose_gateway.runs.cache import RunCache
-from counterpose_gateway.runs.joined import JoinedWork
 from counterpose_gateway.services.ports import Services
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger
+    from counterpose_gateway.summaries.cache import RunCache
+    from counterpose_gateway.summaries.columns import ColumnFolder
+    from counterpose_gateway.summaries.joined import JoinedWork
 
 
 @dataclass(frozen=True)

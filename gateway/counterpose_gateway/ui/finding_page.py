@@ -20,7 +20,7 @@ from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
 from counterpose_gateway.reports.states import BADGES
 from counterpose_gateway.routes.context import Context, GatewayContext
-from counterpose_gateway.runs.summaries import summary_of
+from counterpose_gateway.summaries.summaries import summary_of
 from counterpose_gateway.ui.environment import SENT_WITH_PAGES, page
 from counterpose_gateway.ui.forms import Form
 from counterpose_gateway.ui.listed_findings import finding_of

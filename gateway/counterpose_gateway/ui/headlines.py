@@ -14,7 +14,7 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.runs.method import Headline
-from counterpose_gateway.runs.summaries import summary_of
+from counterpose_gateway.summaries.summaries import summary_of
 
 PATIENCE_SECONDS = 1.0
 """For which a list waits for headlines: a summary takes a second, and the list is asked for again soon."""

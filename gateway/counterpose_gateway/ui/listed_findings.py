@@ -11,7 +11,7 @@ from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
 from counterpose_gateway.methods.stress_test.summary.findings import under_test
 from counterpose_gateway.routes.context import GatewayContext
-from counterpose_gateway.runs.summaries import summary_of
+from counterpose_gateway.summaries.summaries import summary_of
 
 
 def listed_findings(

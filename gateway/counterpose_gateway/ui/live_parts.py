@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from counterpose_gateway.runs.following import LOOK_SECONDS
+from counterpose_gateway.progress.following import LOOK_SECONDS
 from counterpose_gateway.ui.live_figures import LEAST_AGE_SECONDS
 
 _KEPT = 32

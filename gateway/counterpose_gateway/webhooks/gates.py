@@ -7,7 +7,7 @@ from counterpose_core.contract.gates import GateSummary
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods.gate.method import GATE
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.summaries import Summary
+from counterpose_gateway.summaries.summaries import Summary
 
 
 def gate_summary(ledger: Ledger, store: BlobStore, run_id: str) -> GateSummary:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from counterpose_gateway.records.items import LeasedGroup, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
-from counterpose_gateway.runs.predictions import classify_images, prediction_pairs
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.predictions import classify_images, prediction_pairs
 from fakes.confidence_survey.contract import SurveyConfig, SurveyResult
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from counterpose_core.contract.runs import Run
-from counterpose_gateway.runs.estimator import Estimator
+from counterpose_gateway.steps.estimator import Estimator
 from fakes.confidence_survey.contract import SurveyConfig, SurveyItem, SurveySummary
 
 

@@ -10,12 +10,12 @@ import pytest
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import Run
 from counterpose_core.types import RunKind
-from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.runs import columns as keeping
-from counterpose_gateway.runs.columns import KEPT_AT_ONCE, ColumnKeeper
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.joined import JoinedWork
+from counterpose_gateway.summaries import column_keeper as keeping
+from counterpose_gateway.summaries.column_keeper import KEPT_AT_ONCE, ColumnKeeper
+from counterpose_gateway.summaries.columns import ColumnFolder
+from counterpose_gateway.summaries.joined import JoinedWork
 from fakes.ledgers import create_run, done, lease, new_ledger
 from fakes.methods import method_of
 from fakes.pools import AtOnce

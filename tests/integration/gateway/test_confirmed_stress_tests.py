@@ -17,7 +17,7 @@ from counterpose_core.contract.runs import Item
 from counterpose_core.errors import InternalError
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.runs.planner import Planner
+from counterpose_gateway.worker.planner import Planner
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import planned_items
 from fakes.ports import FakeEditor, fake_services

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from counterpose_core.blobs import BlobStore, cache_key
-from counterpose_gateway.erasure import Erasure
+from counterpose_gateway.store.erasure import Erasure
 from fakes.access_keys import new_access_key
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem

@@ -20,8 +20,8 @@ from counterpose_core.images.codecs import decode_image
 from counterpose_gateway.exports import LAYOUTS, ExportLayout
 from counterpose_gateway.methods.stress_test.export import counterfactual_records
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
-from counterpose_gateway.runs.objectionable import OBJECTIONABLE
-from counterpose_gateway.runs.summaries import summary_of
+from counterpose_gateway.steps.objectionable import OBJECTIONABLE
+from counterpose_gateway.summaries.summaries import summary_of
 from fakes.contexts import run_context
 from fakes.exports import exported
 from fakes.gateway import FakeGateway, fake_gateway

@@ -19,9 +19,9 @@ from counterpose_core.backoff import Backoff
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import CounterposeError, DiskFailed
-from counterpose_gateway import disks, shared_ledger
-from counterpose_gateway import worker as worker_module
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.worker import disks, shared_ledger
+from counterpose_gateway.worker import worker as worker_module
 from fakes.failing_writes import failing_writes
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, create_run, new_ledger

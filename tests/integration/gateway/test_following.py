@@ -15,10 +15,10 @@ from counterpose_core.contract.runs import RunEvent
 from counterpose_core.errors import BackendUnavailable
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.runs.events import Events
-from counterpose_gateway.runs import following, progress
-from counterpose_gateway.runs.following import FollowedRuns, Told
-from counterpose_gateway.runs.progress import event_response, event_stream, first_event_id, wait_for_end
-from counterpose_gateway.runs.status import RunStatus
+from counterpose_gateway.progress import following, progress
+from counterpose_gateway.progress.following import FollowedRuns, Told
+from counterpose_gateway.progress.progress import event_response, event_stream, first_event_id, wait_for_end
+from counterpose_gateway.progress.status import RunStatus
 from fakes.ledgers import create_run, done, finish_all, lease
 
 LONG = 100.0

@@ -15,8 +15,8 @@ from counterpose_core.contract.bug_hunts import HuntItem
 from counterpose_core.contract.captioner import CaptionRequest, CaptionResponse
 from counterpose_core.contract.editor import GenerateItem
 from counterpose_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
-from counterpose_gateway.runs.generation import MALFORMED
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.generation import MALFORMED
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import CIRCUMSTANCES, HuntCaptioner, HuntClassifiers, HuntEditor, hunted_services
 from fakes.ledgers import Clock

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpose_gateway import job_work
-from counterpose_gateway.job_work import JobPart, run_of, until_not_needed
+from counterpose_gateway.worker import job_work
+from counterpose_gateway.worker.job_work import JobPart, run_of, until_not_needed
 from fakes.jobs import LONG, REQUEST, Jobs, jobs_of
 from fakes.processes import poll_until
 from fakes.shards import write_shards

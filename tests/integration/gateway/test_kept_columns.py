@@ -17,7 +17,6 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from counterpose_core.statistics.coded import Floats
-from counterpose_gateway.columns import ColumnFolder
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.items.items import Items
 from counterpose_gateway.methods.stress_test.columns import (
@@ -27,6 +26,7 @@ from counterpose_gateway.methods.stress_test.columns import (
     read_columns,
     reading,
 )
+from counterpose_gateway.summaries.columns import ColumnFolder
 from fakes.gateway import fake_gateway
 from fakes.ledgers import done
 
@@ -249,7 +249,7 @@ def test_a_full_disk_only_means_no_files(recorded: Recorded, monkeypatch: pytest
 _WRITER = """
 import sys
 from pathlib import Path
-from counterpose_gateway.columns import ColumnFolder
+from counterpose_gateway.summaries.columns import ColumnFolder
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods.stress_test.columns import kept, keep_parts
 kept.PART = int(sys.argv[4])

@@ -23,7 +23,8 @@ IDLE_BYTES = 250_000_000
 PROGRAM = """
 import json, sys
 import uvicorn
-from counterpose_gateway import main, worker
+from counterpose_gateway import main
+from counterpose_gateway.worker import worker
 
 async def stop_at_once(*_):
     pass

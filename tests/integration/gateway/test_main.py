@@ -23,7 +23,7 @@ from counterpose_gateway.main import main
 from counterpose_gateway.services.caller import ServiceCaller
 from counterpose_gateway.services.clients import calling_services
 from counterpose_gateway.settings import GatewaySettings
-from counterpose_gateway.worker import Worker
+from counterpose_gateway.worker.worker import Worker
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,11 @@ import pytest
 
 from counterpose_core.errors import BackendUnavailable
 from counterpose_gateway.ledger import Ledger, measurements
-from counterpose_gateway.process_readings import ProcessReadings
 from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.records.measurements import Attempt, WorkerReading
 from counterpose_gateway.records.outcomes import Failed, Filtered
 from counterpose_gateway.services.call_counts import CallCounts
+from counterpose_gateway.worker.process_readings import ProcessReadings
 from fakes.ledgers import Clock, create_run, done, lease, new_ledger
 from fakes.processes import poll_until
 

@@ -18,7 +18,7 @@ from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.summaries import Summary
+from counterpose_gateway.summaries.summaries import Summary
 from evaluation.load.recorded import load_recorded
 from evaluation.load.recorded_benchmarks import load_recorded_benchmark
 from evaluation.load.recorded_hunts import load_recorded_hunt, written_hunt

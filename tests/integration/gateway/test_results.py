@@ -11,8 +11,8 @@ import pytest
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.progress.progress import result_lines
 from counterpose_gateway.records.outcomes import Failed, Filtered
-from counterpose_gateway.runs.progress import result_lines
 from fakes.ledgers import create_run, done, finish_all, lease
 
 

@@ -18,9 +18,9 @@ from starlette.types import Message
 
 from counterpose_core.contract.runs import Item, Run, RunEvent
 from counterpose_core.contract.stress_tests import StressTestSummary
-from counterpose_gateway.runs import following, progress
-from counterpose_gateway.runs.following import FollowedRuns
-from counterpose_gateway.runs.progress import event_response, first_event_id
+from counterpose_gateway.progress import following, progress
+from counterpose_gateway.progress.following import FollowedRuns
+from counterpose_gateway.progress.progress import event_response, first_event_id
 from fakes.gateway import FakeGateway, fake_gateway
 
 ROOT = "/v1/stress-tests"

@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import text
 
 from counterpose_core.errors import InternalError, LeaseLost
-from counterpose_gateway import shared_ledger
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.items import outcomes
 from counterpose_gateway.ledger.items.items import Items
@@ -19,7 +18,8 @@ from counterpose_gateway.ledger.runs.runs import Runs
 from counterpose_gateway.records.items import LeasedGroup
 from counterpose_gateway.records.outcomes import Ended
 from counterpose_gateway.runs import renewal
-from counterpose_gateway.shared_ledger import SharedLedger
+from counterpose_gateway.worker import shared_ledger
+from counterpose_gateway.worker.shared_ledger import SharedLedger
 from fakes.ledgers import Clock, create_run, done
 
 

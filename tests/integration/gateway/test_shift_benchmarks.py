@@ -23,8 +23,8 @@ from counterpose_gateway.methods.shift_benchmark.reading import columns_of, read
 from counterpose_gateway.methods.shift_benchmark.report import grid
 from counterpose_gateway.methods.shift_benchmark.report.report import render
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.summaries import Report, Summary
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.summaries.summaries import Report, Summary
 from fakes.benchmarks import (
     TokenEditor,
     WordScorer,

@@ -10,10 +10,10 @@ from counterpose_core.errors import NotFound, RunNotCancellable, RunNotResumable
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database.engine import Database
 from counterpose_gateway.ledger.tables import schema
+from counterpose_gateway.progress.following import FollowedRuns
+from counterpose_gateway.progress.progress import event_stream
 from counterpose_gateway.records.items import LeasedStage
 from counterpose_gateway.records.outcomes import Failed
-from counterpose_gateway.runs.following import FollowedRuns
-from counterpose_gateway.runs.progress import event_stream
 from fakes.following import sent_fields, waited_for
 from fakes.ledgers import Clock, config, create_run, done, finish_all, lease
 from fakes.staged_runs import KIND, FourStages, create_staged_run, items_of_stage, plan_one, stored_keys

@@ -12,8 +12,8 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.errors import LedgerDamaged, NotFound
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.runs.status import Glance
+from counterpose_gateway.progress.status import RunStatus
 from counterpose_gateway.records.outcomes import Failed
-from counterpose_gateway.runs.status import RunStatus
 from fakes.ledgers import Clock, create_run, done, finish_all, lease
 
 

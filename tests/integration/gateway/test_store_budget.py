@@ -13,8 +13,8 @@ import pytest
 from counterpose_core.blobs import BlobStore, cache_key
 from counterpose_core.contract.services import ServiceList, StoreUse
 from counterpose_gateway.app import create_app
-from counterpose_gateway.runs.store_budget import StoreBudget
 from counterpose_gateway.settings import GatewaySettings, settings_from
+from counterpose_gateway.store.budget import StoreBudget
 from fakes.gateway import URL, FakeHealth
 from fakes.ledgers import new_ledger
 from fakes.ports import fake_services
@@ -62,7 +62,7 @@ async def test_the_budget_is_kept_while_the_gateway_runs_and_after_an_error(
 ) -> None:
     store = kept(tmp_path, 5)
     budget = StoreBudget(store, 2 * FILE, recent_seconds=0)
-    monkeypatch.setattr("counterpose_gateway.runs.store_budget.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("counterpose_gateway.store.budget.LOOK_SECONDS", 0.01)
     looks, looked = 0, threading.Event()
     look = budget.look
 

@@ -20,9 +20,9 @@ from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs.context import RecordedRuns, RunContext
-from counterpose_gateway.runs.joined import JoinedWork
 from counterpose_gateway.runs.method import AnyMethod
-from counterpose_gateway.runs.summaries import awaited_report, summary_of
+from counterpose_gateway.summaries.joined import JoinedWork
+from counterpose_gateway.summaries.summaries import awaited_report, summary_of
 from fakes.contexts import run_context
 from fakes.ledgers import create_run, done, finish_all, lease
 from fakes.pools import AtOnce

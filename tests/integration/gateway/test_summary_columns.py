@@ -14,7 +14,7 @@ from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.context import RecordedRuns
-from counterpose_gateway.runs.summaries import Report, Summary
+from counterpose_gateway.summaries.summaries import Report, Summary
 from fakes.gateway import FakeGateway, fake_gateway
 from golden import Golden
 

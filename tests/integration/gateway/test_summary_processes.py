@@ -17,8 +17,10 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.joined import JoinedWork, summing_processes
-from counterpose_gateway.runs.summaries import (
+from counterpose_gateway.settings import GatewaySettings
+from counterpose_gateway.summaries.joined import JoinedWork, summing_processes
+from counterpose_gateway.summaries.processes import summary_processes
+from counterpose_gateway.summaries.summaries import (
     Report,
     Summary,
     _awaited,
@@ -26,8 +28,6 @@ from counterpose_gateway.runs.summaries import (
     awaited_summary,
     summary_of,
 )
-from counterpose_gateway.settings import GatewaySettings
-from counterpose_gateway.summary_processes import summary_processes
 from fakes.contexts import run_context
 from fakes.lasting_tasks import STARTED_SECONDS, Lasting, Loaded, fail, until
 from fakes.ledgers import create_run, finish_all, new_ledger

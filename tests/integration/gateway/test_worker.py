@@ -15,15 +15,16 @@ from counterpose_core.contract.base import Outcome
 from counterpose_core.contract.captioner import CaptionRequest, CaptionResponse
 from counterpose_core.contract.editor import EditedImage, EditRequest, EditResponse
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, LeaseLost
-from counterpose_gateway import shared_ledger
-from counterpose_gateway import worker as worker_module
 from counterpose_gateway.ledger.items.items import Items
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.progress import following
 from counterpose_gateway.records.outcomes import Filtered
-from counterpose_gateway.runs import following, renewal
-from counterpose_gateway.shared_ledger import SharedLedger, retry_ledger
-from counterpose_gateway.worker import LedgerRecorder
+from counterpose_gateway.runs import renewal
+from counterpose_gateway.worker import shared_ledger
+from counterpose_gateway.worker import worker as worker_module
+from counterpose_gateway.worker.shared_ledger import SharedLedger, retry_ledger
+from counterpose_gateway.worker.worker import LedgerRecorder
 from fakes.following import waited_for
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, lease

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from counterpose_gateway import worker as worker_module
+from counterpose_gateway.progress import following
 from counterpose_gateway.records.items import LeasedGroup
-from counterpose_gateway.runs import following
-from counterpose_gateway.worker import LedgerRecorder, Worker
+from counterpose_gateway.worker import worker as worker_module
+from counterpose_gateway.worker.worker import LedgerRecorder, Worker
 from fakes.following import waited_for
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import done

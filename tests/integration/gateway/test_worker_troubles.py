@@ -16,15 +16,15 @@ from counterpose_core.contract.captioner import CaptionRequest, CaptionResponse
 from counterpose_core.contract.editor import EditRequest, EditResponse
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import BackendUnavailable, InternalError, LeaseLost, StorageFull
-from counterpose_gateway import shared_ledger
-from counterpose_gateway import worker as worker_module
 from counterpose_gateway.ledger.items.items import Items
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.records.outcomes import Done, Failed, Filtered
 from counterpose_gateway.runs import renewal
-from counterpose_gateway.shared_ledger import LEDGER_TRIES, SharedLedger, retry_ledger
-from counterpose_gateway.worker import LedgerRecorder
+from counterpose_gateway.worker import shared_ledger
+from counterpose_gateway.worker import worker as worker_module
+from counterpose_gateway.worker.shared_ledger import LEDGER_TRIES, SharedLedger, retry_ledger
+from counterpose_gateway.worker.worker import LedgerRecorder
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeCaptioner, FakeEditor, fake_services

@@ -11,13 +11,13 @@ from sqlalchemy import Connection, RowMapping, func, insert, select
 
 from counterpose_core.blobs import BlobStore, digest
 from counterpose_core.contract.runs import Run
-from counterpose_gateway import worker
 from counterpose_gateway.ledger.items import outcomes
 from counterpose_gateway.ledger.runs import cancellations, transitions
 from counterpose_gateway.ledger.runs.runs import Runs
 from counterpose_gateway.ledger.tables import schema
+from counterpose_gateway.progress import following
 from counterpose_gateway.records.outcomes import Ended
-from counterpose_gateway.runs import following
+from counterpose_gateway.worker import worker
 from simulation.faults import Point
 from simulation.simulating import simulate
 

@@ -27,7 +27,7 @@ from counterpose_gateway.methods.stress_test.summary import image_quality, insig
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain
-from counterpose_gateway.runs import estimator
+from counterpose_gateway.steps import estimator
 from fakes.confirmed_runs import finished_run
 from fakes.recorded_benchmarks import Benchmark, recorded_config
 from fakes.recorder import recorded_run

@@ -40,7 +40,8 @@ from counterpose_gateway.methods.stress_test import (
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.records.sources import NewSource
-from counterpose_gateway.runs import estimator, examples, image_distances, seeds
+from counterpose_gateway.runs import seeds
+from counterpose_gateway.steps import estimator, examples, image_distances
 from fakes.hunted_items import hunt_config
 from fakes.interface_answers import a_config
 from fakes.ports import fake_services

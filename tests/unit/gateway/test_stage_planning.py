@@ -17,13 +17,13 @@ from counterpose_gateway.records import pace
 from counterpose_gateway.records.items import LeasedStage, PlannedItem
 from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.method import AnyMethod
-from counterpose_gateway.runs.planner import Planner
 from counterpose_gateway.runs.stages import (
     MAX_STAGES,
     StagePlan,
     StageResults,
     plan_stage,
 )
+from counterpose_gateway.worker.planner import Planner
 from fakes.methods import method_of, never
 from fakes.staged_runs import KIND, FourStages, items_of_stage
 

@@ -17,7 +17,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendUnavailable, CounterposeError, PromptTooLong
 from counterpose_core.types import Estimate
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.runs.predictions import prediction_pair
+from counterpose_gateway.steps.predictions import prediction_pair
 from evaluation.two_stages.bank import Bank, Outcome
 from evaluation.two_stages.making import made_by
 from evaluation.two_stages.replay import Planned, Replayed, replay

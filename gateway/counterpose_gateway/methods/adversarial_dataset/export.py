@@ -10,8 +10,8 @@ from counterpose_gateway.exports.answers import answers_of
 from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import KEPT, Record
 from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
-from counterpose_gateway.runs.adversarial_images import fools
 from counterpose_gateway.runs.method import ExportChoice
+from counterpose_gateway.steps.adversarial_images import fools
 
 
 def export(

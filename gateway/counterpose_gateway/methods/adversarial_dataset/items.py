@@ -13,8 +13,8 @@ from counterpose_core.contract.adversarial_datasets import (
 from counterpose_core.contract.datasets import Source
 from counterpose_core.types import ItemKind
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
-from counterpose_gateway.runs.generation import images_per_call
 from counterpose_gateway.runs.seeds import derive_seed, image_seed
+from counterpose_gateway.steps.generation import images_per_call
 
 _REAL_PER_CALL = 16
 

@@ -24,12 +24,12 @@ from counterpose_gateway.methods.adversarial_dataset.items import (
 )
 from counterpose_gateway.methods.adversarial_dataset.seeds import FoundSeeds, find_seeds
 from counterpose_gateway.records.items import Plan, PlannedItem, numbered
-from counterpose_gateway.runs.classifiers import check_classifiers, common_classes
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.examples import draw_examples
-from counterpose_gateway.runs.label_images import check_mistakes, label_templates, shared_config
-from counterpose_gateway.runs.parents import notes_on_parents
 from counterpose_gateway.runs.submission import named_dataset, require_quota
+from counterpose_gateway.steps.classifiers import check_classifiers, common_classes
+from counterpose_gateway.steps.examples import draw_examples
+from counterpose_gateway.steps.label_images import check_mistakes, label_templates, shared_config
+from counterpose_gateway.steps.parents import notes_on_parents
 
 
 async def plan(create: AdversarialDatasetCreate, context: RunContext) -> Plan:

@@ -14,15 +14,15 @@ from counterpose_core.contract.editor import GenerateItem
 from counterpose_core.contract.features import FeatureVector
 from counterpose_gateway.methods.adversarial_dataset.items import sample_seed
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
-from counterpose_gateway.runs.adversarial_images import fools
 from counterpose_gateway.runs.attempt import OpenItems, finish_group, own_cost
-from counterpose_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
-from counterpose_gateway.runs.clip import embed_images, unit_vector
-from counterpose_gateway.runs.generation import generate_images, refuse_malformed
-from counterpose_gateway.runs.label_images import judge_of
-from counterpose_gateway.runs.objectionable import drop_objectionable
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.adversarial_images import fools
+from counterpose_gateway.steps.classified_samples import SampleDraft, classify_samples, measure_label
+from counterpose_gateway.steps.clip import embed_images, unit_vector
+from counterpose_gateway.steps.generation import generate_images, refuse_malformed
+from counterpose_gateway.steps.label_images import judge_of
+from counterpose_gateway.steps.objectionable import drop_objectionable
 
 ANSWERED_RIGHTLY = "answered-rightly"
 """The reason of a seed that is not captioned: it does not fool the classifiers."""

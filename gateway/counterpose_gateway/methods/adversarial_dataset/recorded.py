@@ -13,8 +13,8 @@ from counterpose_core.contract.adversarial_datasets import (
     AdversarialPhase,
 )
 from counterpose_core.types import Cost
-from counterpose_gateway.runs.adversarial_images import Selection, select_images, thresholds_of
-from counterpose_gateway.runs.failed_samples import LabelThreshold
+from counterpose_gateway.steps.adversarial_images import Selection, select_images, thresholds_of
+from counterpose_gateway.steps.failed_samples import LabelThreshold
 
 
 @dataclass

@@ -20,9 +20,9 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.adversarial_dataset.items import spread
-from counterpose_gateway.runs.classifiers import shown_classes
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.submission import named_dataset
+from counterpose_gateway.steps.classifiers import shown_classes
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger

@@ -30,13 +30,13 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.statistics.bootstrap import bootstrap_ratio, proportion
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
-from counterpose_gateway.runs.accounting import count_reasons
-from counterpose_gateway.runs.adversarial_images import KEPT, NOT_FOOLED
-from counterpose_gateway.runs.failed_samples import count_failures
-from counterpose_gateway.runs.failure_rates import failure_rate, taken_for
-from counterpose_gateway.runs.image_distances import image_distances
 from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.runs.seeds import derive_seed
+from counterpose_gateway.steps.adversarial_images import KEPT, NOT_FOOLED
+from counterpose_gateway.steps.failed_samples import count_failures
+from counterpose_gateway.steps.failure_rates import failure_rate, taken_for
+from counterpose_gateway.steps.image_distances import image_distances
+from counterpose_gateway.summaries.accounting import count_reasons
 
 SHOWN_IMAGES = 24
 _FOOLING = (KEPT, "near-duplicate", "over-cap")

@@ -31,8 +31,8 @@ from counterpose_gateway.methods.bug_hunt.mentions import mentions_of
 from counterpose_gateway.methods.bug_hunt.photographs import photograph_rates
 from counterpose_gateway.methods.bug_hunt.refinement import Refined
 from counterpose_gateway.methods.bug_hunt.stages import refined
-from counterpose_gateway.runs.failed_samples import Counted, count_failures
-from counterpose_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
+from counterpose_gateway.steps.failed_samples import Counted, count_failures
+from counterpose_gateway.steps.failure_rates import failure_rate, ratio_of, taken_for
 
 SHOWN_IMAGES = 6
 SHOWN_ANSWERS = 15

@@ -17,8 +17,8 @@ from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
 from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.runs.clip import embed_images, require_one_space, unit_vector
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.clip import embed_images, require_one_space, unit_vector
 
 MOST_FAILURES = 256
 """Failures of a classifier that are clustered: many more than are captioned."""

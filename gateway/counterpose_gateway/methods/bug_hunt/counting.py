@@ -11,7 +11,7 @@ from counterpose_core.contract.bug_hunt_summary import LabelObject
 from counterpose_core.contract.bug_hunts import PHOTOGRAPHS_PHASE, HuntInstruction, HuntPhase
 from counterpose_core.types import Cost
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem, HuntedResult
-from counterpose_gateway.runs.failed_samples import Counted, count_failures, label_threshold
+from counterpose_gateway.steps.failed_samples import Counted, count_failures, label_threshold
 
 SampleKey = tuple[HuntPhase, str, int | None]
 """The phase, the label, and the number of the description, or of the mixture's prompt."""

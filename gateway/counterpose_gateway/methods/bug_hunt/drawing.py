@@ -12,7 +12,7 @@ from counterpose_core.contract.bug_hunts import BugHuntConfig
 from counterpose_core.contract.sampling_rules import FixedNumber
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
-from counterpose_gateway.runs.failed_samples import Counted
+from counterpose_gateway.steps.failed_samples import Counted
 
 FIRST_HELD_OUT = 32
 """Held-out images of a prompt before the first look, under every rule but `fixed`."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from counterpose_core.contract.bug_hunts import HuntInstruction, Weighed
 from counterpose_core.types import BlobRef, Cost, ItemKind, ItemState
 from counterpose_gateway.records.recorded_items import RecordedItem
-from counterpose_gateway.runs.failed_samples import ClassifiedImage, Sample
+from counterpose_gateway.steps.failed_samples import ClassifiedImage, Sample
 
 
 class HuntedResult(ClassifiedImage, Protocol):

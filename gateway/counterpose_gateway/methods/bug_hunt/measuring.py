@@ -20,8 +20,8 @@ from counterpose_core.text.plain_text import check_caption
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.safety import allowed
 from counterpose_gateway.runs.seeds import derive_seed
+from counterpose_gateway.steps.safety import allowed
 
 
 @dataclass(frozen=True)

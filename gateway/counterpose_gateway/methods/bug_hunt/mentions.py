@@ -13,7 +13,7 @@ from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.samples import plan_captions
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.runs.failed_samples import Counted
+from counterpose_gateway.steps.failed_samples import Counted
 
 
 def plan_mentions(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[PlannedItem]:

@@ -22,10 +22,10 @@ from counterpose_gateway.methods.bug_hunt.samples import plan_samples
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.reports.numbers import rare_percent
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.failed_samples import Counted
-from counterpose_gateway.runs.failure_rates import failure_rate
-from counterpose_gateway.runs.safety import allowed
 from counterpose_gateway.runs.seeds import derive_seed
+from counterpose_gateway.steps.failed_samples import Counted
+from counterpose_gateway.steps.failure_rates import failure_rate
+from counterpose_gateway.steps.safety import allowed
 
 PILOT = 32
 """Images of a prompt by which the mixture's are divided; the hunt's own images of it are among them."""

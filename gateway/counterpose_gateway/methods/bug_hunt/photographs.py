@@ -15,13 +15,13 @@ from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
 from counterpose_gateway.methods.bug_hunt.measuring import OwnDescription
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.failed_samples import count_failures
-from counterpose_gateway.runs.failure_rates import failure_rate
-from counterpose_gateway.runs.label_images import judge_of
 from counterpose_gateway.runs.submission import named_dataset
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.classified_samples import SampleDraft, classify_samples, measure_label
+from counterpose_gateway.steps.failed_samples import count_failures
+from counterpose_gateway.steps.failure_rates import failure_rate
+from counterpose_gateway.steps.label_images import judge_of
 
 MOST_PHOTOGRAPHS = 1000
 """Of each of the two datasets."""

@@ -24,12 +24,12 @@ from counterpose_gateway.methods.bug_hunt.mixture import check_mixture
 from counterpose_gateway.methods.bug_hunt.photographs import photographs_of, plan_photographs
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
 from counterpose_gateway.records.items import Plan, PlannedItem, numbered
-from counterpose_gateway.runs.classifiers import check_classifiers, common_classes, shown_classes
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.examples import draw_examples
-from counterpose_gateway.runs.label_images import check_mistakes, label_templates, shared_config
-from counterpose_gateway.runs.parents import notes_on_parents
 from counterpose_gateway.runs.submission import require_quota
+from counterpose_gateway.steps.classifiers import check_classifiers, common_classes, shown_classes
+from counterpose_gateway.steps.examples import draw_examples
+from counterpose_gateway.steps.label_images import check_mistakes, label_templates, shared_config
+from counterpose_gateway.steps.parents import notes_on_parents
 
 FIRST_BASELINE = 64
 FIRST_IN_TIME = 16

@@ -15,12 +15,12 @@ from counterpose_gateway.methods.bug_hunt.samples import sample_seed
 from counterpose_gateway.methods.bug_hunt.varied import edited
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group, own_cost
-from counterpose_gateway.runs.classified_samples import SampleDraft, classify_samples, measure_label
-from counterpose_gateway.runs.generation import generate_images, refuse_malformed
-from counterpose_gateway.runs.label_images import judge_of
-from counterpose_gateway.runs.objectionable import drop_objectionable
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.classified_samples import SampleDraft, classify_samples, measure_label
+from counterpose_gateway.steps.generation import generate_images, refuse_malformed
+from counterpose_gateway.steps.label_images import judge_of
+from counterpose_gateway.steps.objectionable import drop_objectionable
 
 
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:

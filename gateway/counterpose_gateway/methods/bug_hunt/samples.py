@@ -10,8 +10,8 @@ from counterpose_core.blobs import cache_key
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntPhase
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
-from counterpose_gateway.runs.generation import images_per_call
 from counterpose_gateway.runs.seeds import derive_seed, image_seed
+from counterpose_gateway.steps.generation import images_per_call
 
 _CAPTIONS_PER_CALL = 16
 

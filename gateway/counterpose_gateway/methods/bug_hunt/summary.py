@@ -25,9 +25,9 @@ from counterpose_gateway.methods.bug_hunt.proposals import count_captions, propo
 from counterpose_gateway.methods.bug_hunt.stages import standings, winners
 from counterpose_gateway.methods.bug_hunt.tree import search_tree
 from counterpose_gateway.methods.bug_hunt.varied import edited_captions
-from counterpose_gateway.runs.accounting import count_reasons
-from counterpose_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.steps.failure_rates import failure_rate, ratio_of, taken_for
+from counterpose_gateway.summaries.accounting import count_reasons
 
 
 def summarize(run: Run, items: Iterable[HuntedItem]) -> BugHuntSummary:

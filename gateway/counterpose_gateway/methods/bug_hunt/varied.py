@@ -19,10 +19,10 @@ from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
 from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.runs.failure_rates import failure_rate, taken_for
-from counterpose_gateway.runs.generation import MALFORMED, is_well_formed
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.failure_rates import failure_rate, taken_for
+from counterpose_gateway.steps.generation import MALFORMED, is_well_formed
 
 EDITS = 4
 """Edits of each type that are asked for of a caption."""

@@ -18,9 +18,9 @@ from counterpose_core.shift_benchmark.shifts import BASE, catalogue, shift_of
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import BlobRef
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.prompts import class_prompt
-from counterpose_gateway.runs.safety import allowed
 from counterpose_gateway.runs.seeds import image_seed
+from counterpose_gateway.steps.prompts import class_prompt
+from counterpose_gateway.steps.safety import allowed
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger

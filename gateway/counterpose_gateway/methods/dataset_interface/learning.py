@@ -21,9 +21,9 @@ from counterpose_core.images.clip_metrics import Vectors
 from counterpose_core.types import BlobRef, Cost
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import OpenItems, own_cost
-from counterpose_gateway.runs.clip import embed_images, require_one_space, unit_vector
-from counterpose_gateway.runs.safety import allowed
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.clip import embed_images, require_one_space, unit_vector
+from counterpose_gateway.steps.safety import allowed
 
 OWN_IMAGES = 32
 """Number of a class's images that are embedded for their mean."""

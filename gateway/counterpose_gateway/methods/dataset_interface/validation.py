@@ -16,10 +16,10 @@ from counterpose_core.text.class_prompts import object_caption
 from counterpose_core.types import BlobRef, Estimate
 from counterpose_gateway.methods.dataset_interface.learning import ClassState, draw, embed
 from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.runs.clip import embed_texts, require_one_space, unit_vector
-from counterpose_gateway.runs.prompts import class_prompt
 from counterpose_gateway.runs.seeds import derive_seed, image_seed
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.clip import embed_texts, require_one_space, unit_vector
+from counterpose_gateway.steps.prompts import class_prompt
 
 IMAGES = 8
 """Number of images that judge a token, and of the plain name's images from the same seeds."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from counterpose_core.contract.gates import CellState, GateCell, GateConfig, GateItem
 from counterpose_core.gate.regression import Decided, Regression, decide, regression, units_needed
 from counterpose_gateway.methods.gate.errors import ErrorsOfCell, Key, errors_by_cell
-from counterpose_gateway.runs.estimator import Estimator
+from counterpose_gateway.steps.estimator import Estimator
 
 _SHARE = (0.0, 1.0)
 _TWO_DROPS = (-2.0, 2.0)

@@ -12,9 +12,9 @@ from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_gateway.methods.gate.regression_set import FrozenSet, freeze
 from counterpose_gateway.records.items import Plan, PlannedItem, numbered
-from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.submission import require_quota
+from counterpose_gateway.steps.classifiers import check_classifiers
 from counterpose_gateway.version import VERSIONS
 
 _SOURCES_PER_CALL = 4

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from counterpose_core.contract.gates import GateConfig, GateInstruction, GateResult
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
-from counterpose_gateway.runs.predictions import Answers, answered_pairs, classify_images
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.predictions import Answers, answered_pairs, classify_images
 
 _PER_CALL = 32
 

@@ -11,8 +11,8 @@ from counterpose_gateway.methods.gate.cells import judge
 from counterpose_gateway.methods.gate.errors import unanswered_pairs
 from counterpose_gateway.methods.gate.regression_set import untested_classes
 from counterpose_gateway.methods.gate.verdict import verdict
-from counterpose_gateway.runs.accounting import count_reasons
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.summaries.accounting import count_reasons
 
 SHOWN_EXAMPLES = 12
 

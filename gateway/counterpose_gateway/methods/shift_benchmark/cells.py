@@ -15,7 +15,7 @@ from counterpose_core.errors import DatasetEmpty
 from counterpose_core.types import BlobRef
 from counterpose_gateway.methods.shift_benchmark.datasets import InputDatasets
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.runs.generation import images_per_call
+from counterpose_gateway.steps.generation import images_per_call
 
 GENERATED: tuple[ImageSourceOrReal, ...] = ("token", "class-name")
 """Image sources whose images the editor makes."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from counterpose_core.contract.shift_benchmarks import ImageSourceOrReal
 from counterpose_core.statistics.coded import Flags, Floats, Ints
 from counterpose_core.types import BlobRef, Cost, ItemState
-from counterpose_gateway.columns import NONE, Codes
 from counterpose_gateway.methods.shift_benchmark.unanswered import Failures
+from counterpose_gateway.summaries.columns import NONE, Codes
 
 UNANSWERED = 2
 """The answer of a model that failed on an image; 1 is a right answer, 0 a wrong one."""

@@ -14,9 +14,9 @@ from counterpose_core.shift_benchmark.generator_gap import RealAnswers
 from counterpose_core.shift_benchmark.shift_filter import FilterThresholds, ImageScores, Verdicts, judge
 from counterpose_core.statistics.coded import Flags, Floats, Ints
 from counterpose_core.statistics.stratified import Units
-from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
 from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns
+from counterpose_gateway.summaries.columns import NONE
 
 Places = tuple[Ints, Ints, Ints]
 """Condition, class and place of some images."""

@@ -35,10 +35,10 @@ from counterpose_gateway.methods.shift_benchmark.evidence import (
 from counterpose_gateway.methods.shift_benchmark.images import NOT_FOUND
 from counterpose_gateway.methods.shift_benchmark.unanswered import count_unanswered
 from counterpose_gateway.methods.shift_benchmark.verdict import state_of
-from counterpose_gateway.runs.estimator import Estimator
-from counterpose_gateway.runs.generation import POLICY
-from counterpose_gateway.runs.objectionable import OBJECTIONABLE
-from counterpose_gateway.runs.safety import SAFETY
+from counterpose_gateway.steps.estimator import Estimator
+from counterpose_gateway.steps.generation import POLICY
+from counterpose_gateway.steps.objectionable import OBJECTIONABLE
+from counterpose_gateway.steps.safety import SAFETY
 
 _UNMADE = ("pending", "leased", "cancelled")
 

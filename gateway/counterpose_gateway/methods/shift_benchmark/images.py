@@ -13,11 +13,11 @@ from counterpose_gateway.methods.shift_benchmark.retrieval import Search, search
 from counterpose_gateway.methods.shift_benchmark.unreadable_images import store_unreadable
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.runs.generation import generate_images
-from counterpose_gateway.runs.prompts import class_prompt
 from counterpose_gateway.runs.seeds import image_seed
 from counterpose_gateway.runs.stores import IndexStore
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.generation import generate_images
+from counterpose_gateway.steps.prompts import class_prompt
 
 NOT_FOUND = "not-found"
 """The reason of an item for which the search found no image."""

@@ -26,11 +26,11 @@ from counterpose_gateway.methods.shift_benchmark.conditions import conditions, p
 from counterpose_gateway.methods.shift_benchmark.datasets import InputDatasets, check_datasets, datasets_of
 from counterpose_gateway.methods.shift_benchmark.retrieval import retrieval_manifest
 from counterpose_gateway.records.items import Plan, PlannedItem
-from counterpose_gateway.runs.classifiers import check_classifiers, describe_classifiers
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.submission import named_dataset, require_quota
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.classifiers import check_classifiers, describe_classifiers
 from counterpose_gateway.version import VERSIONS
 
 if TYPE_CHECKING:

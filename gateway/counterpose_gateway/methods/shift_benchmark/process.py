@@ -12,11 +12,11 @@ from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 from counterpose_gateway.methods.shift_benchmark.images import ImageDraft, Obtained, obtain
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group, together
-from counterpose_gateway.runs.clip import embed_images, embed_texts, require_one_space, unit_vector
-from counterpose_gateway.runs.objectionable import drop_objectionable
-from counterpose_gateway.runs.predictions import answered_pairs, classify_images
 from counterpose_gateway.runs.stores import IndexStore
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.clip import embed_images, embed_texts, require_one_space, unit_vector
+from counterpose_gateway.steps.objectionable import drop_objectionable
+from counterpose_gateway.steps.predictions import answered_pairs, classify_images
 
 
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore) -> None:

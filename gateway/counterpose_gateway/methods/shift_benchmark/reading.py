@@ -11,13 +11,13 @@ import numpy as np
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.shift_benchmarks import ImageItem, ImageSourceOrReal, ShiftBenchmarkConfig
 from counterpose_core.types import BlobRef
-from counterpose_gateway.columns import NONE, Codes
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.methods.shift_benchmark.columns import UNANSWERED, ImageColumns, Usage
 from counterpose_gateway.methods.shift_benchmark.retrieved_groups import Retrieved, retrieved_groups
 from counterpose_gateway.methods.shift_benchmark.unanswered import Failures
 from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.summaries.columns import NONE, Codes
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger

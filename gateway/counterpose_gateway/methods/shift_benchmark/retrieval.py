@@ -19,10 +19,10 @@ from counterpose_core.errors import ArtifactCorrupt, DatasetEmpty, InvalidReques
 from counterpose_core.images.image_index import FoundImage, ImageIndex
 from counterpose_core.text.class_prompts import fill
 from counterpose_core.types import BlobRef, Cost
-from counterpose_gateway.runs.cache import RunCache
-from counterpose_gateway.runs.clip import embed_dataset
 from counterpose_gateway.runs.stores import IndexStore
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.clip import embed_dataset
+from counterpose_gateway.summaries.cache import RunCache
 
 INDEX_KIND = "image-index"
 

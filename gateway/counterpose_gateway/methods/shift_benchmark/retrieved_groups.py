@@ -8,7 +8,7 @@ import numpy as np
 
 from counterpose_core.images.near_duplicates import joined_by
 from counterpose_core.statistics.coded import Ints
-from counterpose_gateway.columns import NONE
+from counterpose_gateway.summaries.columns import NONE
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,9 +37,9 @@ from counterpose_gateway.methods.shift_benchmark.thresholds import (
 from counterpose_gateway.methods.shift_benchmark.unanswered import summarize_unanswered
 from counterpose_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages, unreadable_notes
 from counterpose_gateway.reports.text import truncate_list
-from counterpose_gateway.runs.accounting import ends_of, total_seconds, wall_seconds
-from counterpose_gateway.runs.estimator import Estimator
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.steps.estimator import Estimator
+from counterpose_gateway.summaries.accounting import ends_of, total_seconds, wall_seconds
 
 
 def summarize(

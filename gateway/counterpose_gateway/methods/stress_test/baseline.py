@@ -29,9 +29,9 @@ from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Flags
 from counterpose_gateway.records.source_table import SourceTable, TableSource
 from counterpose_gateway.runs.attempt import together
-from counterpose_gateway.runs.classifiers import placed
-from counterpose_gateway.runs.predictions import prediction_pair
 from counterpose_gateway.services.ports import Classifiers, Services
+from counterpose_gateway.steps.classifiers import placed
+from counterpose_gateway.steps.predictions import prediction_pair
 
 MOST_IMAGES = MAX_BATCH
 """One call of each classifier: a run's creation waits for it."""

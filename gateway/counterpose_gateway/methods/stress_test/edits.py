@@ -24,9 +24,9 @@ from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import own_cost, together
-from counterpose_gateway.runs.safety import SAFETY, flagged
 from counterpose_gateway.runs.stores import check_image
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.safety import SAFETY, flagged
 
 _MOST_EDITS = 16
 _MOST_EVALUATIONS = 1200

@@ -35,9 +35,9 @@ from counterpose_gateway.methods.stress_test.transforms.material import Material
 from counterpose_gateway.methods.stress_test.transforms.process import recipes_of
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.earlier_rates import EARLIER_RUNS, minutes_of, seconds_per_item
-from counterpose_gateway.runs.off_loop import off_loop
 from counterpose_gateway.runs.submission import without_functions
 from counterpose_gateway.services.functions import with_functions
+from counterpose_gateway.steps.off_loop import off_loop
 
 
 async def estimate(create: StressTestQuestion, context: RunContext) -> StressTestEstimate:

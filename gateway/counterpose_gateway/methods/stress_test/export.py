@@ -18,7 +18,7 @@ from counterpose_gateway.methods.stress_test.thresholds import judging_of
 from counterpose_gateway.methods.stress_test.transforms.export import operation_card, operation_records
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
 from counterpose_gateway.runs.method import ExportChoice
-from counterpose_gateway.runs.objectionable import OBJECTIONABLE
+from counterpose_gateway.steps.objectionable import OBJECTIONABLE
 
 _IMAGE_SOURCES: dict[ItemKind, str] = {
     "edit": "edit",

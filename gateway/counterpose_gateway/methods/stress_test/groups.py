@@ -16,9 +16,9 @@ from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.near_duplicates import Pair, joined, near_pairs
 from counterpose_gateway.records.source_table import SourceTable
-from counterpose_gateway.runs.clip import embed_dataset
-from counterpose_gateway.runs.off_loop import off_loop
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.clip import embed_dataset
+from counterpose_gateway.steps.off_loop import off_loop
 
 MOST_COMPARED = 5_000
 """Images that are embedded while the request waits: some ten seconds on a GPU."""

@@ -10,9 +10,9 @@ from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.stress_test.screening import WordingKey, wording_key
 from counterpose_core.types import EditType, ItemKind, ItemState
-from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import Predictions, words_of
+from counterpose_gateway.summaries.columns import NONE
 
 _NO_PREDICTIONS: Mapping[str, PredictionPair] = {}
 

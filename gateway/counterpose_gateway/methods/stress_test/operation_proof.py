@@ -41,8 +41,8 @@ from counterpose_gateway.records.items import Plan
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.runs.submission import require_quota
-from counterpose_gateway.runs.summaries import summary_of
 from counterpose_gateway.services.functions import with_functions
+from counterpose_gateway.summaries.summaries import summary_of
 from counterpose_gateway.version import VERSIONS
 
 

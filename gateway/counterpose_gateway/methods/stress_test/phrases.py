@@ -20,12 +20,12 @@ from counterpose_core.stress_test.conjunctions import (
 from counterpose_core.stress_test.screening import wording_key
 from counterpose_core.text.caption_diff import words
 from counterpose_core.types import EditType
-from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import words_of
 from counterpose_gateway.methods.stress_test.interventions import reworded
 from counterpose_gateway.methods.stress_test.observed_items import BRIDGE
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
+from counterpose_gateway.summaries.columns import NONE
 
 _Key = tuple[str, frozenset[str]]
 """An edit type, and the words of a phrase that carry its sense."""

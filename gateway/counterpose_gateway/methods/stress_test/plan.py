@@ -41,12 +41,12 @@ from counterpose_gateway.methods.stress_test.transforms.plan import (
 )
 from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.records.source_table import SourceTable, places_within
-from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import PlanInputs
-from counterpose_gateway.runs.off_loop import off_loop
 from counterpose_gateway.runs.submission import named_dataset, require_quota
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.classifiers import check_classifiers
+from counterpose_gateway.steps.off_loop import off_loop
 from counterpose_gateway.version import VERSIONS
 
 

@@ -20,10 +20,10 @@ from counterpose_gateway.methods.stress_test.text_filters import drop_refused, k
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS, answer_operations
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import finish_group, together
-from counterpose_gateway.runs.objectionable import drop_objectionable
-from counterpose_gateway.runs.predictions import answered_pairs, classify_images
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.objectionable import drop_objectionable
+from counterpose_gateway.steps.predictions import answered_pairs, classify_images
 
 
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:

@@ -21,8 +21,8 @@ from counterpose_core.stress_test.filters import Choice, Scores, choose, gate, t
 from counterpose_gateway.methods.stress_test.gate import CRITERIA
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
-from counterpose_gateway.runs.objectionable import OBJECTIONABLE
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.steps.objectionable import OBJECTIONABLE
 
 LeftOut = Literal["not-made", "not-classified", "not-scored"]
 """Why an item cannot be judged: the edit or its image was never made, no classifier was asked about it, or

@@ -11,9 +11,9 @@ from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntItem
 from counterpose_core.contract.failure_criteria import Criterion
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.samples import SampleResult
-from counterpose_gateway.runs.adversarial_images import select_images, thresholds_of
-from counterpose_gateway.runs.failed_samples import count_failures, label_threshold
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.steps.adversarial_images import select_images, thresholds_of
+from counterpose_gateway.steps.failed_samples import count_failures, label_threshold
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger

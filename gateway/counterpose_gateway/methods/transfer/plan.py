@@ -19,11 +19,11 @@ from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.transfer.fooling import FoolingImage, FoolingImages, fooling_images
 from counterpose_gateway.records.items import Plan, PlannedItem, numbered
-from counterpose_gateway.runs.classifiers import check_classifiers
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.label_images import check_mistakes
-from counterpose_gateway.runs.parents import failure_parents, notes_on_parents
 from counterpose_gateway.runs.submission import require_quota
+from counterpose_gateway.steps.classifiers import check_classifiers
+from counterpose_gateway.steps.label_images import check_mistakes
+from counterpose_gateway.steps.parents import failure_parents, notes_on_parents
 from counterpose_gateway.version import VERSIONS
 
 if TYPE_CHECKING:

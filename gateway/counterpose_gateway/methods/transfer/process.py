@@ -6,9 +6,9 @@ from counterpose_core.contract.samples import SampleResult
 from counterpose_core.contract.transfers import TransferConfig
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
-from counterpose_gateway.runs.classified_samples import Judge, SampleDraft, classify_samples
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.classified_samples import Judge, SampleDraft, classify_samples
 
 
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:

@@ -20,8 +20,8 @@ from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.p_values import holm
 from counterpose_core.statistics.strata import Counts, shared, standardised_rate, stratified_p
 from counterpose_core.types import FINAL_RUN_STATES, Cost
-from counterpose_gateway.runs.accounting import count_reasons
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.summaries.accounting import count_reasons
 
 SHOWN_IMAGES = 12
 

@@ -13,7 +13,7 @@ from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.statistics.coded import Flags, Floats, Ints
 from counterpose_core.types import Cost, ItemState
-from counterpose_gateway.columns import NONE, Answers, Codes, FeatureRows, Ids, Vectors
+from counterpose_gateway.summaries.columns import NONE, Answers, Codes, FeatureRows, Ids, Vectors
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.stress_test import failure_modes, insights
 from counterpose_core.text import caption_diff
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.columns import ColumnFolder, Part, Stamps, answers, codes, features
-from counterpose_gateway.columns.parts import PART
 from counterpose_gateway.methods.stress_test.columns import part as making
 from counterpose_gateway.methods.stress_test.columns.part import part_of
-from counterpose_gateway.runs.columns import KEPT_AT_ONCE
+from counterpose_gateway.summaries.column_keeper import KEPT_AT_ONCE
+from counterpose_gateway.summaries.columns import ColumnFolder, Part, Stamps, answers, codes, features
+from counterpose_gateway.summaries.columns.parts import PART
 from counterpose_gateway.version import VERSION
 
 if TYPE_CHECKING:

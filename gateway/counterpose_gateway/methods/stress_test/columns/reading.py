@@ -14,13 +14,13 @@ from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.statistics.coded import Ints
 from counterpose_core.types import Cost
-from counterpose_gateway.columns import Answers, Codes, ColumnFolder, Ids, Joining, Part, Vectors
-from counterpose_gateway.columns.parts import PART
 from counterpose_gateway.methods.stress_test.columns.columns import ItemColumns, Sums
 from counterpose_gateway.methods.stress_test.columns.kept import kept_parts
 from counterpose_gateway.methods.stress_test.columns.part import TABLES, empty, part_of
 from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.summaries.columns import Answers, Codes, ColumnFolder, Ids, Joining, Part, Vectors
+from counterpose_gateway.summaries.columns.parts import PART
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger

@@ -13,7 +13,7 @@ from counterpose_core.stress_test.item_counts import CONTROLS
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
 from counterpose_gateway.reports.images import Album, Inline
 from counterpose_gateway.reports.numbers import percent, signed
-from counterpose_gateway.runs.objectionable import OBJECTIONABLE
+from counterpose_gateway.steps.objectionable import OBJECTIONABLE
 
 HARDEST = 9
 SAMPLED = 9

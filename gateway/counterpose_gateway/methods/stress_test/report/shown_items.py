@@ -12,14 +12,14 @@ from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.statistics.coded import Ints
 from counterpose_core.stress_test.item_counts import CONTROLS
-from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of, read_columns
 from counterpose_gateway.methods.stress_test.observed_items import SourceControls
 from counterpose_gateway.methods.stress_test.report.findings import SHOWN_FINDINGS, findings_of, groups_of
 from counterpose_gateway.methods.stress_test.report.gallery import HARDEST, named_items
 from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain
 from counterpose_gateway.runs.context import ItemsOfRun
-from counterpose_gateway.runs.objectionable import OBJECTIONABLE
+from counterpose_gateway.steps.objectionable import OBJECTIONABLE
+from counterpose_gateway.summaries.columns import NONE
 
 MOST_READ = 10_000
 """Of a run of more items, only those are read that the report may show."""

@@ -12,10 +12,10 @@ from counterpose_core.statistics.bootstrap import bootstrap_unpaired
 from counterpose_core.statistics.coded import Flags, Ints, counts_by, in_order
 from counterpose_core.stress_test.filters import GATE_REASONS
 from counterpose_core.types import Estimate
-from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.summary.evidence import Shots
-from counterpose_gateway.runs.estimator import Estimator
+from counterpose_gateway.steps.estimator import Estimator
+from counterpose_gateway.summaries.columns import NONE
 
 FILTERS: dict[str, str] = {
     "no-edit": "proposal",

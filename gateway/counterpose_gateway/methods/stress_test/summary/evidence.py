@@ -15,8 +15,8 @@ from counterpose_core.statistics.coded import Flags, Floats, Ints, in_order
 from counterpose_core.statistics.contrast import Contrast
 from counterpose_core.stress_test.effects import Change, Effects
 from counterpose_core.types import EditType, ItemKind
-from counterpose_gateway.columns import NONE, Answers
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
+from counterpose_gateway.summaries.columns import NONE, Answers
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from counterpose_core.stress_test.insights import Group, Pattern, group_by_words
 from counterpose_core.stress_test.naming import words_behind
 from counterpose_core.stress_test.screening import Change
 from counterpose_core.types import EditType
-from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns.columns import total
 from counterpose_gateway.methods.stress_test.observed_items import SourceControls, group_of
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -25,6 +24,7 @@ from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft
 from counterpose_gateway.methods.stress_test.summary.hypotheses import CHANGES
 from counterpose_gateway.methods.stress_test.summary.suspicion import is_suspect, untested
+from counterpose_gateway.summaries.columns import NONE
 
 _SUREST: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell")
 _COVERED = 0.8

@@ -22,12 +22,12 @@ from counterpose_core.stress_test.insights import (
     rank_insights,
 )
 from counterpose_core.types import EditType, Estimate
-from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.hypotheses import CHANGES, Hypotheses
 from counterpose_gateway.methods.stress_test.summary.sentences import insight_sentence
+from counterpose_gateway.summaries.columns import NONE
 
 MOST_HINTS = 50
 MOST_LISTED = 1000

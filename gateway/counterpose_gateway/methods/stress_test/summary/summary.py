@@ -22,7 +22,6 @@ from counterpose_core.contract.stress_tests import (
 )
 from counterpose_core.contract.suite_fit import MEASURES, SuiteFitSummary
 from counterpose_core.statistics.coded import Flags, Ints, in_order
-from counterpose_gateway.columns import NONE
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.columns.columns import total
 from counterpose_gateway.methods.stress_test.summary.class_summary import summarize_classes
@@ -40,9 +39,10 @@ from counterpose_gateway.methods.stress_test.summary.image_quality import (
 from counterpose_gateway.methods.stress_test.summary.insights import find_insights
 from counterpose_gateway.methods.stress_test.summary.interventions import summarize_interventions
 from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
-from counterpose_gateway.runs.accounting import ends_of, wall_seconds
-from counterpose_gateway.runs.objectionable import OBJECTIONABLE
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.steps.objectionable import OBJECTIONABLE
+from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
+from counterpose_gateway.summaries.columns import NONE
 
 SECTIONS: Mapping[str, Callable[[ItemColumns, LanceEstimator], Any]] = MappingProxyType(
     {

@@ -17,11 +17,11 @@ from counterpose_core.transforms.table import Operation, operation
 from counterpose_gateway.methods.stress_test.transforms.material import Materials, fitted
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.source_table import SourceTable
-from counterpose_gateway.runs.classifiers import placed
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.off_loop import off_loop
 from counterpose_gateway.runs.submission import named_dataset
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.classifiers import placed
+from counterpose_gateway.steps.off_loop import off_loop
 
 CAPTIONED = (
     "edit_types",

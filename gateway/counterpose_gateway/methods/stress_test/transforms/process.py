@@ -14,8 +14,8 @@ from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import together
-from counterpose_gateway.runs.predictions import Answers, classify_images, prediction_pair
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.predictions import Answers, classify_images, prediction_pair
 
 OPERATIONS: ItemKind = "transforms"
 """The kind of the item that carries all operations of a photograph."""

@@ -40,7 +40,7 @@ from counterpose_gateway.methods.stress_test.transforms.sentences import (
     too_few_right,
 )
 from counterpose_gateway.records.source_table import SourceTable
-from counterpose_gateway.runs.accounting import ends_of, wall_seconds
+from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
 
 FLIPPED = 12
 """Images that are listed of each level: those of the surest answers before."""

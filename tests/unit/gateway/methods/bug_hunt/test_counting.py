@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
-from counterpose_gateway.runs.failed_samples import (
+from counterpose_gateway.steps.failed_samples import (
     DUPLICATE,
     NOT_SHOWN,
     UNANSWERED,

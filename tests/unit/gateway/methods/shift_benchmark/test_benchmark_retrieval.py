@@ -27,8 +27,8 @@ from counterpose_gateway.methods.shift_benchmark.retrieval import (
     retrieval_manifest,
     search_images,
 )
-from counterpose_gateway.runs.cache import RunCache
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.summaries.cache import RunCache
 from fakes.ports import FakeScorer, fake_services
 from fakes.retrieval_benchmarks import retrieving_benchmark
 from fakes.world import FakeWorld, Shown, fake_dataset

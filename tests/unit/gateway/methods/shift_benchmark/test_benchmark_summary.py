@@ -19,7 +19,7 @@ from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence
 from counterpose_gateway.methods.shift_benchmark.summary import summarize
 from counterpose_gateway.methods.shift_benchmark.verdict import state_of
-from counterpose_gateway.runs.estimator import Estimator
+from counterpose_gateway.steps.estimator import Estimator
 from fakes.recorded_benchmarks import BASE, IMAGE, PENCIL, SNOW, Benchmark, recorded_config
 from fakes.simulated_answers import World
 

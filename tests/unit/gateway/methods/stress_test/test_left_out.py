@@ -18,9 +18,9 @@ from counterpose_gateway.methods.stress_test.summary.estimates import FILTERS, I
 from counterpose_gateway.methods.stress_test.summary.headline import verdict_text
 from counterpose_gateway.methods.stress_test.text_filters import DUPLICATE
 from counterpose_gateway.reports.reasons import LEFT_OUT, why_left_out
-from counterpose_gateway.runs.generation import MALFORMED, POLICY
-from counterpose_gateway.runs.objectionable import OBJECTIONABLE
-from counterpose_gateway.runs.safety import SAFETY
+from counterpose_gateway.steps.generation import MALFORMED, POLICY
+from counterpose_gateway.steps.objectionable import OBJECTIONABLE
+from counterpose_gateway.steps.safety import SAFETY
 
 SOURCE = Path(counterpose_gateway.__file__).parent
 REASON_AT = {"filtered": 1, "_kept": 2}
@@ -30,7 +30,7 @@ NAMED = {NOT_APPLICABLE, DUPLICATE, MALFORMED, POLICY, OBJECTIONABLE, SAFETY, RE
 
 def written() -> Iterator[str]:
     """The reasons that stand as text where an item is filtered or a pair is left out."""
-    folders = (SOURCE / "methods/stress_test", SOURCE / "runs")
+    folders = (SOURCE / "methods/stress_test", SOURCE / "runs", SOURCE / "steps")
     for file in (path for folder in folders for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and len(node.args) > 1:

@@ -14,8 +14,8 @@ from counterpose_core.errors import BackendUnavailable, DatasetEmpty, InvalidReq
 from counterpose_gateway.methods.stress_test.process import process
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.runs.objectionable import concept_prompts
 from counterpose_gateway.services.ports import Services
+from counterpose_gateway.steps.objectionable import concept_prompts
 from fakes.ports import FakePerturber, FakeScorer, fake_services
 from fakes.recorder import FakeRecorder, lease_all, recorded_items, recorded_run
 from fakes.runs import outcome, planned, stress_test

@@ -1,0 +1,1 @@
+"""Verbs of the command line for who runs the gateway."""

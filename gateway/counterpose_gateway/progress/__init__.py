@@ -1,0 +1,1 @@
+"""Runs as they go on: followed, waited for, and told as events."""
