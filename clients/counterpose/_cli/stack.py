@@ -18,10 +18,12 @@ from counterpose._cli.tables import Table
 from counterpose._cli.terminal import connected, exit_on_error, print_note, print_result, show
 from counterpose._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
 from counterpose._stack.environment import DEFAULT_SUITE, SUITE_VARIABLE
+from counterpose._stack.readiness import health
 from counterpose._stack.status import SUITE_DISTRIBUTION
 from counterpose_core.contract.services import ServiceState, StoreUse
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import format_si
+from counterpose_processes.ports import LOOPBACK
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 
@@ -103,6 +105,8 @@ def down(state: State = None) -> None:
         stopped = stack.down()
     message = f"stopped: {', '.join(stopped)}" if stopped else "nothing was running"
     print_result(f"{message} (state folder {str(stack.state)!r})")
+    if not stopped:
+        _note_another()
 
 
 def status(state: State = None, as_json: AsJson = False) -> None:
@@ -111,6 +115,8 @@ def status(state: State = None, as_json: AsJson = False) -> None:
         found = status_of(open_stack(state))
     show(found, _described(found, state), as_json)
     if not found.ready:
+        if not any(process.pid for process in found.processes):
+            _note_another()
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -123,6 +129,15 @@ def services(as_json: AsJson = False, url: Url = None) -> None:
     if found.services and not any(each.ready for each in found.services):
         print_note("no service is ready; on this machine, `counterpose up` starts them")
         raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _note_another() -> None:
+    """Name the Counterpose of another state folder, which other commands reach and this one does not."""
+    if health(f"http://{LOOPBACK}:{DEFAULT_PORT}") is not None:
+        print_note(
+            f"a Counterpose answers on port {DEFAULT_PORT}: if another state folder started it, name that "
+            "with --state"
+        )
 
 
 def _state_of(each: ServiceState) -> str:

@@ -6,7 +6,7 @@ import httpx
 
 from counterpose_core.contract.services import Health
 from counterpose_core.errors import InvalidRequest
-from counterpose_processes.ports import is_free
+from counterpose_processes.ports import LOOPBACK, is_free
 from counterpose_processes.program import Program
 
 LOOK_TIMEOUT_S = 2.0
@@ -44,8 +44,15 @@ def require_free(port: int, option: str) -> None:
     Raises:
         InvalidRequest: the port is taken.
     """
-    if not is_free(port):
-        raise InvalidRequest(f"port {port} is taken by another program: choose another with {option}")
+    if is_free(port):
+        return
+    other = f"`counterpose up {option} NUMBER`"
+    if health(f"http://{LOOPBACK}:{port}") is not None:
+        raise InvalidRequest(
+            f"port {port}: another Counterpose runs there, from another state folder; stop it with "
+            f"`counterpose down --state FOLDER`, or start this one on another port with {other}"
+        )
+    raise InvalidRequest(f"port {port} is taken by another program: start on another with {other}")
 
 
 def last_lines(program: Program) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 from counterpose._stack import Programs, Stack, demo_images, open_stack
 from counterpose._stack import stack as stack_module
+from counterpose._stack.readiness import require_free
 from counterpose_core.errors import BackendUnavailable, DeadlineExceeded, InvalidRequest, UnknownModel
 from counterpose_processes import process as process_module
 from counterpose_processes.process import Process
@@ -347,3 +348,9 @@ def test_an_occupied_port_is_refused_before_anything_starts(tmp_path: Path) -> N
         with pytest.raises(InvalidRequest, match=rf"port {port} is taken by another program: .* --port"):
             stack.up()
     assert stack.running() == {}
+
+
+def test_a_port_of_another_state_folder_s_counterpose_is_called_so(tmp_path: Path) -> None:
+    other = pytest.raises(InvalidRequest, match=r"another Counterpose runs there, .* `counterpose down --state")
+    with FakeGateway(tmp_path / "calls") as gateway, other:
+        require_free(gateway.port, "--port")

@@ -135,6 +135,13 @@ def test_status_of_nothing_says_how_to_start() -> None:
     assert "Start it: counterpose up" in ended.stdout
 
 
+@pytest.mark.parametrize("command", ["down", "status"])
+def test_what_another_state_folder_started_is_named(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setattr("counterpose._cli.stack.health", lambda url: url)
+    ended = run(command)
+    assert "a Counterpose answers on port 8080: if another state folder started it" in ended.stderr
+
+
 def test_status_shows_address_processes_and_what_is_not_ready(gateway: FakeGateway, tmp_path: Path) -> None:
     ended = run("status")
     assert ended.exit_code == ExitCode.INCOMPLETE
