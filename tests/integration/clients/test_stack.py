@@ -351,6 +351,8 @@ def test_an_occupied_port_is_refused_before_anything_starts(tmp_path: Path) -> N
 
 
 def test_a_port_of_another_state_folder_s_counterpose_is_called_so(tmp_path: Path) -> None:
-    other = pytest.raises(InvalidRequest, match=r"another Counterpose runs there, .* `counterpose down --state")
+    other = pytest.raises(
+        InvalidRequest, match=r"another Counterpose runs there, .* `counterpose down --state"
+    )
     with FakeGateway(tmp_path / "calls") as gateway, other:
         require_free(gateway.port, "--port")
