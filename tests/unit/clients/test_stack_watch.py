@@ -89,7 +89,7 @@ def test_a_taken_port_is_refused_and_named_with_its_option() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert not is_free(port)
-        with pytest.raises(InvalidRequest, match=rf"port {port} is taken .* start on another with `counterpose up --port"):
+        with pytest.raises(InvalidRequest, match=rf"port {port} is taken .* `counterpose up --port"):
             require_free(port, "--port")
     assert is_free(port)
 
