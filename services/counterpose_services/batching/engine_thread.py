@@ -51,6 +51,7 @@ class EngineThread:
         self._busy_since: dict[int, float] = {}
         self._trimmed_after_s = trimmed_after_s
         self._trim: asyncio.TimerHandle | None = None
+        self._waiting = 0
 
     async def run(
         self, function: Callable[Arguments, Value], *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -69,11 +70,14 @@ class EngineThread:
         loop = asyncio.get_running_loop()
         if self._trim is not None:
             self._trim.cancel()
+        self._waiting += 1
         try:
             # If the caller is cancelled while the call waits, the executor drops the call.
             return await loop.run_in_executor(self._pool, context.run, timed)
         finally:
-            self._trim = loop.call_later(self._trimmed_after_s, self._pool.submit, trim_memory)
+            self._waiting -= 1
+            if not self._waiting:
+                self._trim = loop.call_later(self._trimmed_after_s, self._pool.submit, trim_memory)
 
     async def run_cancellable(self, function: Cancellable[Body, Value], body: Body) -> Value:
         """Run ``function`` with a flag that becomes True when the caller has gone."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,29 @@ async def test_freed_memory_goes_back_once_after_the_last_of_several_calls(
     assert trimmed == [True]
 
 
+async def test_nothing_is_trimmed_while_another_call_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed: list[bool] = []
+    monkeypatch.setattr(engine_thread, "trim_memory", lambda: trimmed.append(True))
+    thread, over = EngineThread(hung_after_s=60.0, calls=3, trimmed_after_s=0.02), threading.Event()
+    long = asyncio.create_task(thread.run(over.wait))
+    try:
+        await asyncio.sleep(0)
+        await thread.run(lambda: None)
+        await asyncio.sleep(0.2)
+        assert trimmed == []
+    finally:
+        over.set()
+    await long
+    await asyncio.sleep(0.2)
+    assert trimmed == [True]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc_trim")
 def test_trimming_gives_the_pages_of_freed_blocks_back() -> None:
     def resident() -> int:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
 
     blocks = [bytearray(60_000) for _ in range(2_000)]
     last = bytearray(60_000)
