@@ -81,9 +81,9 @@ def finding(made: HuntValidity) -> str:
     return (
         f"Bug hunts of {images} images find {figure(figures.recall_of_strong, 2)} of the planted bugs with a"
         f" true failure rate of 0.3 or more (n = {size(figures.recall_of_strong)});"
-        f" {figure(figures.precision, 2)} of what they prove is true (n = {size(figures.precision)}), and"
+        f" {figure(figures.precision, 2)} of what they prove is true (n = {size(figures.precision)});"
         f" {_drawn(figures)}{figure(held, 2)} of the held-out intervals hold the rate on rendered scenes"
-        f" (n = {size(held)});"
+        f" (n = {size(held)}), and"
         f" {figure(alarms, 2)} of the hunts on classifiers without a planted bug prove something"
         f" (n = {size(alarms)}). {done}"
     )
@@ -94,7 +94,10 @@ def _drawn(figures: HuntFigures) -> str:
     drawn = figures.drawn_covered
     if not drawn.n:
         return ""
-    return f"{figure(drawn, 2)} of the held-out intervals hold the rate of further images, "
+    return (
+        f"{figure(drawn, 2)} of the held-out intervals hold the rate of further images of the generator"
+        f" (n = {size(drawn)}); "
+    )
 
 
 def headline_coverage(figures: HuntFigures) -> Estimate:
