@@ -7,15 +7,12 @@ import inspect
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import counterpose_gateway
 from counterpose_gateway import ledger
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database.session import Session
-
-if TYPE_CHECKING:
-    pass
 
 MOST_VERBS = 20
 MOST_ARROWS = 170
