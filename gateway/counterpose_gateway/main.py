@@ -120,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     back = verbs.add_parser(
         "roll-back", help="bring the ledger to an earlier revision, before an earlier version is installed"
     )
-    back.add_argument("revision", help="the newest one that the earlier version knows, such as 0100")
+    back.add_argument("revision", help="the newest one that the earlier version knows, such as 0101")
     openapi = verbs.add_parser("openapi", help="write the OpenAPI document")
     openapi.add_argument("--out", type=Path, help="file to write; default: standard output")
     return parser

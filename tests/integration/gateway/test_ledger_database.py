@@ -15,13 +15,14 @@ from sqlalchemy import func, select, text
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, NotFound, StorageFull
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.database import engine as database
+from counterpose_gateway.ledger.database import engine
 from counterpose_gateway.ledger.database.engine import Database
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.outcomes import Done, Failed
 from fakes.ledgers import create_run, lease
 
 LARGEST_INTEGER = 2**31 - 1
+BASELINE = Path(__file__).parent / "baseline"
 
 
 def sqlite_url(folder: Path) -> str:
@@ -39,18 +40,41 @@ def other(url: str) -> Iterator[Database]:
 @pytest.fixture
 def impatient(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     """A ledger that waits for a lock for 50 ms."""
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
     opened = Ledger(url)
     yield opened
     opened.close()
 
 
-def test_migrations_create_exactly_the_tables_the_code_uses(empty_url: str) -> None:
+def of_first_release(database: str, empty_url: str) -> None:
+    """Make the tables of the baseline, as the first release does."""
+    made = engine._engine(empty_url)
+    statements = (BASELINE / f"{database}.sql").read_text(encoding="utf-8").split(";\n")
+    with made.begin() as connection:
+        for statement in (*statements, "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"):
+            if statement.strip():
+                connection.exec_driver_sql(statement)
+        connection.execute(text("INSERT INTO alembic_version VALUES ('0101')"))
+        rows = "INSERT INTO tallies (shard, active_runs, cost) VALUES (:shard, 0, '{}')"
+        connection.execute(text(rows), [{"shard": shard} for shard in range(16)])
+    made.dispose()
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_new_and_upgraded_ledgers_have_exactly_the_tables_the_code_uses(
+    empty_url: str, database: str, is_new: bool
+) -> None:
+    if not is_new:
+        of_first_release(database, empty_url)
     opened = Database(empty_url)
     with opened.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0101"
     opened.close()
+    ledger = Ledger(empty_url)
+    assert ledger.runs.get(create_run(ledger)).request_counts.total == 9
+    assert ledger.audit.totals() == []
+    ledger.close()
 
 
 def test_reopening_keeps_everything(empty_url: str) -> None:
@@ -164,7 +188,7 @@ def test_writers_of_one_process_wait_for_each_other_without_sleeping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite's own wait sleeps for up to 100 ms at a time; a process's own writers are waked instead."""
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
     opened = Database(sqlite_url(tmp_path))
     with opened.writing(), ThreadPoolExecutor(1) as pool:
         refused = pool.submit(lambda: opened.writing().__enter__()).exception()

@@ -23,8 +23,10 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from counterpose_core.errors import BackendUnavailable, DiskFailed, InvalidRequest, LedgerDamaged, StorageFull
 from counterpose_gateway.ledger.database.errors import damaged, translation
 from counterpose_gateway.ledger.database.file_check import check_file
-from counterpose_gateway.ledger.database.revisions import known_revisions, migration_config, refuse_unknown
+from counterpose_gateway.ledger.database.revisions import known_revisions, migration_config, revision_of
+from counterpose_gateway.ledger.tables import totals
 from counterpose_gateway.ledger.tables.rows import OPTION
+from counterpose_gateway.ledger.tables.schema import metadata
 
 CHECK_SECONDS = 1.0
 """How long SQLite's file is looked through for damage as it is opened."""
@@ -210,8 +212,12 @@ class Database:
                 _refuse_encoding(connection)
             self.hold_start(connection)
             config.attributes["connection"] = connection
-            refuse_unknown(connection, config)
-            command.upgrade(config, "head")
+            if revision_of(connection, config) is None:
+                metadata.create_all(connection, checkfirst=False)
+                totals.begin(connection)
+                command.stamp(config, "head")
+            else:
+                command.upgrade(config, "head")
 
     def roll_back(self, revision: str) -> None:
         """Bring the schema back to an earlier revision, which an earlier version knows.

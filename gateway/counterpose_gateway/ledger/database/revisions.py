@@ -31,8 +31,8 @@ def known_revisions(config: Config) -> list[str]:
     return [each.revision for each in ScriptDirectory.from_config(config).walk_revisions()]
 
 
-def refuse_unknown(connection: Connection, config: Config) -> None:
-    """Check that this version knows the revision of the database.
+def revision_of(connection: Connection, config: Config) -> str | None:
+    """Return the revision of the database, which this version knows; None if the database is new.
 
     Raises:
         InvalidRequest: a newer version has written it, or one from before the first release.
@@ -40,7 +40,7 @@ def refuse_unknown(connection: Connection, config: Config) -> None:
     revision = MigrationContext.configure(connection).get_current_revision()
     known = known_revisions(config)
     if revision is None or revision in known:
-        return
+        return revision
     if revision < known[-1]:
         raise InvalidRequest(
             f"the ledger is at revision {revision!r}, which a version before the first release has written; "

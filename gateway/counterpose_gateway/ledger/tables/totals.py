@@ -11,14 +11,14 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from counterpose_core.types import FINAL_RUN_STATES, Cost
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.measurements import Attempt
 
 SHARDS = 16
-"""Rows that the totals are divided over; the baseline revision wrote them."""
+"""Rows that the totals are divided over."""
 
 _tallies = schema.tallies.c
 _MINE = _tallies.shard == bindparam("of_shard")
@@ -33,6 +33,14 @@ _SET = (
     .where(_MINE)
     .values({**_COUNTERS, "cost": bindparam("spent"), "attempts": bindparam("came_to")})
 )
+
+
+def begin(connection: Connection) -> None:
+    """Write the rows of a new ledger."""
+    connection.execute(
+        insert(schema.tallies),
+        [{"shard": shard, "active_runs": 0, "cost": {}, "attempts": {}} for shard in range(SHARDS)],
+    )
 
 
 def add(
