@@ -22,7 +22,7 @@ _ONE_RUN = "/v1/runs/{run_id}"
 _CREATED = "CreatedRun"
 """The answer to what creates a run, with links to all that is asked of one."""
 _SCHEMA_REF = "#/components/schemas/{model}"
-_PLANNING = {error.code for error in OF_PLANNING}
+_PLANNING = set(OF_PLANNING.split())
 _OF_FIELD = frozenset({"description", "default"})
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _SHARED = {
@@ -105,7 +105,7 @@ def _refer_to_problems(paths: Document) -> Document:
     groups: dict[str, list[tuple[Document, dict[str, int]]]] = {}
     for path, methods in paths.items():
         for method, operation in methods.items():
-            codes = {each.code: each.status for each in problems_of(method.upper(), path, operation)}
+            codes = problems_of(method.upper(), path, operation)
             group = "Health" if path in HEALTH else "Reading" if method == "get" else "Writing"
             group = "Planning" if codes.keys() >= _PLANNING else group
             groups.setdefault(group, []).append((operation, codes))

@@ -6,89 +6,27 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
-from counterpose_core.errors import (
-    ArtifactCorrupt,
-    ArtifactMissing,
-    BackendUnavailable,
-    BadBackendOutput,
-    ClassMapMismatch,
-    ClusterRefused,
-    CounterposeError,
-    DatasetEmpty,
-    DatasetNotReady,
-    DeadlineExceeded,
-    DiskFailed,
-    Forbidden,
-    ForeignOrigin,
-    HeadersTooLarge,
-    IdempotencyConflict,
-    IdempotencyInFlight,
-    ImagesOutsideSuite,
-    ImageTooLarge,
-    ImageUndecodable,
-    ImportRefused,
-    InternalError,
-    InvalidRequest,
-    LedgerDamaged,
-    MalformedRequest,
-    ModelFormatRefused,
-    NotAcceptable,
-    NotFound,
-    NumericalFailure,
-    PayloadTooLarge,
-    PolicyRefused,
-    PromptTooLong,
-    QuotaExceeded,
-    RateLimited,
-    RequestTimeout,
-    ResourceExhausted,
-    RunNotCancellable,
-    RunNotDeletable,
-    RunNotEnded,
-    RunNotResumable,
-    SignedUrlRefused,
-    StorageFull,
-    Unauthorized,
-    UnknownDataset,
-    UnknownEditType,
-    UnknownModel,
-    UnsupportedMedia,
-)
+from counterpose_core.errors import error_classes
 from counterpose_core.kinds import KINDS
 from counterpose_gateway.methods import METHODS
-
-Errors = tuple[type[CounterposeError], ...]
 
 ALIVE = "/healthz"
 HEALTH = frozenset({ALIVE, "/readyz"})
 RUN = "/v1/runs/{run_id}"
 
 # The edge reads headers and body before it looks for a route.
-OF_EDGE: Errors = (
-    HeadersTooLarge,
-    InternalError,
-    InvalidRequest,
-    MalformedRequest,
-    PayloadTooLarge,
-    RequestTimeout,
-    UnsupportedMedia,
+OF_EDGE = (
+    "headers-too-large internal-error invalid-request malformed-request payload-too-large request-timeout "
+    "unsupported-media"
 )
-OF_IMAGES: Errors = (ClassMapMismatch, ImageTooLarge, ImageUndecodable, UnsupportedMedia)
-OF_SERVICES: Errors = (
-    BackendUnavailable,
-    BadBackendOutput,
-    ClassMapMismatch,
-    DeadlineExceeded,
-    ModelFormatRefused,
-    NumericalFailure,
-    PromptTooLong,
-    RateLimited,
-    ResourceExhausted,
-    UnknownModel,
+OF_IMAGES = "class-map-mismatch image-too-large image-undecodable unsupported-media"
+OF_SERVICES = (
+    "backend-unavailable bad-backend-output class-map-mismatch deadline-exceeded model-format-refused "
+    "numerical-failure prompt-too-long rate-limited resource-exhausted unknown-model"
 )
 """What a service refuses is answered as the service said it."""
-OF_PLANNING: Errors = (*OF_SERVICES, DatasetEmpty, DatasetNotReady, QuotaExceeded, UnknownDataset)
-OF_STORE: Errors = (ArtifactCorrupt, ArtifactMissing)
+OF_PLANNING = f"{OF_SERVICES} dataset-empty dataset-not-ready quota-exceeded unknown-dataset"
+OF_STORE = "artifact-corrupt artifact-missing"
 
 
 class Operation(NamedTuple):
@@ -103,60 +41,65 @@ class Operation(NamedTuple):
         return any(each["name"] == header for each in self.described.get("parameters", ()))
 
 
-# Each rule: to which operations these errors belong. A bound of every request goes into `OF_EDGE`.
-RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
+# Each rule: to which operations these codes belong. A bound of every request goes into `OF_EDGE`.
+RULES: tuple[tuple[Callable[[Operation], bool], str], ...] = (
     (lambda operation: True, OF_EDGE),
-    (lambda operation: operation.method != "DELETE", (NotAcceptable,)),
-    (lambda operation: operation.path not in HEALTH, (Forbidden, RateLimited, Unauthorized)),
-    (lambda operation: operation.path != ALIVE, (BackendUnavailable, LedgerDamaged)),
-    (lambda operation: operation.method != "GET", (DiskFailed, ForeignOrigin, StorageFull)),
-    (lambda operation: "requestBody" in operation.described, (PolicyRefused,)),
-    (lambda operation: operation.takes(IDEMPOTENCY_HEADER), (IdempotencyConflict, IdempotencyInFlight)),
-    (lambda operation: "{run_id}" in operation.path, (NotFound,)),
+    (lambda operation: operation.method != "DELETE", "not-acceptable"),
+    (lambda operation: operation.path not in HEALTH, "forbidden rate-limited unauthorized"),
+    (lambda operation: operation.path != ALIVE, "backend-unavailable ledger-damaged"),
+    (lambda operation: operation.method != "GET", "disk-failed foreign-origin storage-full"),
+    (lambda operation: "requestBody" in operation.described, "policy-refused"),
+    (lambda operation: operation.takes(IDEMPOTENCY_HEADER), "idempotency-conflict idempotency-in-flight"),
+    (lambda operation: "{run_id}" in operation.path, "not-found"),
     (lambda operation: operation.path.endswith(("/summary", "/report", "/export")), OF_STORE),
-    (lambda operation: operation.path.endswith(("/report", "/export", ".png")), (SignedUrlRefused,)),
+    (lambda operation: operation.path.endswith(("/report", "/export", ".png")), "signed-url-refused"),
 )
 
-OWN: Mapping[str, Errors] = {
-    "GET /readyz": (DiskFailed, StorageFull),
-    "POST /v1/datasets": (ClassMapMismatch, DatasetNotReady, QuotaExceeded),
-    "GET /v1/datasets/{name}": (UnknownDataset,),
-    "PATCH /v1/datasets/{name}": (UnknownDataset,),
-    "DELETE /v1/datasets/{name}": (DatasetNotReady, UnknownDataset),
-    "POST /v1/datasets/{name}/sources": (*OF_IMAGES, DatasetNotReady, QuotaExceeded, UnknownDataset),
-    "POST /v1/datasets/{name}/import/cancel": (UnknownDataset,),
-    "POST /v1/datasets/{name}/import": (ClassMapMismatch, DatasetNotReady, ImportRefused, QuotaExceeded),
-    **{f"POST /v1/{KINDS[kind].path}": (*OF_PLANNING, *method.problems) for kind, method in METHODS.items()},
-    f"POST {RUN}/cancel": (RunNotCancellable,),
-    f"POST {RUN}/resume": (QuotaExceeded, RunNotResumable),
-    f"DELETE {RUN}": (RunNotDeletable,),
-    f"GET {RUN}/export": (DatasetEmpty, StorageFull),
-    f"POST {RUN}/register": (*OF_STORE, DatasetEmpty, QuotaExceeded),
-    "POST /v1/gates/freeze": (*OF_STORE, NotFound, RunNotEnded),
-    "POST /v1/stress-tests/estimate": (*OF_PLANNING, ImagesOutsideSuite, UnknownEditType),
+OWN: Mapping[str, str] = {
+    "GET /readyz": "disk-failed storage-full",
+    "POST /v1/datasets": "class-map-mismatch dataset-not-ready quota-exceeded",
+    "GET /v1/datasets/{name}": "unknown-dataset",
+    "PATCH /v1/datasets/{name}": "unknown-dataset",
+    "DELETE /v1/datasets/{name}": "dataset-not-ready unknown-dataset",
+    "POST /v1/datasets/{name}/sources": f"{OF_IMAGES} dataset-not-ready quota-exceeded unknown-dataset",
+    "POST /v1/datasets/{name}/import/cancel": "unknown-dataset",
+    "POST /v1/datasets/{name}/import": "class-map-mismatch dataset-not-ready import-refused quota-exceeded",
+    **{
+        f"POST /v1/{KINDS[kind].path}": " ".join([OF_PLANNING, *(error.code for error in method.problems)])
+        for kind, method in METHODS.items()
+    },
+    f"POST {RUN}/cancel": "run-not-cancellable",
+    f"POST {RUN}/resume": "quota-exceeded run-not-resumable",
+    f"DELETE {RUN}": "run-not-deletable",
+    f"GET {RUN}/export": "dataset-empty storage-full",
+    f"POST {RUN}/register": f"{OF_STORE} dataset-empty quota-exceeded",
+    "POST /v1/gates/freeze": f"{OF_STORE} not-found run-not-ended",
+    "POST /v1/stress-tests/estimate": f"{OF_PLANNING} images-outside-suite unknown-edit-type",
     "POST /v1/bug-hunts/estimate": OF_PLANNING,
-    f"POST {RUN}/findings/{{number}}/prove": (*OF_PLANNING, *OF_STORE, RunNotEnded),
-    f"POST {RUN}/descriptions": (*OF_PLANNING, *OF_STORE, RunNotEnded),
+    f"POST {RUN}/findings/{{number}}/prove": f"{OF_PLANNING} {OF_STORE} run-not-ended",
+    f"POST {RUN}/descriptions": f"{OF_PLANNING} {OF_STORE} run-not-ended",
     f"GET {RUN}/findings/{{number}}": OF_STORE,
-    f"POST {RUN}/generate": (*OF_SERVICES, *OF_STORE, QuotaExceeded),
+    f"POST {RUN}/generate": f"{OF_SERVICES} {OF_STORE} quota-exceeded",
     f"GET {RUN}/inspections": OF_STORE,
     f"GET {RUN}/shift-thresholds": OF_STORE,
     f"PUT {RUN}/shift-thresholds/{{shift}}": OF_STORE,
-    "POST /v1/jobs": (*OF_PLANNING, ClusterRefused, NotFound, UnknownEditType),
-    "POST /v1/webhooks": (QuotaExceeded,),
-    "GET /v1/webhooks/{webhook_id}": (NotFound,),
-    "DELETE /v1/webhooks/{webhook_id}": (NotFound,),
-    "GET /v1/jobs/{job_id}": (NotFound,),
-    "POST /v1/jobs/{job_id}/cancel": (NotFound, RunNotCancellable),
+    "POST /v1/jobs": f"{OF_PLANNING} cluster-refused not-found unknown-edit-type",
+    "POST /v1/webhooks": "quota-exceeded",
+    "GET /v1/webhooks/{webhook_id}": "not-found",
+    "DELETE /v1/webhooks/{webhook_id}": "not-found",
+    "GET /v1/jobs/{job_id}": "not-found",
+    "POST /v1/jobs/{job_id}/cancel": "not-found run-not-cancellable",
     "GET /v1/artifacts/{ref}.png": OF_STORE,
     "GET /v1/classifiers": OF_SERVICES,
 }
 """The errors of single operations, in addition to those of the rules."""
 
 
-def problems_of(method: str, path: str, described: Mapping[str, Any]) -> Errors:
-    """Return every error that an operation may answer."""
+def problems_of(method: str, path: str, described: Mapping[str, Any]) -> dict[str, int]:
+    """Return the code of every error that an operation may answer, and its status."""
     operation = Operation(method, path, described)
-    by_rule = (error for applies, errors in RULES if applies(operation) for error in errors)
-    own = OWN.get(f"{method} {path}", ())
-    return tuple({error.code: error for error in (*by_rule, *own)}.values())
+    by_rule = [codes for applies, codes in RULES if applies(operation)]
+    known = error_classes()
+    return {
+        code: known[code].status for code in " ".join([*by_rule, OWN.get(f"{method} {path}", "")]).split()
+    }
