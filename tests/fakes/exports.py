@@ -18,8 +18,9 @@ import pyarrow.parquet
 from counterpose_core.blobs import BlobStore
 from counterpose_core.images.codecs import Pixels, decode_image
 from counterpose_core.types import Estimate
-from counterpose_gateway.exports import Card, ExportLayout, Record, write_export
-from counterpose_gateway.exports.records import Answer, Source
+from counterpose_gateway.exports.card import Card
+from counterpose_gateway.exports.export import ExportLayout, write_export
+from counterpose_gateway.exports.records import Answer, Record, Source
 from fakes.store import FakeStore, image
 
 CLASSES = ("plate", "Great Dane", "train")

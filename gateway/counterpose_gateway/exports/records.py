@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from counterpose_core.contract.base import Text
 from counterpose_core.contract.recipes import ImageRef, PixelDigest, is_recipe
+from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.types import Seed
 from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, OPERATION_SOURCE_TYPE
 
@@ -153,3 +154,12 @@ def columns(record: Record, scores: Sequence[str]) -> dict[str, object]:
     }
     # Parquet does not support a struct without fields.
     return row | ({SCORES: {name: record.scores.get(name) for name in scores}} if scores else {})
+
+
+def answers_of(predictions: Mapping[str, PredictionPair]) -> dict[str, Answer]:
+    """Return each classifier's most probable class, by the classifier's name."""
+    return {
+        name: Answer(label=found.top[0][0], probability=found.top[0][1])
+        for name, found in predictions.items()
+        if found.top
+    }

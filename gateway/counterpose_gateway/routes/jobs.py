@@ -10,7 +10,7 @@ from counterpose_core.contract.jobs import Job, JobCreate, JobList
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.jobs.submission import cancel_job, submit_job
 from counterpose_gateway.routes.context import After, Context, IdempotencyKey, PageSize
-from counterpose_gateway.routes.creation import RUN_RETRY_AFTER
+from counterpose_gateway.routes.methods import RUN_RETRY_AFTER
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Union
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
@@ -10,8 +12,12 @@ from pydantic import BaseModel, Field, create_model
 from sse_starlette import EventSourceResponse
 
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
-from counterpose_core.errors import NotFound
-from counterpose_core.types import ItemKind, ItemState, RunKind, RunState
+from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_core.errors import InvalidRequest, NotFound
+from counterpose_core.kinds import KINDS
+from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
+from counterpose_core.types import Cosine, ItemKind, ItemState, RunKind, RunState
+from counterpose_gateway.http.listening import while_connected
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.progress.progress import (
@@ -23,12 +29,80 @@ from counterpose_gateway.progress.progress import (
     wait_for_end,
 )
 from counterpose_gateway.progress.status import StatusText
-from counterpose_gateway.routes.choices import Chosen, Found, require_choices
+from counterpose_gateway.reports.environment import CONTENT_POLICY
+from counterpose_gateway.reports.first_screen import first_screen
 from counterpose_gateway.routes.context import IN_DIGITS, After, Context, PageSize, RunId
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
-from counterpose_gateway.routes.reports import Part, report_response, summary_response
-from counterpose_gateway.runs.method import ExportChoice
+from counterpose_gateway.runs.method import AnyMethod, ExportChoice
 from counterpose_gateway.runs.submission import functions_again
+from counterpose_gateway.summaries.summaries import awaited_report, awaited_summary
+
+Percentile = Annotated[
+    float | None,
+    Query(
+        ge=0.0,
+        le=100.0,
+        allow_inf_nan=False,
+        description="Percentile of each class's real images from which an image of a shift benchmark shows "
+        f"its object; {OBJECT_PERCENTILE:g} by default.",
+    ),
+]
+Found = Annotated[
+    bool, Query(description="Of a shift benchmark, also images that were found and not generated.")
+]
+
+
+def _said(name: str) -> str:
+    return f"{Thresholds.model_fields[name].description} By default, the stress test's own."
+
+
+async def _chosen(
+    direction: Annotated[Cosine | None, Query(description=_said("direction"))] = None,
+    image_image: Annotated[Cosine | None, Query(description=_said("image_image"))] = None,
+    image_text: Annotated[Cosine | None, Query(description=_said("image_text"))] = None,
+    closer: Annotated[bool | None, Query(description=_said("closer"))] = None,
+    class_similarity: Annotated[Cosine | None, Query(description=_said("class_similarity"))] = None,
+    word_similarity: Annotated[Cosine | None, Query(description=_said("word_similarity"))] = None,
+    object_percentile: Percentile = None,
+) -> dict[str, Any]:
+    """Return what was chosen, by its name."""
+    return {name: value for name, value in locals().items() if value is not None}
+
+
+Chosen = Annotated[dict[str, Any], Depends(_chosen)]
+
+
+def require_choices(method: AnyMethod, run_id: str, chosen: Mapping[str, Any]) -> Any:
+    """Return the reader's choice for the summary of a run.
+
+    Raises:
+        InvalidRequest: runs of this kind leave no such choice.
+    """
+    for name in chosen:
+        if name not in method.choices:
+            kinds = " or ".join(kind for kind, other in METHODS.items() if name in other.choices)
+            raise InvalidRequest(
+                f"the parameter {name!r} is of runs of the kind {kinds}, and run {run_id!r} is a "
+                f"{KINDS[method.kind].title.lower()}; leave it out",
+                pointer=f"/{name}",
+            )
+    return method.view(chosen)
+
+
+# The report opens on our own origin: script that slipped through the escaping must not run there.
+REPORT_HEADERS = {
+    "content-security-policy": f"{CONTENT_POLICY}; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    # Its address may be a signed link, which no other site needs to see.
+    "referrer-policy": "no-referrer",
+}
+
+
+Part = Annotated[
+    Literal["whole", "first-screen"],
+    Query(description="`first-screen` for the verdict, its images and the models alone, without script."),
+]
+
 
 IF_NONE_MATCH = {
     "name": "if-none-match",
@@ -229,7 +303,10 @@ async def summarize_run(
     """
     method = METHODS[run.kind]
     view = require_choices(method, run_id, chosen)
-    return await summary_response(request, method, run_id, context, view)
+    summary = await while_connected(request, awaited_summary(method, run_id, view, context))
+    # By a thread, as it may be long.
+    document = await asyncio.to_thread(summary.model_dump_json, by_alias=True)
+    return Response(document, media_type="application/json")
 
 
 @router.get("/report", response_class=HTMLResponse)
@@ -239,7 +316,8 @@ async def report_run(
     """Return the report as one self-contained HTML document."""
     method = METHODS[run.kind]
     view = require_choices(method, run_id, chosen)
-    return await report_response(request, method, run_id, context, view, part=part)
+    report = await while_connected(request, awaited_report(method, run_id, view, context))
+    return HTMLResponse(first_screen(report) if part == "first-screen" else report, headers=REPORT_HEADERS)
 
 
 @router.get("/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)

@@ -1,18 +1,27 @@
-"""What the gateway stands on: services and classifiers, and whether it is alive and ready."""
+"""What the gateway stands on and came to: services, classifiers, health, metrics, use, the log of changes."""
 
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
 
+from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.classifiers import ClassifierList
 from counterpose_core.contract.services import Health, ServiceList
-from counterpose_core.errors import BackendUnavailable
-from counterpose_gateway.routes.context import Context, GatewayContext
+from counterpose_core.contract.usage import Usage
+from counterpose_core.errors import BackendUnavailable, Forbidden
+from counterpose_gateway.http.metrics import CONTENT_TYPE
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
+from counterpose_gateway.routes.context import IN_DIGITS, Context, GatewayContext
 from counterpose_gateway.version import VERSION
 
 router = APIRouter()
+METRICS, ACCESS_LOG = APIRouter(), APIRouter()
+"""What operators need: where they have a listener, this is served there, and no other route is."""
 
 
 @router.get("/v1/classifiers", tags=["classifiers"])
@@ -58,3 +67,48 @@ def _require_room(context: GatewayContext) -> None:
     least = context.settings.least_free_bytes
     context.ledger.check_ready(least)
     context.store.require_room(least)
+
+
+@router.get("/v1/usage", tags=["usage"])
+def get_usage(context: Context) -> Usage:
+    """Return what the runs of the caller's tenant have used this month, and its quota."""
+    return context.ledger.access.usage()
+
+
+class AccessLogEntry(ResponseBody):
+    """A change that the holder of a key asked for."""
+
+    at: dt.datetime = Field(description="When it was answered.")
+    holder: str = Field(description="Id of the key, or `settings`.")
+    tenant: str = Field(description="Whose objects the key opens.")
+    method: str = Field(description="Method of the request.")
+    path: str = Field(description="Its path.")
+    status: int = Field(description="Status of the answer.")
+
+
+class AccessLog(ResponseBody):
+    """Changes that holders of keys asked for, newest first."""
+
+    entries: list[AccessLogEntry] = Field(description="The newest entries.")
+
+
+@METRICS.get(
+    "/metrics", tags=["health"], response_class=Response, responses={200: {"content": {"text/plain": {}}}}
+)
+def metrics(context: Context) -> Response:
+    """Return what the gateway, the workers and the runs of all tenants came to, in the Prometheus format."""
+    if context.tenant != DEFAULT_TENANT:
+        raise Forbidden(
+            f"the metrics are of all tenants, and this key is of the tenant {context.tenant!r}; "
+            f"ask with a key of the tenant {DEFAULT_TENANT!r}"
+        )
+    measured = context.ledger.measurements.read()
+    series = context.metrics.exposition(measured, context.health.circuits(), context.store_use)
+    return Response(series, media_type=CONTENT_TYPE)
+
+
+@ACCESS_LOG.get("/access-log")
+def access_log(context: Context, limit: Annotated[int, Query(ge=1, le=1000), IN_DIGITS] = 50) -> AccessLog:
+    """Return what the holders of keys changed or tried to change, newest first."""
+    entries = context.ledger.access.log(limit)
+    return AccessLog(entries=[AccessLogEntry.model_validate(each, from_attributes=True) for each in entries])

@@ -15,7 +15,7 @@ from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.http.listening import while_connected
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.routes.context import Context, GatewayContext
-from counterpose_gateway.routes.reports import REPORT_HEADERS
+from counterpose_gateway.routes.runs import REPORT_HEADERS
 from counterpose_gateway.summaries.summaries import awaited_report
 from counterpose_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAGES, TEMPLATES, page, part
 from counterpose_gateway.ui.listed_findings import listed_findings

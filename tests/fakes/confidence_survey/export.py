@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from counterpose_gateway.exports import Card, Record
+from counterpose_gateway.exports.card import Card
+from counterpose_gateway.exports.records import Record
 from counterpose_gateway.runs.method import ExportChoice
 from fakes.confidence_survey.contract import SurveyItem, SurveySummary
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterpose_core.blobs import BlobStore
-from counterpose_gateway.exports import ExportLayout, write_export
+from counterpose_gateway.exports.export import ExportLayout, write_export
 from fakes.exports import CARD, contents, export_and_die, records
 from fakes.processes import Start, child_processes
 

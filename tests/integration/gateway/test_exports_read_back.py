@@ -15,7 +15,8 @@ import torchvision.datasets
 import webdataset
 from huggingface_hub import DatasetCard
 
-from counterpose_gateway.exports import LAYOUTS, ExportLayout, Record, write_export
+from counterpose_gateway.exports.export import LAYOUTS, ExportLayout, write_export
+from counterpose_gateway.exports.records import Record
 from fakes.exports import CARD, record, records, rows_of, scored
 from fakes.store import FakeStore
 

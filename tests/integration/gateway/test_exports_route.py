@@ -17,7 +17,7 @@ import pytest_asyncio
 from counterpose import AsyncClient
 from counterpose_core.contract.runs import Item
 from counterpose_core.images.codecs import decode_image
-from counterpose_gateway.exports import LAYOUTS, ExportLayout
+from counterpose_gateway.exports.export import LAYOUTS, ExportLayout
 from counterpose_gateway.methods.stress_test.export import counterfactual_records
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.steps.objectionable import OBJECTIONABLE

@@ -21,7 +21,7 @@ from counterpose_core.errors import (
     RunNotEnded,
     Unauthorized,
 )
-from counterpose_gateway.exports import write_export
+from counterpose_gateway.exports.export import write_export
 from fakes.archives import FILES, archive, export_answer
 from fakes.command import Play, run
 from fakes.exports import CARD, records

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import ImageItem, ImageResult
 from counterpose_core.types import Estimate
-from counterpose_gateway.exports.answers import answers_of
 from counterpose_gateway.exports.card import Card
-from counterpose_gateway.exports.records import Origin, Record
+from counterpose_gateway.exports.records import Origin, Record, answers_of
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
 from counterpose_gateway.methods.shift_benchmark.thresholds import filter_verdict
 from counterpose_gateway.runs.method import ExportChoice

@@ -11,9 +11,8 @@ from counterpose_core.contract.perturber import WordSpan
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.types import ItemKind
-from counterpose_gateway.exports.answers import answers_of
 from counterpose_gateway.exports.card import Card
-from counterpose_gateway.exports.records import KEPT, Record, Source
+from counterpose_gateway.exports.records import KEPT, Record, Source, answers_of
 from counterpose_gateway.methods.stress_test.thresholds import judging_of
 from counterpose_gateway.methods.stress_test.transforms.export import operation_card, operation_records
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS

@@ -11,10 +11,10 @@ import yaml
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import Estimate
-from counterpose_gateway.exports import Card, Record
-from counterpose_gateway.exports.card import MOST_NAMED, render
+from counterpose_gateway.exports.card import MOST_NAMED, Card, render
 from counterpose_gateway.exports.inventory import Inventory
 from counterpose_gateway.exports.layouts import WEBDATASET
+from counterpose_gateway.exports.records import Record
 from fakes.exports import CARD, record, records
 from fakes.store import FakeStore
 

@@ -18,8 +18,9 @@ from PIL import Image
 
 from counterpose_core.contract.editor import GENERATED_KIND
 from counterpose_core.images.codecs import decode_image
-from counterpose_gateway.exports import ExportLayout, Record, write_export
+from counterpose_gateway.exports.export import ExportLayout, write_export
 from counterpose_gateway.exports.fiftyone import field_names
+from counterpose_gateway.exports.records import Record
 from fakes.exports import CARD, exported, file_of_task, pairs, record, records
 from fakes.store import FakeStore, image
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from counterpose_core.contract.runs import Item, PredictionPair, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.errors import InternalError
-from counterpose_gateway.exports.answers import answers_of
 from counterpose_gateway.exports.card import Card
-from counterpose_gateway.exports.records import Record, Source
+from counterpose_gateway.exports.records import Record, Source, answers_of
 from counterpose_gateway.methods.stress_test.transforms.pairs import change_of, changed_images
 
 BASE = "base"

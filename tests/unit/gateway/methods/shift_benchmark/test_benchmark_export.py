@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from counterpose_gateway.exports import Record, write_export
+from counterpose_gateway.exports.export import write_export
+from counterpose_gateway.exports.records import Record
 from counterpose_gateway.methods.shift_benchmark.export import benchmark_card, benchmark_records
 from fakes.exports import exported
 from fakes.reported_benchmarks import read_image, reported_benchmark, reported_summary

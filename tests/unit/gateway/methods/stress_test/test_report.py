@@ -23,7 +23,7 @@ from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.reports.images import Album, shrink
 from counterpose_gateway.reports.numbers import count, duration, percent, points_interval, signed
 from counterpose_gateway.reports.plots import fitted_axis, plot
-from counterpose_gateway.routes.reports import REPORT_HEADERS
+from counterpose_gateway.routes.runs import REPORT_HEADERS
 from fakes.findings import a_finding
 from fakes.pages import text_of
 from fakes.recorder import recorded_run
