@@ -21,10 +21,8 @@ from counterpose_gateway.methods.stress_test.proof import finding_history, start
 from counterpose_gateway.reports.states import BADGES
 from counterpose_gateway.routes.context import Context, GatewayContext
 from counterpose_gateway.summaries.summaries import summary_of
-from counterpose_gateway.ui.environment import SENT_WITH_PAGES, page
-from counterpose_gateway.ui.forms import Form
+from counterpose_gateway.ui.environment import SENT_WITH_PAGES, Form, PageRoute, page
 from counterpose_gateway.ui.listed_findings import finding_of
-from counterpose_gateway.ui.page_route import PageRoute
 from counterpose_gateway.ui.shown_pairs import finding_pair
 from counterpose_gateway.ui.shown_run import ShownRun
 

@@ -1,4 +1,4 @@
-"""``/ui/images``: stored images as the pages show them, small, and marked if they were made here."""
+"""Files of the pages: stored images, small, and marked if they were made here; script and styles."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from counterpose_core.errors import (
     ImageTooLarge,
     ImageUndecodable,
     InvalidRequest,
+    NotFound,
     UnsupportedMedia,
 )
 from counterpose_core.image_recipes import shown_image
@@ -22,7 +23,8 @@ from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE, png_of, synthe
 from counterpose_gateway.reports.images import LONGEST_SIDE, encode_webp, shrink
 from counterpose_gateway.routes.context import Context
 from counterpose_gateway.routes.exports import FOR_EVER
-from counterpose_gateway.ui.page_route import PageRoute
+from counterpose_gateway.ui.environment import PageRoute
+from counterpose_gateway.ui.static_content import static_content
 
 router = APIRouter(prefix="/ui/images", route_class=PageRoute)
 
@@ -72,3 +74,18 @@ def get_image(ref: Ref, context: Context) -> Response:
 def _enlarged(pixels: Pixels) -> Pixels:
     times = LONGEST_SIDE // max(pixels.shape[:2])
     return np.repeat(np.repeat(pixels, times, axis=0), times, axis=1)
+
+
+static = APIRouter(prefix="/ui/static", route_class=PageRoute)
+
+# With its digest in the address a file never changes.
+_BY_DIGEST = "public, max-age=31536000, immutable"
+
+
+@static.get("/{name}")
+def get_static(name: str) -> Response:
+    """Return a file of the pages."""
+    if name not in static_content():
+        raise NotFound(f"the pages have no file {name[:80]!r}")
+    data, media_type = static_content()[name]
+    return Response(data, media_type=media_type, headers={"cache-control": _BY_DIGEST})

@@ -23,8 +23,7 @@ from counterpose_gateway.methods.stress_test.transforms.pairs import change_of
 from counterpose_gateway.routes.context import After, Context
 from counterpose_gateway.routes.runs import ItemsInState, ItemsOfClass, ItemsOfKind
 from counterpose_gateway.steps.objectionable import OBJECTIONABLE
-from counterpose_gateway.ui.environment import page
-from counterpose_gateway.ui.page_route import PageRoute
+from counterpose_gateway.ui.environment import PageRoute, page
 from counterpose_gateway.ui.shown_run import ShownRun
 
 router = APIRouter(prefix="/ui/runs/{run_id}/items", route_class=PageRoute)

@@ -11,9 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from counterpose_core.errors import Unauthorized
 from counterpose_gateway.http.sessions import COOKIE, LIFETIME_SECONDS
 from counterpose_gateway.routes.context import Context, GatewayContext
-from counterpose_gateway.ui.environment import page
-from counterpose_gateway.ui.forms import Form
-from counterpose_gateway.ui.page_route import PageRoute
+from counterpose_gateway.ui.environment import Form, PageRoute, page
 
 router = APIRouter(prefix="/ui", route_class=PageRoute)
 

@@ -14,8 +14,7 @@ from counterpose_core.kinds import KINDS
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.routes.context import After, Context, GatewayContext
 from counterpose_gateway.routes.runs import OfDataset, OfKind, OfState
-from counterpose_gateway.ui.environment import page
-from counterpose_gateway.ui.page_route import PageRoute
+from counterpose_gateway.ui.environment import PageRoute, page
 from counterpose_gateway.ui.page_state import Pages, PageState
 from counterpose_gateway.ui.shown_run import ShownRun
 

@@ -1,4 +1,4 @@
-"""``/ui/runs/{id}``: a run that is going, as it goes; one that has ended, with its report."""
+"""``/ui/runs/{id}``: a run as it goes, or with its report when it has ended, and what a user does with it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ import re
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import ValidationError
 
 from counterpose_core.contract.baselines import ClassifierBaseline
-from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.runs import Item, Run, RunRename
 from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.http.listening import while_connected
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.routes.context import Context, GatewayContext
 from counterpose_gateway.routes.runs import REPORT_HEADERS
 from counterpose_gateway.summaries.summaries import awaited_report
-from counterpose_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAGES, TEMPLATES, page, part
+from counterpose_gateway.ui.environment import (
+    REPORT_PAGE_POLICY,
+    SENT_WITH_PAGES,
+    TEMPLATES,
+    Form,
+    PageRoute,
+    page,
+    part,
+)
 from counterpose_gateway.ui.listed_findings import listed_findings
-from counterpose_gateway.ui.page_route import PageRoute
 from counterpose_gateway.ui.page_state import Pages, PageState
 from counterpose_gateway.ui.shown_pairs import ShownPair, finding_pair, newest_pairs
 from counterpose_gateway.ui.shown_run import ShownRun
@@ -151,3 +160,43 @@ def report_body(document: str, run_id: str) -> str:
         rf'<a class="at" href="{address}/items/\1"><code>\1</code></a>',
         linked,
     )
+
+
+@router.post("/cancel")
+def cancel(run_id: str, context: Context) -> Response:
+    """Cancel a run and show it."""
+    context.ledger.runs.cancel(run_id)
+    return RedirectResponse(f"/ui/runs/{run_id}", 303)
+
+
+@router.post("/resume")
+def resume(run_id: str, context: Context) -> Response:
+    """Resume a run and show it."""
+    context.ledger.runs.resume(run_id)
+    return RedirectResponse(f"/ui/runs/{run_id}", 303)
+
+
+@router.post("/rename")
+def rename(run_id: str, context: Context, form: Form) -> Response:
+    """Give a run a name, or take it away, and show it."""
+    try:
+        body = RunRename(name=form.get("name", "").strip() or None)
+    except ValidationError as error:
+        raise InvalidRequest("a name has at most 120 characters, in one line; shorten it") from error
+    context.ledger.runs.rename(run_id, body.name)
+    return RedirectResponse(f"/ui/runs/{run_id}", 303)
+
+
+@router.get("/delete")
+def ask_to_delete(request: Request, run_id: str, context: Context) -> Response:
+    """Ask whether a run is really to be deleted."""
+    shown = ShownRun(context.ledger.runs.get(run_id), context.ledger.now())
+    children = context.ledger.runs.children(run_id)
+    return page(request, "delete.html.j2", shown=shown, children=children)
+
+
+@router.post("/delete")
+def delete(run_id: str, context: Context) -> Response:
+    """Delete a run and show the others."""
+    context.delete_run(run_id)
+    return RedirectResponse("/ui?deleted=true", 303)

@@ -13,8 +13,8 @@ import pytest
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import BackendUnavailable
 from counterpose_gateway.routes.context import GatewayContext
-from counterpose_gateway.ui import live_parts, run_page
-from counterpose_gateway.ui.live_parts import LiveParts
+from counterpose_gateway.ui import page_state, run_page
+from counterpose_gateway.ui.page_state import LiveParts
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run, done, lease
 
@@ -59,7 +59,7 @@ async def test_forty_who_watch_one_run_cost_one_part_and_see_the_next_change(
     assert "content-security-policy" in answers[0].headers
     await watch(gateway, run, 40)
     assert made == [run]
-    monkeypatch.setattr(live_parts, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(page_state, "LOOK_SECONDS", 0.0)
     finish_one(gateway)
     (changed,) = await watch(gateway, run)
     assert "1 of 3" in changed.text
@@ -80,7 +80,7 @@ async def test_the_end_of_a_run_is_shown_at_once(gateway: FakeGateway, made: lis
 async def test_while_a_part_is_made_others_get_the_last_one_and_one_who_leaves_takes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(live_parts, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(page_state, "LOOK_SECONDS", 0.0)
     parts, going_on = LiveParts(), threading.Event()
 
     def slow() -> str:
@@ -110,5 +110,5 @@ async def test_a_part_that_cannot_be_made_is_tried_again_and_few_are_kept() -> N
     assert await parts.of("run", "a", lambda: "made") == "made"
     for number in range(100):
         await parts.of(f"run {number}", "a", lambda: "made")
-    assert len(parts._parts) == live_parts._KEPT
+    assert len(parts._parts) == page_state._PARTS
     assert parts._making == {}

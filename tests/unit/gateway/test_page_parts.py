@@ -12,9 +12,9 @@ from counterpose_core.contract.runs import RequestCounts, Run
 from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.types import RunKind
 from counterpose_gateway.http.origin import is_own
-from counterpose_gateway.ui import live_figures
+from counterpose_gateway.ui import page_state
 from counterpose_gateway.ui.environment import TEMPLATES, evidence
-from counterpose_gateway.ui.live_figures import LEAST_AGE_SECONDS, LiveFigures
+from counterpose_gateway.ui.page_state import LEAST_AGE_SECONDS, LiveFigures
 from counterpose_gateway.ui.run_page import report_body
 from counterpose_gateway.ui.shown_run import ShownRun
 from fakes.results import fake_config
@@ -129,8 +129,8 @@ def test_a_run_that_is_watched_is_summed_up_now_and_then(monkeypatch: pytest.Mon
         now[0] += 4.0
         return a_summary(steady=figure())
 
-    monkeypatch.setattr(live_figures, "summary_for", summary_for)
-    monkeypatch.setattr("counterpose_gateway.ui.live_figures.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(page_state, "summary_for", summary_for)
+    monkeypatch.setattr("counterpose_gateway.ui.page_state.time.monotonic", lambda: now[0])
     live, context = LiveFigures(), object()
 
     def of(done: int) -> Any:
